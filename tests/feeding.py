@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import TABLES, Conn
 from dissectors.rows.sink import Sink
+from dissectors.session.conversation import Conversation, Protocol
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 Step = tuple[int, bytes]  # direction, bytes: one "application write"; a Gap stands as (direction, length)

@@ -1,12 +1,12 @@
-from dissectors.conversation cimport Conversation
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.conversation cimport Conversation
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.exchanges cimport IggyExchanges
 from dissectors.iggy.frames cimport PREFIX, measure_legacy, measure_vsr
 from dissectors.iggy.legacy cimport Legacy
 from dissectors.iggy.pending cimport IggyRequest
 from dissectors.iggy.vsr cimport Vsr
-from dissectors.inbox cimport MORE
+from dissectors.session.inbox cimport MORE
 
 cdef enum:
     CLIENT = 0

@@ -6,8 +6,6 @@ from itertools import islice, takewhile
 
 import cython
 
-from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import frames, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.exchanges import IggyExchanges
@@ -19,14 +17,16 @@ from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.vsr import Vsr
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.sink import Sink
-from dissectors.search import Judgement, SearchBudget
+from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.frame import Frame, FrameFacts
+from dissectors.session.resends import AT_END
+from dissectors.session.search import Judgement, SearchBudget
 from dissectors.tcp.chunk import Gap
 
 if not cython.compiled:
     from dissectors.iggy.frames import PREFIX, measure_legacy, measure_vsr
-    from dissectors.inbox import MORE
+    from dissectors.session.inbox import MORE
     from dissectors.tcp.chunk import CLIENT, SERVER
 
 _LOOKED_AT = 64  # requests in flight

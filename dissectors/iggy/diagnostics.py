@@ -9,8 +9,6 @@ client's library sends the same request again: those are retries of one request,
 
 from __future__ import annotations
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import TRANSIENT
@@ -18,6 +16,8 @@ from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.state import LOGINS
 from dissectors.rows.exchange import ErrorCode
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.wording import counted, were
 
 _REFUSALS = 1024  # requests refused for now that are remembered

@@ -14,8 +14,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit
 from dissectors.iggy.decode import Body, error_text
@@ -34,6 +32,8 @@ from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import Fields
 from dissectors.rows.exchange import CONSUME, OK, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import SERVER
 
 if not cython.compiled:

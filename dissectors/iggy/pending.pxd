@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.plain_state cimport PlainState
 from dissectors.rows.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT

@@ -7,10 +7,10 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.exchange import PendingRequest
 from dissectors.rows.table import int64
+from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT

@@ -1,4 +1,4 @@
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.layouts cimport BodyLayout
 from dissectors.iggy.message cimport OFFSET, MessageRun

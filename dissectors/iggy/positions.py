@@ -15,13 +15,13 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.pending import IggyRequest
 from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
+from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.iggy.message import OFFSET

@@ -12,8 +12,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
@@ -39,6 +37,8 @@ from dissectors.rows.exchange import (
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP

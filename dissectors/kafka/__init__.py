@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dissectors.checksum.unit_format import UnitFormat
-from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
-from dissectors.search import Recogniser
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.search import Recogniser
 
 
 class Kafka(Protocol):

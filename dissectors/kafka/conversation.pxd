@@ -1,7 +1,7 @@
 cimport cython
-from dissectors.conversation cimport Conversation
-from dissectors.frame cimport Frame, FrameFacts
-from dissectors.inbox cimport INVALID, MORE
+from dissectors.session.conversation cimport Conversation
+from dissectors.session.frame cimport Frame, FrameFacts
+from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.kafka.decode cimport API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, ApiVersion, api_version
 from dissectors.kafka.diagnostics cimport QUEUED_NS, KafkaDiagnostics

@@ -8,8 +8,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.frame import Frame
 from dissectors.kafka import bodies, positions, special
 from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
@@ -35,16 +33,17 @@ from dissectors.kafka.verify import BatchVerifier
 from dissectors.kafka.walk import walkers_of
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
+from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.frame import Frame
+from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import SERVER, Chunk, Gap
 from dissectors.wire.reader import ReadError, WireReader
 from dissectors.wording import counted
 
 if not cython.compiled:
-    from dissectors.inbox import INVALID, MORE
     from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
     from dissectors.kafka.diagnostics import QUEUED_NS
     from dissectors.kafka.fetch import asked, received, waited_for_data
@@ -61,6 +60,7 @@ if not cython.compiled:
         EXCHANGE_THROTTLE_MS,
     )
     from dissectors.rows.layout import ABSENT
+    from dissectors.session.inbox import INVALID, MORE
     from dissectors.tcp.chunk import CLIENT
 
     REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.record_batch cimport RecordBatch
 from dissectors.rows.fields cimport ABSENT
 

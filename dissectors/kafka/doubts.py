@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Suspect
+from dissectors.session.frame import FrameFacts
 from dissectors.tcp.chunk import Chunk
 
 KINDS = frozenset({"bad_checksum", "malformed_frame", "batch_mismatch", "decompress_failed", "trailing_bytes"})

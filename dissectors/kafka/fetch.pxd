@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.kafka.body_notes cimport BodyNotes, RecordSet
 from dissectors.kafka.decode cimport FETCH, FETCH_SNAPSHOT, SHARE_FETCH, ApiVersion
 from dissectors.kafka.delivery cimport READ_COMMITTED, delivered

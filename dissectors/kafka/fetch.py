@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import ApiVersion
@@ -27,6 +26,7 @@ from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.rows.exchange import CONSUME, OK, REPLICATE
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH

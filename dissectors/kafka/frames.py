@@ -16,7 +16,7 @@ from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.reader import ReadError, WireReader
 
 if not cython.compiled:
-    from dissectors.inbox import INVALID, MORE
+    from dissectors.session.inbox import INVALID, MORE
 
     SIZE_BYTES, HEAD_BYTES, SMALLEST_REQUEST, SMALLEST_RESPONSE, WITHOUT_CLIENT = 4, 14, 8, 4, 7
     HIGHEST_KEY, HIGHEST_VERSION = 999, 99

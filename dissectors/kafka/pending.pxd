@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.decode cimport ApiVersion
 from dissectors.kafka.sessions cimport FetchSession
 from dissectors.rows.exchange cimport PendingRequest

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
 from dissectors.rows.exchange import PendingRequest
+from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT

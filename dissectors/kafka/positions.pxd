@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.kafka.body_notes cimport AT_PARTITION, AT_TOPIC, STATED, WHAT, BodyNotes, NoteRows
 from dissectors.kafka.decode cimport (
     END_TXN,

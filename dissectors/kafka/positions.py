@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka.body_notes import BodyNotes, Fault, NoteRows, Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.rows import KafkaRows
 from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
+from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.kafka.body_notes import AT_PARTITION, AT_TOPIC, STATED, WHAT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet, Topic
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -13,6 +12,7 @@ from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.rows.exchange import FAILED, OK, PRODUCE, UNKNOWN
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT

@@ -19,7 +19,7 @@ from dissectors.kafka.full import full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.resync import Resync
 from dissectors.rows.layout import ABSENT
-from dissectors.search import GrowingSearch, Judgement, SearchBudget
+from dissectors.session.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT
 
 _FEW, _VERSIONS_BYTES = 8, 64  # every broker knows more APIs; a shorter list is no evidence

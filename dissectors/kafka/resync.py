@@ -15,7 +15,7 @@ from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVers
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.rows.layout import ABSENT
-from dissectors.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import ReadError
 from dissectors.wire.structs import integers

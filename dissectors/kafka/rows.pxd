@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.pending cimport KafkaRequest
 from dissectors.kafka.record_batch cimport RecordBatch, plus

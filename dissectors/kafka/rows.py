@@ -8,7 +8,6 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka import secrets
 from dissectors.kafka.batches import CHECKSUM_KINDS
 from dissectors.kafka.body_notes import Fault, Topic
@@ -21,6 +20,7 @@ from dissectors.kafka.state import set_state, state_of
 from dissectors.redaction import without_tokens
 from dissectors.rows.exchange import PRODUCE, ErrorCode, Report
 from dissectors.rows.table import RowTable
+from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.kafka.record_batch import plus

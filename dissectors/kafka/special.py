@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.frame import Frame
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.decode import (
     API_VERSIONS,
@@ -17,6 +16,7 @@ from dissectors.kafka.decode import (
 from dissectors.kafka.diagnostics import ACKNOWLEDGING, INSPECTED, Remark, share_acknowledged
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.served import VersionsAnswer, shared
+from dissectors.session.frame import Frame
 
 RESPONSE_HEAD = 8  # bytes before the body, or the tagged fields, of an answer
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dissectors.conversation import Protocol
 from dissectors.pulsar.recognise import PulsarRecogniser, recognise
+from dissectors.session.conversation import Protocol
 
 if TYPE_CHECKING:
     from dissectors.checksum.unit_format import UnitFormat
-    from dissectors.conversation import Conversation
     from dissectors.options import Options
     from dissectors.records import Conn
     from dissectors.redaction import CredentialCarriers
     from dissectors.rows.sink import Sink
+    from dissectors.session.conversation import Conversation
 
 
 class Pulsar(Protocol):

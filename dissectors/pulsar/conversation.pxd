@@ -1,5 +1,5 @@
-from dissectors.conversation cimport Conversation
-from dissectors.frame cimport Frame
+from dissectors.session.conversation cimport Conversation
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry
 from dissectors.pulsar.decode cimport PulsarCommand, CommandLayout, command_of
 from dissectors.pulsar.diagnostics cimport PulsarDiagnostics

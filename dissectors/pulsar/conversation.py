@@ -8,8 +8,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.frame import Frame
 from dissectors.options import Options
 from dissectors.pulsar import resync
 from dissectors.pulsar.batches import PulsarEntry
@@ -34,9 +32,11 @@ from dissectors.pulsar.replication import named_by
 from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.rows.sink import Sink
+from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.frame import Frame
+from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import Gap
 from dissectors.wire.arrays import Bytes
 
@@ -84,7 +84,7 @@ that may carry an error."""
 
 
 class PulsarConversation(Conversation):
-    """See dissectors.conversation.Conversation."""
+    """See dissectors.session.conversation.Conversation."""
 
     CARRIED = (
         *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "diagnostics", "limit", "lost_requests"),

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.fields cimport ID_ENTRY_ID, ID_LEDGER_ID
 from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.protobuf cimport BYTES, VARINT, MessageFields, MessageShape

@@ -10,9 +10,9 @@ import threading
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.pulsar import api
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, SPACES, CommandType, part_of
+from dissectors.session.frame import Frame
 from dissectors.wire import varint
 from dissectors.wire.protobuf import INT32, OCTETS, MessageFields, MessageShape, fields
 from dissectors.wire.reader import WireReader

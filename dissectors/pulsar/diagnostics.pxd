@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (
     ACK_ACK_TYPE,

@@ -15,8 +15,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.pulsar.commands import (
     ACK,
     CLOSE_CONSUMER,
@@ -36,6 +34,8 @@ from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wording import counted
 

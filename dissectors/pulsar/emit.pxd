@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.exchange cimport Report, queued

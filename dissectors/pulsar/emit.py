@@ -6,7 +6,6 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import Frame, FrameFacts
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
@@ -21,6 +20,7 @@ from dissectors.rows.exchange import (
     Report,
     queued,
 )
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT
 
 if not cython.compiled:

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (

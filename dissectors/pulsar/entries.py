@@ -10,8 +10,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame
 from dissectors.pulsar import batches
 from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.decode import PulsarCommand
@@ -20,6 +18,8 @@ from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
 from dissectors.wire.memory import crc32c
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
+from dissectors.session.inbox import INVALID, MORE
 from dissectors.wire import varint
 
 DEFAULT_MESSAGE_BYTES = 5 * 1024 * 1024

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from dissectors.conversation import Conversation
 from dissectors.pulsar import api, batches
 from dissectors.pulsar.batches import MalformedEntryError, PulsarEntry, Single, is_chunk, position
 from dissectors.pulsar.chunks import Chunks
@@ -29,6 +28,7 @@ from dissectors.pulsar.fields import (
 from dissectors.pulsar.pending import Columns, PendingBatch
 from dissectors.pulsar.secrets import property_value
 from dissectors.rows.layout import ABSENT
+from dissectors.session.conversation import Conversation
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.names cimport Endpoint, Topic
 from dissectors.rows.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT

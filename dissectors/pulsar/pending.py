@@ -7,10 +7,10 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.exchange import OK, PendingRequest
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT

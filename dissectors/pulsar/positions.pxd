@@ -1,4 +1,4 @@
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (
     ACK_ACK_TYPE,

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.pulsar.decode import ID_SHAPE, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
+from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.pulsar.fields import (

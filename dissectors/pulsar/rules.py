@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame
 from dissectors.pulsar.commands import (
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
@@ -29,6 +27,8 @@ from dissectors.pulsar.decode import CommandLayout, PulsarCommand
 from dissectors.pulsar.fields import TOPIC_MIGRATED_RESOURCE_ID, TOPIC_MIGRATED_RESOURCE_TYPE
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
 _ASKED, _OPEN, _CLOSED_BY_BROKER = "asked", "open", "closed"  # states of a producer or consumer

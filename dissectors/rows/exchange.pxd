@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.rows.fields cimport *
 from dissectors.rows.table cimport RowTable, int64
 

@@ -1,6 +1,6 @@
 """The exchange layer: what an open request is, what an error is, and how rows are reported. One way for all protocols.
 
-    FrameFacts       what a frame says of itself (dissectors.frame)
+    FrameFacts       what a frame says of itself (dissectors.session.frame)
     PendingRequest   what is kept of a request until its answer comes
     ErrorCode        one error in an answer
     Report           opens rows, sets what all protocols have, and finishes them
@@ -23,11 +23,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.records import Conn
-from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
+from dissectors.session.frame import FrameFacts
+from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SIDES
 
 if not cython.compiled:

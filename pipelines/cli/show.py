@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dissectors.errors import InputError
-from dissectors.protocols import error_meaning
+from dissectors.session.protocols import error_meaning
 from pipelines.cli import printing
 from pipelines.cli.reading import Reading, exists, reads_captures
 from pipelines.formats import statuses, units

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from dissectors.iggy import tables
 from dissectors.kafka import errors as kafka_errors
-from dissectors.protocols import error_meaning
 from dissectors.pulsar import errors as pulsar_errors
+from dissectors.session.protocols import error_meaning
 from pipelines.cli import app
 from pipelines.sql.occurring import NamesSeen
 from pipelines.sql.older_names import todays_name, with_todays_names

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dissectors.errors import InputError
-from dissectors.protocols import protocols
+from dissectors.session.protocols import protocols
 from pipelines import report
 from pipelines.report import facts as facts_module
 from pipelines.report.elements import Html, shown, tag, text

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 import pytest
 
 import dissectors
-from dissectors.frame import FrameFacts
 from dissectors.iggy.pending import IggyRequest
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.pending import new_request
 from dissectors.records import Conn
-from dissectors.resends import Resends
 from dissectors.rows.exchange import (
     CALL,
     ONE_WAY,
@@ -31,6 +29,8 @@ from dissectors.rows.exchange import (
 )
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
+from dissectors.session.frame import FrameFacts
+from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 FACTS = FrameFacts(CLIENT, 700, 10, 3, 5_000, 6_000, 1, True)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.diagnostics import IggyDiagnostics
@@ -21,6 +19,8 @@ from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import CONSUME, PUSH, ErrorCode
 from dissectors.rows.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.rows.table import int64
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SERVER
 from dissectors.wording import counted
 

@@ -41,7 +41,7 @@ from dissectors.iggy.loss.places import (
     request_places,
 )
 from dissectors.iggy.walk import Fields
-from dissectors.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there

@@ -19,17 +19,17 @@ from dissectors.capture.files import site_of
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.merge import merge
 from dissectors.capture.reader import Reader
-from dissectors.conversation import Conversation, Protocol
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.frame import Frame
 from dissectors.kafka.decode import api_version
 from dissectors.options import Options
-from dissectors.protocols import protocols
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
 from dissectors.rows.sink import Sink
 from dissectors.run import peek
-from dissectors.search import Recogniser
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.frame import Frame
+from dissectors.session.protocols import protocols
+from dissectors.session.search import Recogniser
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from pipelines.answers.sanitise.frame_copy import FrameCopy, NotUnderstoodError
 from pipelines.answers.sanitise.iggy import IggyFrames

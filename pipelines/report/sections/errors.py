@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.protocols import error_meaning
+from dissectors.session.protocols import error_meaning
 from pipelines.report.elements import Html
 from pipelines.report.load import Analysis, Row
 from pipelines.report.section import Builder, Section

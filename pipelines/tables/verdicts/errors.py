@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.protocols import error_meaning
+from dissectors.session.protocols import error_meaning
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.kinds import NOTE

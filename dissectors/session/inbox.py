@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.frame import Frame
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece
 from dissectors.wire.arrays import Bytes, Numbers
 

@@ -1,6 +1,6 @@
-from dissectors.frame cimport Frame
-from dissectors.inbox cimport INVALID, MORE, Inbox
-from dissectors.reporter cimport ConnectionReporter
+from dissectors.session.frame cimport Frame
+from dissectors.session.inbox cimport INVALID, MORE, Inbox
+from dissectors.session.reporter cimport ConnectionReporter
 
 cdef extern from *:
     """

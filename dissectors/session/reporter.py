@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from dissectors.findings import finding
-from dissectors.frame import Frame
 from dissectors.options import Options
 from dissectors.records import Conn, Finding
 from dissectors.rows.sink import Sink, Suspect
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SIDES, Piece
 
 _EARLY = 64  # findings kept back until a frame proves the protocol

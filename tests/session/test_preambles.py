@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dissectors
-from dissectors import preambles
 from dissectors.capture.block import ACK, FIN
+from dissectors.session import preambles
 from tests.tcp.test_tracker import CLIENT, SERVER, ConversationT
 from tests.wires import Side, pcap
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.frame import Frame
-from dissectors.inbox import Inbox
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.reporter import ConnectionReporter
-from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
-from dissectors.search import SearchBudget
+from dissectors.session.frame import Frame
+from dissectors.session.inbox import Inbox
+from dissectors.session.reporter import ConnectionReporter
+from dissectors.session.resends import Resends
+from dissectors.session.search import SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Piece
 from dissectors.wording import counted, were
 
 if not cython.compiled:
-    from dissectors.inbox import INVALID, MORE
+    from dissectors.session.inbox import INVALID, MORE
 
     NEVER = 1 << 62  # later than any order
 

@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dissectors.checksum.unit_format import UnitFormat
-from dissectors.framing import Framing
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
-from dissectors.search import NeverInMidstream, Recogniser
+from dissectors.session.framing import Framing
+from dissectors.session.search import NeverInMidstream, Recogniser
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 

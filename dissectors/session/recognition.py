@@ -11,10 +11,10 @@ from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from dissectors import foreign
-from dissectors.conversation import Protocol
 from dissectors.limits import Limits
-from dissectors.search import Recogniser
+from dissectors.session import foreign
+from dissectors.session.conversation import Protocol
+from dissectors.session.search import Recogniser
 
 CERTAIN = 0.9
 LIKELY = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from dissectors.conversation import Protocol
+from dissectors.session.conversation import Protocol
 
 FOLDERS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 

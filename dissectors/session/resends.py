@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from dissectors.frame import FrameFacts
+from dissectors.session.frame import FrameFacts
 from dissectors.tcp.chunk import Resent
 
 AT_END = (1 << 63) - 1  # an order behind all others

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.rows.fields cimport ABSENT
 from dissectors.tcp.numbers cimport SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dissectors import foreign, preambles
 from dissectors.capture.block import VIA, address, segment_name
-from dissectors.conversation import Conversation, ConversationSummary, Protocol
 from dissectors.findings import finding
 from dissectors.options import Options
-from dissectors.preambles import Preamble
-from dissectors.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.records import Conn, Connection
 from dissectors.rows.exchange import elapsed
 from dissectors.rows.sink import Sink
+from dissectors.session import foreign, preambles
+from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
+from dissectors.session.preambles import Preamble
+from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dissectors.conversation import Conversation, Protocol
-from dissectors.frame import Frame
-from dissectors.inbox import INVALID, MORE
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
-from dissectors.search import Recogniser
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.frame import Frame
+from dissectors.session.inbox import INVALID, MORE
+from dissectors.session.search import Recogniser
 from dissectors.tcp.chunk import Chunk, Gap
 from tests.feeding import CLIENT, SERVER, conn, feed
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.frame import Frame
-from dissectors.inbox import INVALID, MORE, Inbox
 from dissectors.rows.layout import ABSENT
+from dissectors.session.frame import Frame
+from dissectors.session.inbox import INVALID, MORE, Inbox
 from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Piece, joined
 
 

@@ -1,4 +1,4 @@
-from dissectors.framing cimport Framing
+from dissectors.session.framing cimport Framing
 
 cdef class Conversation(Framing):
     cdef public bint closed

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import dissectors
 from dissectors.limits import Limits
-from dissectors.resends import STRETCHES, ResentStretches
+from dissectors.session.resends import STRETCHES, ResentStretches
 from dissectors.tcp.chunk import CLIENT
 from tests.benchmarks.captures import FILE_HEADER, SEGMENT, Wire
 from tests.kafka.wire import batch, produce, record
 from tests.lossy import segments
 from tests.pipelines import cutting
 
-SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap"))
+SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.pcap"))
 OFFSETS = st.integers(0, 40)
 REPEATS = st.lists(st.tuples(OFFSETS, st.integers(1, 12), st.integers(0, 30)))
 
@@ -107,7 +107,7 @@ def test_a_request_sent_again_before_its_answer_marks_its_exchange_and_no_other(
 def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_marks_its_exchange(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dissectors.resends.STRETCHES", 1)
+    monkeypatch.setattr("dissectors.session.resends.STRETCHES", 1)
     requests = calls_of_one_packet(path, "request")
     send_again(path, tmp_path / "again.pcap", {packet: packet for packet in requests.values()})
     rows = dissectors.dissect([tmp_path / "again.pcap"], ["exchanges"])["exchanges"].to_pylist()

@@ -22,8 +22,8 @@ from dissectors.kafka.recognise import _Stranger
 from dissectors.kafka.resync import Resync, _may_be_request, _request_places
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
-from dissectors.recognition import NONE_OF_OURS, Recognition, candidates
-from dissectors.search import Judgement, SearchBudget, first_start, places
+from dissectors.session.recognition import NONE_OF_OURS, Recognition, candidates
+from dissectors.session.search import Judgement, SearchBudget, first_start, places
 from tests.feeding import CLIENT, SERVER, feed
 from tests.kafka.wire import fetch
 
@@ -108,7 +108,7 @@ def test_what_is_passed_over_does_not_depend_on_where_the_bytes_were_cut(cuts: l
 def test_bytes_of_any_kind_hold_no_frame_and_cost_what_is_allowed(
     kind: str, protocol: object, direction: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dissectors.framing.SearchBudget", CountingBudget)
+    monkeypatch.setattr("dissectors.session.framing.SearchBudget", CountingBudget)
     data = ALMOST[kind]
     _, conversation = feed(
         protocol,  # type: ignore[arg-type]
