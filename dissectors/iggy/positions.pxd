@@ -4,7 +4,8 @@ from dissectors.iggy.layouts cimport BodyLayout
 from dissectors.iggy.message cimport OFFSET, MessageRun
 from dissectors.iggy.pending cimport IggyRequest
 from dissectors.rows.exchange cimport Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 
 cpdef int answered(Report report, IggyRequest request, Body read, FrameFacts facts) except -1

@@ -25,7 +25,7 @@ from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.iggy.message import OFFSET
-    from dissectors.rows.fields import POSITION_PARTITION, POSITION_TOPIC, POSITION_VALUE, POSITION_WHAT
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
 STORE, GET = "STORE_CONSUMER_OFFSET", "GET_CONSUMER_OFFSET"
@@ -81,8 +81,8 @@ def _write(
 ) -> None:
     table: RowTable = report.positions
     slot: cython.Py_ssize_t = report.open_position(request, facts)
-    table.put(slot, POSITION_WHAT, what)
-    table.put(slot, POSITION_TOPIC, request.topics[0] if request.topics else None)
-    table.waiting[slot, POSITION_PARTITION] = partition
-    table.waiting[slot, POSITION_VALUE] = value
+    table.put(slot, fields.POSITION_WHAT, what)
+    table.put(slot, fields.POSITION_TOPIC, request.topics[0] if request.topics else None)
+    table.waiting[slot, fields.POSITION_PARTITION] = partition
+    table.waiting[slot, fields.POSITION_VALUE] = value
     table.finish(slot)

@@ -6,7 +6,8 @@ from dissectors.iggy.message cimport MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit
 from dissectors.iggy.pending cimport BatchFacts, IggyRequest
 from dissectors.iggy.state cimport IggyState
 from dissectors.rows.exchange cimport PendingRequest, Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
 cdef extern from *:

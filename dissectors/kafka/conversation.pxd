@@ -18,7 +18,8 @@ from dissectors.kafka.verify cimport BatchVerifier
 from dissectors.kafka.walk cimport Walker
 from dissectors.kafka.words cimport ACKS_PLACE, SESSION_PLACE
 from dissectors.rows.exchange cimport queued
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 from dissectors.wire.reader cimport WireReader
 

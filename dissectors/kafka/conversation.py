@@ -51,14 +51,8 @@ if not cython.compiled:
     from dissectors.kafka.pending import new_request
     from dissectors.kafka.produce import sent, settle
     from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
+    from dissectors.rows import fields
     from dissectors.rows.exchange import queued
-    from dissectors.rows.fields import (
-        EXCHANGE_COMPLETE,
-        EXCHANGE_LONG_POLL,
-        EXCHANGE_RESPONSE,
-        EXCHANGE_STATUS,
-        EXCHANGE_THROTTLE_MS,
-    )
     from dissectors.rows.layout import ABSENT
     from dissectors.session.inbox import INVALID, MORE
     from dissectors.tcp.chunk import CLIENT
@@ -543,11 +537,11 @@ class KafkaConversation(Conversation):
         )
         table: RowTable = self.rows.report.exchanges
         if notes.whole and not faults:
-            table.put(slot, EXCHANGE_STATUS, OK)
-        table.waiting[slot, EXCHANGE_THROTTLE_MS] = notes.throttle
-        table.waiting[slot, EXCHANGE_LONG_POLL] = long_poll
+            table.put(slot, fields.EXCHANGE_STATUS, OK)
+        table.waiting[slot, fields.EXCHANGE_THROTTLE_MS] = notes.throttle
+        table.waiting[slot, fields.EXCHANGE_LONG_POLL] = long_poll
         if body is not None:
-            table.put(slot, EXCHANGE_RESPONSE, body)
+            table.put(slot, fields.EXCHANGE_RESPONSE, body)
         self.rows.report.finish_exchange(slot)
 
     # --- what looks wrong in a request that may be another one's beginning ---
@@ -703,7 +697,7 @@ class KafkaConversation(Conversation):
         if self.rows.report.wants_exchanges:
             slot = self.rows.open_exchange(UNANSWERED, call, None, (), [], until)
             if explained:
-                self.rows.report.exchanges.put(slot, EXCHANGE_COMPLETE, False)
+                self.rows.report.exchanges.put(slot, fields.EXCHANGE_COMPLETE, False)
             self.rows.report.finish_exchange(slot)
 
     def _is_refused(self, frame: Frame, at: int, have: int) -> bool:

@@ -43,18 +43,7 @@ if not cython.compiled:
         OLD_OFFSETS,
     )
     from dissectors.kafka.words import ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
-    from dissectors.rows.fields import (
-        POSITION_GROUP,
-        POSITION_ISR,
-        POSITION_LEADER,
-        POSITION_LEADER_EPOCH,
-        POSITION_PARTITION,
-        POSITION_REPLICA,
-        POSITION_TOPIC,
-        POSITION_TRANSACTION,
-        POSITION_VALUE,
-        POSITION_WHAT,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
     NO_TOPIC = -2
@@ -131,15 +120,15 @@ def _fetched(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, notes: Body
     slot: cython.Py_ssize_t
     i: cython.Py_ssize_t
     model: cython.Py_ssize_t = report.open_position(call, facts)
-    table.put(model, POSITION_WHAT, FETCHED)
+    table.put(model, fields.POSITION_WHAT, FETCHED)
     if call.replica >= 0:
-        table.waiting[model, POSITION_REPLICA] = call.replica
+        table.waiting[model, fields.POSITION_REPLICA] = call.replica
     for i in range(notes.placed.count):
         if notes.placed_offset(i) >= 0:
             slot = report.add_position(model)
-            table.put(slot, POSITION_TOPIC, rows.names.name(notes.placed_topic(i)))
-            table.waiting[slot, POSITION_PARTITION] = notes.placed_partition(i)
-            table.waiting[slot, POSITION_VALUE] = notes.placed_offset(i)
+            table.put(slot, fields.POSITION_TOPIC, rows.names.name(notes.placed_topic(i)))
+            table.waiting[slot, fields.POSITION_PARTITION] = notes.placed_partition(i)
+            table.waiting[slot, fields.POSITION_VALUE] = notes.placed_offset(i)
             table.finish(slot)
     table.drop(model)
 
@@ -165,11 +154,11 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
         value = positions.cells[i, STATED]
         if what >= FIRST_ATTRIBUTE:
             if what == GROUP_NAME:
-                table.put(model, POSITION_GROUP, notes.stated_text(i))
+                table.put(model, fields.POSITION_GROUP, notes.stated_text(i))
             elif slot >= 0 and what == EPOCH and value >= 0:
-                table.waiting[slot, POSITION_LEADER_EPOCH] = value
+                table.waiting[slot, fields.POSITION_LEADER_EPOCH] = value
             elif slot >= 0 and what == ISR:
-                table.put(slot, POSITION_ISR, [str(replica) for replica in notes.stated_numbers(i, 4)])
+                table.put(slot, fields.POSITION_ISR, [str(replica) for replica in notes.stated_numbers(i, 4)])
             continue
         if slot >= 0:
             table.finish(slot)
@@ -188,13 +177,13 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
             continue
         if positions.cells[i, AT_TOPIC] != seen:
             seen = positions.cells[i, AT_TOPIC]
-            table.put(model, POSITION_TOPIC, rows.names.name(notes._topic(seen)))
+            table.put(model, fields.POSITION_TOPIC, rows.names.name(notes._topic(seen)))
         slot = report.add_position(model)
-        table.put(slot, POSITION_WHAT, name)
-        table.waiting[slot, POSITION_PARTITION] = positions.cells[i, AT_PARTITION]
-        table.waiting[slot, POSITION_VALUE] = value
+        table.put(slot, fields.POSITION_WHAT, name)
+        table.waiting[slot, fields.POSITION_PARTITION] = positions.cells[i, AT_PARTITION]
+        table.waiting[slot, fields.POSITION_VALUE] = value
         if what == LEADER and value >= 0:
-            table.put(slot, POSITION_LEADER, str(value))
+            table.put(slot, fields.POSITION_LEADER, str(value))
     if slot >= 0:
         table.finish(slot)
     table.drop(model)
@@ -240,15 +229,15 @@ def _committed(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, what: str
     table: RowTable = report.positions
     slot: cython.Py_ssize_t
     model: cython.Py_ssize_t = report.open_position(call, facts)
-    table.put(model, POSITION_WHAT, what)
-    table.put(model, POSITION_TRANSACTION, call.stated.transaction)
+    table.put(model, fields.POSITION_WHAT, what)
+    table.put(model, fields.POSITION_TRANSACTION, call.stated.transaction)
     for said in _accepted(call.stated, faults):
         slot = report.add_position(model)
-        table.put(slot, POSITION_TOPIC, rows.names.name(said.topic))
-        table.put(slot, POSITION_PARTITION, said.partition)
-        table.put(slot, POSITION_VALUE, said.number)
+        table.put(slot, fields.POSITION_TOPIC, rows.names.name(said.topic))
+        table.put(slot, fields.POSITION_PARTITION, said.partition)
+        table.put(slot, fields.POSITION_VALUE, said.number)
         if said.epoch >= 0:
-            table.put(slot, POSITION_LEADER_EPOCH, said.epoch)
+            table.put(slot, fields.POSITION_LEADER_EPOCH, said.epoch)
         table.finish(slot)
     table.drop(model)
 
@@ -261,7 +250,7 @@ def _transaction_ended(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest) -
     slot: cython.Py_ssize_t
     if transaction is not None:
         slot = rows.report.open_position(call, facts)
-        table.put(slot, POSITION_WHAT, TRANSACTION)
-        table.put(slot, POSITION_VALUE, int(bool(values.get("committed"))))
-        table.put(slot, POSITION_TRANSACTION, transaction)
+        table.put(slot, fields.POSITION_WHAT, TRANSACTION)
+        table.put(slot, fields.POSITION_VALUE, int(bool(values.get("committed"))))
+        table.put(slot, fields.POSITION_TRANSACTION, transaction)
         table.finish(slot)

@@ -4,7 +4,8 @@ from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.pending cimport KafkaRequest
 from dissectors.kafka.record_batch cimport RecordBatch, plus
 from dissectors.rows.exchange cimport Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 
 cdef extern from *:

@@ -23,7 +23,8 @@ from dissectors.pulsar.names cimport Topic
 from dissectors.pulsar.pending cimport PendingBatch, PulsarRequest
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.exchange cimport Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.memory cimport crc32c
 
 cdef extern from *:

@@ -42,34 +42,7 @@ if not cython.compiled:
         PUSH_MESSAGE_ID,
         SEND_HIGHEST_SEQUENCE_ID,
     )
-    from dissectors.rows.fields import (
-        BATCH_BASE_SEQUENCE,
-        BATCH_BROKER_INDEX,
-        BATCH_BROKER_TIMESTAMP,
-        BATCH_CHECKSUM_COMPUTED,
-        BATCH_CHECKSUM_KIND,
-        BATCH_CHECKSUM_STORED,
-        BATCH_CODEC,
-        BATCH_CONTROL,
-        BATCH_DIALECT,
-        BATCH_FIRST_TIMESTAMP,
-        BATCH_FORMAT,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_OUTCOME,
-        BATCH_PACKET_REF,
-        BATCH_PARTITION,
-        BATCH_POSITION,
-        BATCH_PRODUCER,
-        BATCH_RECORDS,
-        BATCH_ROLE,
-        BATCH_STORED_BYTES,
-        BATCH_STREAM_OFFSET,
-        BATCH_TIME,
-        BATCH_TOPIC,
-        BATCH_TRANSACTIONAL,
-        BATCH_UNCOMPRESSED_BYTES,
-        BATCH_VERDICT,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
     MS = 1_000_000
@@ -308,33 +281,33 @@ class Entries:
         slot: cython.Py_ssize_t
         if report.wants_batches:
             slot = report.open_batch(request, request.frame)
-            report.batches.put(slot, BATCH_ROLE, batch.role)
-            report.batches.put(slot, BATCH_TOPIC, batch.topic)
-            report.batches.put(slot, BATCH_POSITION, position(batch.ledger, batch.entry))
-            report.batches.put(slot, BATCH_FORMAT, FORMAT)
-            report.batches.put(slot, BATCH_CHECKSUM_KIND, batch.kind)
-            report.batches.put(slot, BATCH_VERDICT, batch.verdict)
-            report.batches.put(slot, BATCH_OUTCOME, outcome)
-            report.batches.put(slot, BATCH_DIALECT, self._state.dialect)
-            report.batches.waiting[slot, BATCH_PARTITION] = batch.partition
-            report.batches.waiting[slot, BATCH_RECORDS] = request.records
-            report.batches.waiting[slot, BATCH_STORED_BYTES] = batch.stored_bytes
-            report.batches.waiting[slot, BATCH_CHECKSUM_STORED] = batch.stored
-            report.batches.waiting[slot, BATCH_CHECKSUM_COMPUTED] = batch.computed
-            report.batches.waiting[slot, BATCH_TIME] = batch.time
-            report.batches.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
-            report.batches.waiting[slot, BATCH_STREAM_OFFSET] = batch.offset
-            report.batches.waiting[slot, BATCH_BROKER_TIMESTAMP] = batch.broker_ns
-            report.batches.waiting[slot, BATCH_BROKER_INDEX] = batch.broker_index
+            report.batches.put(slot, fields.BATCH_ROLE, batch.role)
+            report.batches.put(slot, fields.BATCH_TOPIC, batch.topic)
+            report.batches.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
+            report.batches.put(slot, fields.BATCH_FORMAT, FORMAT)
+            report.batches.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
+            report.batches.put(slot, fields.BATCH_VERDICT, batch.verdict)
+            report.batches.put(slot, fields.BATCH_OUTCOME, outcome)
+            report.batches.put(slot, fields.BATCH_DIALECT, self._state.dialect)
+            report.batches.waiting[slot, fields.BATCH_PARTITION] = batch.partition
+            report.batches.waiting[slot, fields.BATCH_RECORDS] = request.records
+            report.batches.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
+            report.batches.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
+            report.batches.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
+            report.batches.waiting[slot, fields.BATCH_TIME] = batch.time
+            report.batches.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
+            report.batches.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
+            report.batches.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
+            report.batches.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
             if batch.codec is not None:
-                report.batches.put(slot, BATCH_CODEC, batch.codec)
-                report.batches.put(slot, BATCH_PRODUCER, batch.producer)
-                report.batches.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
-                report.batches.waiting[slot, BATCH_BASE_SEQUENCE] = batch.sequence
-                report.batches.waiting[slot, BATCH_TRANSACTIONAL] = batch.transactional
-                report.batches.waiting[slot, BATCH_CONTROL] = batch.control
-                report.batches.waiting[slot, BATCH_FIRST_TIMESTAMP] = batch.published_ns
-                report.batches.waiting[slot, BATCH_MAX_TIMESTAMP] = batch.published_ns
+                report.batches.put(slot, fields.BATCH_CODEC, batch.codec)
+                report.batches.put(slot, fields.BATCH_PRODUCER, batch.producer)
+                report.batches.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
+                report.batches.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
+                report.batches.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
+                report.batches.waiting[slot, fields.BATCH_CONTROL] = batch.control
+                report.batches.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
+                report.batches.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
             report.finish_batch(slot)
 
     def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:

@@ -16,7 +16,8 @@ from dissectors.pulsar.fields cimport (
 )
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.exchange cimport Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 
 cdef enum:

@@ -36,14 +36,7 @@ if not cython.compiled:
         LOOKUP_TOPIC_RESPONSE_RESPONSE,
         SEEK_MESSAGE_ID,
     )
-    from dissectors.rows.fields import (
-        POSITION_LEADER,
-        POSITION_LEDGER,
-        POSITION_PARTITION,
-        POSITION_TOPIC,
-        POSITION_VALUE,
-        POSITION_WHAT,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
     CUMULATIVE = 1
@@ -97,7 +90,7 @@ def _lookup(report: Report, facts: FrameFacts, command: PulsarCommand, request: 
         url = command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL)
         slot = _opened(report, facts, request, "leader")
         owner = url or command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS)
-        report.positions.put(slot, POSITION_LEADER, owner)
+        report.positions.put(slot, fields.POSITION_LEADER, owner)
         report.positions.finish(slot)
 
 
@@ -111,18 +104,18 @@ def _write(
 ) -> None:
     table: RowTable = report.positions
     slot: cython.Py_ssize_t = _opened(report, facts, request, what)
-    table.waiting[slot, POSITION_VALUE] = value
-    table.waiting[slot, POSITION_LEDGER] = ledger
+    table.waiting[slot, fields.POSITION_VALUE] = value
+    table.waiting[slot, fields.POSITION_LEDGER] = ledger
     table.finish(slot)
 
 
 def _opened(report: Report, facts: FrameFacts, request: PulsarRequest, what: str) -> cython.Py_ssize_t:
     table: RowTable = report.positions
     slot: cython.Py_ssize_t = report.open_position(request, facts)
-    table.put(slot, POSITION_WHAT, what)
+    table.put(slot, fields.POSITION_WHAT, what)
     if request.topic is not None:
-        table.put(slot, POSITION_TOPIC, request.topic.name)
-        table.put(slot, POSITION_PARTITION, request.topic.partition)
+        table.put(slot, fields.POSITION_TOPIC, request.topic.name)
+        table.put(slot, fields.POSITION_PARTITION, request.topic.partition)
     return slot
 
 

@@ -1,6 +1,7 @@
 cimport cython
 from dissectors.session.frame cimport FrameFacts
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
 cdef enum:
