@@ -14,7 +14,7 @@ DECLARATIONS := $(shell find dissectors -name '*.pxd' -o -name '*.h')
 COMPILED     := $(DECLARATIONS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(DECLARATIONS))))
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
-COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && \
+COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap && \
   $(BIN)/python -m pipelines.spark.train_java samples
 
 .DEFAULT_GOAL := help

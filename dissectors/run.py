@@ -43,6 +43,8 @@ class Run:
         self.options = options
         self.problems: list[tuple[str, str]] = []  # kind of finding, message
         self.readers: list[Reader] = []
+        self._open: list[Reader] = []
+        self._read_whole = 0  # bytes of files that are read
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.sums: Counter[tuple[str, str]] = Counter()  # of compressed data, as other processes have counted them
         self.files = expand(paths)
@@ -54,6 +56,14 @@ class Run:
         """The packets of a block that the run looks at: all. A subclass may choose."""
         return block
 
+    def reader(self, index: int, path: str, fragments: Fragments) -> Reader:
+        """What reads a file. A subclass may choose. Raises InputError for what is no capture."""
+        return Reader(path, index, self.options.limits, fragments=fragments)
+
+    def release(self) -> RowRelease:
+        """What holds rows back until their names are known. A subclass may choose."""
+        return RowRelease(self.options.limits)
+
     def records(self) -> Batches:
         """Record batches of the wanted tables, each in time order, as they become complete."""
         with fewer_collections():
@@ -62,7 +72,7 @@ class Run:
     def _records(self) -> Batches:
         keylog = read_keylog(self.options)
         packets = interleave(self._sites(keylog))
-        rows = RowRelease(self.options.limits)
+        rows = self.release()
         decoder, packets = self._decoder(packets, keylog)
         with closing(decoder):
             for release in self._decode(decoder, packets):
@@ -115,7 +125,7 @@ class Run:
             if pace.due(size, now=self._paused):
                 yield from decoder.decode(self._clock)
             if self._progress is not None:
-                self._progress(sum(reader.position for reader in self.readers))
+                self._progress(self._read_whole + sum(reader.position for reader in self._open))
         yield from decoder.decode(self._clock)
         yield from decoder.finish()
 
@@ -147,15 +157,18 @@ class Run:
 
     def _read(self, index: int, path: str, keylog: KeyLog, fragments: Fragments) -> Iterator[PacketBlock]:
         try:
-            reader = Reader(path, index, self.options.limits, fragments=fragments)
+            reader = self.reader(index, path, fragments)
         except InputError as error:
             self.problems.append((UNREADABLE, str(error)))
             return
         self.readers.append(reader)
+        self._open.append(reader)
         if len(self.files) == 1:
             keylog.complete = reader.format != PCAPNG
         blocks = chain(reader.blocks(), (None,))  # a pcapng file may carry a key log, also behind its last packet
         yield from filter(None, map(partial(self._look_at, reader), blocks))
+        self._open.remove(reader)
+        self._read_whole += reader.position
         if reader.problem:
             self.problems.append((TRUNCATED, reader.problem))
 

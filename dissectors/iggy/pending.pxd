@@ -33,6 +33,8 @@ cdef class IggyRequest(PendingRequest):
     cdef public bint alone
     cdef public object batches
     cdef public long long most
+    cdef public long long offset
+    cdef public bint auto_commit
     cdef public long long operation
     cdef public long long order
     cdef public long long partition

@@ -10,7 +10,7 @@ import cython
 
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
-from dissectors.kafka import bodies, special
+from dissectors.kafka import bodies, positions, special
 from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -412,6 +412,8 @@ class KafkaConversation(Conversation):
                 call.session = self.sessions.fetch(call.session_number, call.session_epoch, notes)
         if api.special:
             special.requested(self, frame, call, api, notes, at)
+        if self.rows.report.wants_positions:
+            positions.asked(self, call, api, notes)
         if call.session is not None:
             call.topic_keys, call.partitions = call.session.topics, call.session.partitions
 
@@ -519,6 +521,8 @@ class KafkaConversation(Conversation):
                 )
         if api.special and not faults:
             special.answered(self, frame, call, api, notes)
+        if self.rows.report.wants_positions:
+            positions.answered(self, frame, call, api, notes, faults)
         if not self.rows.report.wants_exchanges:
             self.rows.errors(call, frame, faults)
             return

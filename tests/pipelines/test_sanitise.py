@@ -20,12 +20,15 @@ from typer.testing import CliRunner
 
 import dissectors
 from dissectors.wire.codecs import decompress
+from pipelines.answers.sanitise.frame_copy import FrameCopy
 from pipelines.answers.sanitise.packets import _options
 from pipelines.answers.sanitise.pseudonyms import KEPT, Pseudonyms
+from pipelines.answers.sanitise.pulsar import PulsarFrames
 from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import _compressors, refitted
 from pipelines.cli import app
 from tests.kafka.wire import batch, produce, record
+from tests.pulsar import wire
 from tests.wires import CLIENT, SERVER, T0, pcap, segment
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.pcap*"))
@@ -140,6 +143,20 @@ def test_forensics_finds_the_same_broken_bits(sanitised: dict[str, Path]) -> Non
     path = next(path for path in PLAIN if "corrupted" in path.name)
     assert broken(path)[0][0] == "single_bit"
     assert broken(sanitised[path.name]) == broken(path)
+
+
+def test_what_a_replicator_sent_is_still_known_by_its_source_position() -> None:
+    def property_(key: str, value: str) -> wire.Field:
+        return 4, [(1, key), (2, value)]
+
+    own, noted = property_("customer", "17:4"), property_("__MSG_PROP_REPL_SOURCE_POSITION", "17:4")
+    false = property_("__MSG_PROP_REPL_SOURCE_POSITION", "secret:1")
+    sent = wire.send(1, wire.entry(wire.metadata(1, own, noted, false, (16, b"\0" * 7 + b"\5")), b"payload"))
+    copy = FrameCopy(sent, NAMES)
+    PulsarFrames().frame(copy)
+    assert wire.field(*noted) in copy.out
+    assert b"\0" * 7 + b"\5" in copy.out  # the version of a schema
+    assert all(text not in copy.out for text in (b"customer", b"secret", b"payload"))
 
 
 def test_two_runs_choose_other_pseudonyms() -> None:

@@ -3,7 +3,7 @@
     spark.read.format("pcap").load("captures/")
     spark.read.format("pcap").option("site", "file").load(["a.pcap", "b.pcapng.zst"])
 
-Options are those of spark_options.SOURCE; any other is refused. Of a schema that is given, which names some of the
+Options are those of options.SOURCE; any other is refused. Of a schema that is given, which names some of the
 columns, only these are made. Paths are those of the driver: relative ones are made absolute there, and one that is not
 there is an error at `load`. Spark hands a table's options on when the table is made, but not when it is read: so
 `create table … using pcap` is refused, and `create temporary view … using pcap options (path '…')` is what SQL has.
@@ -15,7 +15,6 @@ read whole. `file_order` is the place of the file among all, by which packets of
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,17 +24,18 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from dissectors.capture import Split, expand, plan, read_split
+from dissectors.capture import Split, plan, read_split
 from dissectors.capture.arrow import SEGMENTS, note, to_arrow
-from dissectors.capture.source import exists, is_url
-from dissectors.errors import InputError, UsageError
+from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import Limits
-from pipelines.spark import options as spark_options
+from pipelines.sources.columns import refuse_others
+from pipelines.sources.files import files_of, values
+from pipelines.spark.options import SOURCE
 
 ORDER = "file_order"
 SCHEMA = SEGMENTS.append(pa.field(ORDER, pa.int64()))
-_OF_TABLES = {"provider", "owner"}  # Spark adds these where a table is made
+NAME = "pcap"
 
 
 class PcapDataSource(DataSource):
@@ -44,33 +44,20 @@ class PcapDataSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         """Raises UsageError for options that mean nothing, InputError where a path does not exist."""
         super().__init__(options)
-        if not options.keys() or options.keys() >= _OF_TABLES:
-            raise UsageError(
-                "name the captures: spark.read.format('pcap').load(path), or create temporary view … using pcap "
-                "options (path '…'): a table does not keep its options"
-            )
-        self.given = spark_options.of_source(options)
-        given = [*self.given["paths"], *filter(None, [self.given["path"]])]
-        paths = [path if is_url(path) else os.path.abspath(path) for path in given]  # noqa: PTH100
-        self.files = expand(paths)
-        missing = [path for path in self.files if path in paths and not exists(path)]
-        if missing:
-            raise InputError(f"[PATH_NOT_FOUND] Path does not exist: {missing[0]}")
+        self.given = values(NAME, options, SOURCE)
+        self.files = files_of(self.given)
 
     @classmethod
     def name(cls) -> str:
-        return "pcap"
+        return NAME
 
     def schema(self) -> StructType:
-        return from_arrow_schema(SCHEMA)
+        whole = from_arrow_schema(SCHEMA)
+        return whole if self.given["payload"] else StructType([field for field in whole if field.name != "payload"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of a schema. Raises UsageError where there is no such column."""
-        ours = {field.name: field.dataType for field in self.schema()}
-        for field in schema:
-            if ours.get(field.name) != field.dataType:
-                there = ours[field.name].simpleString() if field.name in ours else "no such column"
-                raise UsageError(f"column {field.name} {field.dataType.simpleString()}: pcap has {there}")
+        refuse_others(NAME, schema, self.schema())
         return PcapReader(self.files, self.given, schema.names)
 
 
@@ -86,11 +73,12 @@ class PcapReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(self, files: Sequence[str], given: Mapping[str, Any], names: Sequence[str]) -> None:
-        """given: values of spark_options.SOURCE. names: columns of SCHEMA to read."""
+        """given: values of options.SOURCE. names: columns of SCHEMA to read."""
         self.files = files
         self.site: str = given["site"]
         self.limits: Limits = given["limits"]
         self.split_bytes: int = given["splitBytes"]
+        self.fails: bool = not given["ignoreCorruptFiles"]
         self.names = names
 
     def partitions(self) -> list[InputPartition]:
@@ -103,21 +91,30 @@ class PcapReader(DataSourceReader):
     def read(self, partition: PcapPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         made = [name for name in self.names if name != ORDER]
         schema = pa.schema([SCHEMA.field(name) for name in self.names])
-        for batch in _segments(partition.split, self.limits, made or [SEGMENTS.names[0]]):
+        if not isinstance(partition, PcapPartition):  # Spark's own, where there are no files
+            return
+        for batch in _segments(partition.split, self.limits, made or [SEGMENTS.names[0]], fails=self.fails):
             order = pa.array([partition.order] * batch.num_rows, pa.int64())
             columns = [order if name == ORDER else batch.column(name) for name in self.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _segments(split: Split, limits: Limits, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The packets of a split, and what is to be said of its file, as these columns of SEGMENTS."""
+def _segments(split: Split, limits: Limits, names: Sequence[str], *, fails: bool) -> Iterator[pa.RecordBatch]:
+    """The packets of a split, and what is to be said of its file, as these columns of SEGMENTS.
+
+    fails: raise InputError for a file that cannot be read whole, rather than say so in a row.
+    """
     try:
         reader, blocks = read_split(split, 0, limits)
     except InputError as error:
+        if fails:
+            raise
         yield note(split.path, split.site, f"{UNREADABLE}: {error}", names)
         return
     for block in blocks:
         yield to_arrow(block, [split.path], [split.site], names)
+    if fails and reader.problem:
+        raise InputError(reader.problem)
     problem = [(TRUNCATED, reader.problem)] if reader.problem else []
     for kind, message in problem + reader.remarks():
         yield note(split.path, split.site, f"{kind}: {message}", names)

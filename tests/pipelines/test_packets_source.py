@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
@@ -13,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
 from dissectors.errors import InputError, UsageError
-from pipelines.spark.source import PcapDataSource
+from pipelines.sources.packets import PcapDataSource
 
 
 def test_a_path_that_does_not_exist_is_an_error_at_load(spark: Any, tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_sql_has_views_and_a_table_is_refused_when_it_is_made(spark: Any, sample
     ("options", "why"),
     [
         ({}, "name the captures"),
-        ({"pathglobfilter": "*"}, "pathGlobFilter: there is no such option"),
+        ({"pathglobfiltr": "*"}, "pathglobfiltr: there is no such option; did you mean pathGlobFilter?"),
         ({"splitbytes": "0"}, "splitBytes: '0' is less than 1"),
     ],
 )
@@ -59,3 +60,26 @@ def test_relative_paths_are_those_of_the_driver(tmp_path: Path, monkeypatch: pyt
 def test_a_column_of_another_type_or_name_is_refused(ddl: str, samples: list[str]) -> None:
     with pytest.raises(UsageError, match=f"column {ddl}: pcap has"):
         PcapDataSource({"path": samples[0]}).reader(cast(StructType, StructType.fromDDL(ddl)))
+
+
+def test_the_payload_is_left_out_where_that_is_asked_for(spark: Any, samples: list[str]) -> None:
+    some = spark.read.format("pcap").option("payload", "false").load(samples[0])
+    assert "payload" not in some.columns
+    assert some.count() == spark.read.format("pcap").load(samples[0]).count()
+
+
+def test_a_damaged_file_is_a_note_or_an_error_as_asked_for(samples: list[str], tmp_path: Path) -> None:
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(Path(samples[0]).read_bytes()[:-7])
+
+    def notes(**options: str) -> list[str]:
+        source = PcapDataSource({"path": str(tmp_path), **options})
+        reader = source.reader(source.schema())
+        batches = [cast(pa.RecordBatch, batch) for part in reader.partitions() for batch in reader.read(part)]
+        return [note for batch in batches for note in batch.column("note").to_pylist() if note]
+
+    (note,) = notes()
+    assert note.startswith("truncated_file: ")
+    assert notes(pathGlobFilter="*.pcapng") == []
+    with pytest.raises(InputError, match=r"torn\.pcap"):
+        notes(ignoreCorruptFiles="false")

@@ -1,6 +1,6 @@
-"""`format("pcap")` in a session that somebody else has started.
+"""`format("brokerscope")` and `format("pcap")` in a session that somebody else has started.
 
-Spark finds the data source by itself where the Python that it starts can import brokerscope. That is PYSPARK_PYTHON, or
+Spark finds these sources by itself where the Python that it starts can import brokerscope. That is PYSPARK_PYTHON, or
 the first python3 in PATH, which need not be the Python that runs the program. Where it cannot, Spark knows no more than
 that there is no such source (DATA_SOURCE_NOT_FOUND).
 """
@@ -20,12 +20,14 @@ _LACKING = re.compile(r"No module named '([\w.]+)'")
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("pcap")` work in a session.
+    """Make `format("brokerscope")` and `format("pcap")` work in a session.
 
     Raises BrokerscopeError, which says what to set, where the Python of the session cannot import brokerscope.
     """
-    from pipelines.spark.source import PcapDataSource
+    from pipelines.sources.decoded import BrokerscopeDataSource
+    from pipelines.sources.packets import PcapDataSource
 
+    spark.dataSource.register(BrokerscopeDataSource)
     spark.dataSource.register(PcapDataSource)
     try:
         assert spark.read.format("pcap").load(".").columns  # Spark asks its Python for them, and reads nothing
