@@ -62,7 +62,7 @@ if not cython.compiled:
 
 _HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
-_REMEMBERED = 256  # bytes of the end of a request in which the next one may begin
+_REMEMBERED = 64  # bytes of the end of a request in which the next one may begin
 _UNKNOWN = 1000  # and how many APIs that the tables do not have
 
 
