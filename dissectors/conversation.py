@@ -43,12 +43,13 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    CARRIED = (*Framing.CARRIED, "closed", "last_ns")
+    CARRIED = (*Framing.CARRIED, "closed", "last_ns", "hung_up")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.closed = False
         self.last_ns: int | None = None  # when its last packet came; known at its end
+        self.hung_up = False  # a peer closed the connection; where it stays False, the capture ended first
 
     def receive(self, direction: int, event: Chunk | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
@@ -64,13 +65,18 @@ class Conversation(Framing):
         for direction in (CLIENT, SERVER):
             self.give_up(direction)
 
-    def end(self, last_ns: int | None = None) -> None:
-        """The connection has ended, or the capture has: decode the rest. last_ns: when its last packet came."""
-        self.closed = True
+    def end(self, last_ns: int | None = None, hung_up: bool = False) -> None:
+        """The connection has ended, or the capture has: decode the rest.
+
+        last_ns: when its last packet came; hung_up: whether a peer closed the connection.
+        """
+        self.closed, self.hung_up = True, hung_up
         self.last_ns = last_ns
         if any(self.inboxes):
             self.cut_frames(True)
             for direction in (CLIENT, SERVER):
+                while self.go_on_within(direction):
+                    self.cut_frames(True)
                 self.cut_rest(direction)
 
     def finish(self) -> None:
@@ -79,10 +85,10 @@ class Conversation(Framing):
         if self.proven:
             self.confirm()
 
-    def close(self, last_ns: int | None = None) -> None:
-        """End the connection and report what is still open, unless that was done."""
+    def close(self, last_ns: int | None = None, hung_up: bool = False) -> None:
+        """End the connection and report what is still open, unless that was done; see `end`."""
         if not self.closed:
-            self.end(last_ns)
+            self.end(last_ns, hung_up)
             self.finish()
 
     def on_close(self) -> None:
@@ -129,8 +135,11 @@ class Protocol:
         """Names of APIs and error codes in older documents and clients -> their names in records."""
         return {}
 
-    def error_meaning(self, code: int) -> str | None:
-        """What an error code says, in one line, where the name alone does not tell."""
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
+        """What an error says, in one line; None for one that is not known.
+
+        code, name: as the columns of `errors` have them; one code may have several names, and the other way round.
+        """
         return None
 
     def recognise(self, client: bytes, server: bytes) -> float:

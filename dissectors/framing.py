@@ -17,7 +17,7 @@ from dissectors.reporter import ConnectionReporter
 from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
 from dissectors.search import SearchBudget
-from dissectors.tcp.chunk import CLIENT, SERVER, Gap, Piece
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Piece
 from dissectors.wording import counted, were
 
 if not cython.compiled:
@@ -29,9 +29,10 @@ if not cython.compiled:
 class _Search:
     """How far a direction looks for the start of a frame."""
 
-    __slots__ = ("looked", "needs", "skipped")
+    __slots__ = ("framed", "looked", "needs", "skipped")
 
-    def __init__(self) -> None:
+    def __init__(self, framed: int = 0) -> None:
+        self.framed = framed  # bytes at its beginning that count as framed already
         self.looked = 0  # stream offset up to which it has looked
         self.needs = 0  # bytes from the position on without which it comes no further
         self.skipped = 0  # bytes
@@ -85,6 +86,28 @@ class Framing(ConnectionReporter):
 
     def on_skipped(self, direction: int, start: int, end: int) -> None:
         """The bytes [start, end) of a direction's stream, still in its inbox, are in no frame."""
+
+    def measure_cut(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        """Size of a frame that `measure` cannot tell and of which no more bytes will come: as `measure`."""
+        return MORE
+
+    def mistaken(self, direction: int) -> Chunk | None:
+        """The last bytes of the frame before the position, in which the next one may begin; None where it cannot.
+
+        Asked where no frame begins at the position.
+        """
+        return None
+
+    def on_lost(self, direction: int) -> None:
+        """The frame that was handed over last is not as long as it announced; where the next begins is searched."""
+
+    def frame_within(self, direction: int, buf: bytes, start: int, end: int) -> int:
+        """Where in buf[start:end], of a frame that never ended, another frame begins: an index, or -1."""
+        return -1
+
+    def on_found(self, direction: int, offset: int) -> bool:
+        """The next frame begins at a stream offset, which its predecessor did not announce: whether that is told."""
+        return False
 
     def budget(self, direction: int) -> SearchBudget:
         """What `resync` may spend in a direction."""
@@ -178,6 +201,10 @@ class Framing(ConnectionReporter):
         size = inbox.end - inbox.pos
         if not size:
             return
+        if inbox.size == MORE and not search:
+            inbox.size = self.measure_cut(direction, inbox.buf, inbox.pos, inbox.end)
+        if search:
+            size -= self._pass_framed(inbox, search, inbox.end)
         if search or not inbox.inside_frame:
             captured = size - inbox.missing(inbox.offset, inbox.offset + size)
             if search:
@@ -191,6 +218,35 @@ class Framing(ConnectionReporter):
         self._hand_over(inbox, inbox.end)
         self.pending_bytes += self.framed_bytes - before
         self.framed_bytes = before
+
+    def go_on_within(self, direction: int) -> bool:
+        """Whether another frame begins in what is left: there the frame before it is cut, and framing can go on.
+
+        For a direction that has ended: a frame that announced more than came has swallowed those behind it.
+        """
+        inbox: Inbox = self.inboxes[direction]
+        inbox.join()
+        if inbox.search is not None or inbox.pos == inbox.end:
+            return False
+        start, size = inbox.offset, inbox.end - inbox.pos
+        if inbox.missing(start, start + size):
+            return False
+        if inbox.inside_frame:
+            at = self.frame_within(direction, inbox.buf, inbox.pos + 1, inbox.end)
+            if at < 0:
+                return False
+            self._hand_over(inbox, at)
+            self.on_lost(direction)
+            self.on_found(direction, inbox.offset)
+            return True
+        framed = self.mistaken(direction)
+        if framed is None:
+            return False
+        data = framed.data + inbox.buf[inbox.pos :]
+        if not 0 <= self.frame_within(direction, data, 0, len(data)) < len(framed.data):
+            return False
+        self._search_from(inbox, framed)
+        return True
 
     def give_up(self, direction: int) -> None:
         """Let go of a frame that is not whole: too much memory is held. Its rest is skipped as it comes."""
@@ -293,6 +349,8 @@ class Framing(ConnectionReporter):
         gap = inbox.gap_ahead
         if gap is None:
             return
+        if inbox.size == MORE and inbox.search is None and inbox.pos < inbox.end:
+            inbox.size = self.measure_cut(inbox.direction, inbox.buf, inbox.pos, inbox.end)
         if inbox.search is None and 0 < gap.length <= inbox.size - inbox.have:
             self._report_gap(inbox.direction, gap)
             inbox.cross()
@@ -309,7 +367,11 @@ class Framing(ConnectionReporter):
         inbox.skip(end)
 
     def _reject(self, inbox: Inbox) -> None:
-        """The bytes at the position are no frame: look for one from the next byte on."""
+        """The bytes at the position are no frame: look for one from the next byte on, or within the frame before."""
+        framed = self.mistaken(inbox.direction)
+        if framed is not None:
+            self._search_from(inbox, framed)
+            return
         time, packet_ref = inbox.origin(inbox.offset)
         self.finding(
             "malformed_frame",
@@ -324,11 +386,26 @@ class Framing(ConnectionReporter):
         self.skipped_bytes += 1
 
     @staticmethod
-    def _begin_search(inbox: Inbox) -> _Search:
-        """Look for the start of a frame from here on."""
-        search = inbox.search = _Search()
+    def _begin_search(inbox: Inbox, framed: int = 0) -> _Search:
+        """Look for the start of a frame from here on. framed: bytes from here on that count as framed already."""
+        search = inbox.search = _Search(framed)
         inbox.gather(True)
         return search
+
+    def _search_from(self, inbox: Inbox, framed: Chunk) -> None:
+        """Look for the start of a frame from the beginning of bytes that were framed, and end at the position."""
+        self.on_lost(inbox.direction)
+        inbox.put_back(framed)
+        self._begin_search(inbox, len(framed.data))
+
+    @staticmethod
+    def _pass_framed(inbox: Inbox, search: _Search, end: int) -> int:
+        """Move over the bytes before an index of the window that count as framed already; how many they are."""
+        again = min(search.framed, end - inbox.pos)
+        if again:
+            search.framed -= again
+            inbox.skip(inbox.pos + again)
+        return again
 
     @staticmethod
     def _unsearched(inbox: Inbox, final: bool) -> bool:
@@ -353,7 +430,8 @@ class Framing(ConnectionReporter):
         budget = None if self._budgets is None else self._budgets[direction]
         search.needs = 0 if found or budget is None else budget.needs
         offset = start + at - pos
-        self.skipped_bytes += at - pos - inbox.missing(start, offset)
+        again = self._pass_framed(inbox, search, at)
+        self.skipped_bytes += at - pos - again - inbox.missing(start, offset)
         search.skipped += at - pos
         self._skip(inbox, at)
         if budget is not None:
@@ -362,6 +440,9 @@ class Framing(ConnectionReporter):
             return
         inbox.gather(False)
         inbox.search = None
+        self.framed_bytes -= search.framed  # they are of the frame that was found
+        if self.on_found(direction, offset):
+            return
         if offset > 0 and (search.skipped or offset != search.skipped):
             time, packet_ref = inbox.origin(offset)
             self.finding(

@@ -28,6 +28,10 @@ cdef class Inbox:
     cdef public long long _taken
     cdef public list _holes
     cdef public long long _given_up
+    cdef public long long remembers
+    cdef public bytes _past
+    cdef public long long _past_base
+    cdef public object _past_segments
 
     cdef long long order_at(self, Py_ssize_t index)
     cpdef object located(self, long long offset)

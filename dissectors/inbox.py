@@ -36,7 +36,7 @@ _ZEROS = memoryview(bytes(1 << 16))  # of which the bytes of holes are made
 _offset = attrgetter("offset")
 _CARRIED = (
     "search", "size", "pos", "buf", "_base", "_segments", "_parts", "_parts_size", "_gathers", "_queue",
-    "_queued", "_taken", "_holes", "_given_up",
+    "_queued", "_taken", "_holes", "_given_up", "remembers", "_past", "_past_base", "_past_segments",
 )  # fmt: skip
 
 
@@ -55,6 +55,7 @@ class Inbox:
     size: of the frame at the position, INVALID where there is none, MORE where it is not measured
     buf, pos, end: the window is buf[pos:end]
     search: the search for the start of a frame that is under way; None where frames follow each other
+    remembers: how many bytes right before the position stay known (`before`) when the window moves on
     """
 
     def __init__(self, direction: int) -> None:
@@ -77,6 +78,10 @@ class Inbox:
         self._taken = 0  # bytes of queue[0] that were pulled
         self._holes: list[_Hole] = []  # in buf and parts
         self._given_up = 0  # bytes of a frame that are dropped as they come
+        self.remembers = 0
+        self._past = b""  # the window before this one, or its end: only where `remembers` is set
+        self._past_base = 0
+        self._past_segments = _NO_SEGMENTS
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Inbox, (self.direction,), {name: getattr(self, name) for name in _CARRIED}
@@ -249,6 +254,8 @@ class Inbox:
             return False
         start: cython.longlong = event.offset + self._taken
         if self.pos >= self.end and not self._parts:
+            if self.remembers and self.end:
+                self._past, self._past_base, self._past_segments = self.buf, self._base, self._segments
             self._next_event()
             self._show(event.offset, event.data, event.segments, start - event.offset)
             return True
@@ -347,8 +354,38 @@ class Inbox:
         """Let go of bytes that were framed, where they are more than those that stay."""
         left: cython.Py_ssize_t = self.end - self.pos
         if self.pos > left:
+            if self.remembers:
+                known = Chunk(self._base, self.buf, self._segments)
+                known = known.part(max(self._base, self.offset - self.remembers), self.offset)
+                self._past, self._past_base, self._past_segments = known.data, known.offset, known.segments
             segments = self._segments[SEGMENT_FIELDS * self._mark :] if left else _NO_SEGMENTS
             self._show(self._base + self.pos, self.buf[self.pos :], segments, 0)
+
+    # --- back ---
+
+    def before(self, start: int) -> Chunk | None:
+        """The framed bytes from a stream offset up to the position, the last `remembers` of them; None if none.
+
+        start: of the frame that was cut last. It lies in one window: this one or the one before it.
+        """
+        start = max(start, self.offset - self.remembers)
+        if start >= self._base:
+            return Chunk(self._base, self.buf, self._segments).part(start, self.offset) if start < self.offset else None
+        start = max(start, self._past_base)
+        if not self._past_base <= start < self.offset == self._past_base + len(self._past):
+            return None
+        return Chunk(self._past_base, self._past, self._past_segments).part(start, self.offset)
+
+    def put_back(self, framed: Chunk) -> None:
+        """Go back to the beginning of bytes that end at the position: they are in no frame any more."""
+        self.join()
+        rest = self._segments[SEGMENT_FIELDS * self._mark :]
+        if rest[SEGMENT_ORDER:SEGMENT_FIELDS] == framed.segments[-SEGMENT_FIELDS:][SEGMENT_ORDER:]:
+            rest = rest[SEGMENT_FIELDS:]  # the position lies within a segment
+        elif rest:
+            rest[SEGMENT_START] = self.offset
+        self.size = MORE
+        self._show(framed.offset, framed.data + self.buf[self.pos :], framed.segments + rest, 0)
 
     # --- within ---
 

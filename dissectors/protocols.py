@@ -22,6 +22,12 @@ def named(name: str | None) -> Protocol | None:
     return next((protocol for protocol in protocols() if protocol.name == name), None)
 
 
+def error_meaning(protocol: str | None, code: int | None, name: str | None) -> str | None:
+    """What an error of a protocol says, in one line; None where that is not known."""
+    known = named(protocol)
+    return None if known is None else known.error_meaning(code, name)
+
+
 def register(protocol: Protocol) -> None:
     """Make a protocol known to this process, after those that are built in."""
     if any(protocol.name == known.name for known in _built_in()):

@@ -18,7 +18,7 @@ from dissectors.search import Recogniser
 
 CERTAIN = 0.9
 LIKELY = 0.5
-HINTED = 0.1  # enough where the port is one of the protocol's own
+HINTED = 0.1  # enough where the port is one of the protocol's own and bytes are missing
 _by_hint = itemgetter(0)
 
 
@@ -115,7 +115,8 @@ class Recognition:
             return None
         if self.strange:
             return NONE_OF_OURS
-        return found if confidence >= LIKELY or (hinted and confidence >= HINTED) else NONE_OF_OURS
+        lacks = midstream or any(self._broken)  # where bytes are missing, the port may speak for them
+        return found if confidence >= LIKELY or (hinted and lacks and confidence >= HINTED) else NONE_OF_OURS
 
     def _recogniser(self, direction: int, protocol: Protocol) -> Recogniser:
         key = direction, protocol

@@ -141,7 +141,7 @@ class ConnectionSession:
             self._pass_on(*_sorted(self._tls.close()))
         self._conclude()
         if self.conversation is not None:
-            self.conversation.end(self.flow.last_time)
+            self.conversation.end(self.flow.last_time, hung_up=self.flow.closer >= 0)
 
     def close(self) -> None:
         """Behind `end`: report what is still open, and the connection."""

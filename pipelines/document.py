@@ -71,7 +71,9 @@ fails; note where it is worth knowing and there is nothing to do now. Errors tha
 severity, what costs most comes first: the time of requests, clients concerned, and rows counted.
 
 Each verdict is one sentence with its rows as evidence: `count` rows of the record table that `counted` names, and where
-each of them begins. On the page a verdict opens these rows; in SQL, those of the first verdict are:
+each of them begins. On the page, a click on what a verdict counts opens these rows and selects them: charts, tables and
+figures then show only these requests and batches, until Clear or a second click; of a verdict that counts connections
+or findings, all that went over their connections. In SQL, the rows of the first verdict are:
 
 ```sql
 select x.* from exchanges x

@@ -37,6 +37,11 @@ class Iggy(Protocol):
 
         return list(dict.fromkeys(release.dialect for release in tables.releases()))
 
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
+        from dissectors.iggy.errors import meaning
+
+        return None if code is None else meaning(code, name)
+
     def recognise(self, client: bytes, server: bytes) -> float:
         """How sure it is that these bytes are Iggy's."""
         from dissectors.iggy.recognise import recognise

@@ -33,11 +33,14 @@ cdef class IggyRequest(PendingRequest):
     cdef public bint alone
     cdef public object batches
     cdef public long long most
+    cdef public long long offset
+    cdef public bint auto_commit
     cdef public long long operation
     cdef public long long order
     cdef public long long partition
     cdef public long long partition_id
     cdef public bint silent
+    cdef public str stream
     cdef public str user
     cdef public dict values
     cdef public bint waits

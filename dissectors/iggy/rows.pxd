@@ -36,7 +36,7 @@ cdef class IggyRows(PlainState):
     cpdef int report_answer(self, IggyRequest request, FrameFacts facts, errors=*, str status=*, str shown=*, long long long_poll=*) except -1
     cdef int _report_exchange(self, str kind, PendingRequest request, FrameFacts facts, errors, str status, str shown, long long long_poll) except -1
     cdef int _report_sent(self, IggyRequest request, str outcome) except -1
-    cpdef object batches(self, MessageRun run, Frame frame, FrameFacts facts, str role, long long partition, PendingRequest request)
+    cpdef object batches(self, MessageRun run, Frame frame, FrameFacts facts, str role, long long partition, PendingRequest request, bytes key=*)
     cpdef int report_batches(self, MessageRun run, Frame frame, FrameFacts facts, str role, long long partition, PendingRequest request) except -1
     cdef int _describe(self, BatchFacts batch, MessageRun run, IggyUnit unit, verdict, Frame frame) except -1
     cdef int _report_batch(self, BatchFacts batch, PendingRequest request, FrameFacts facts, str outcome) except -1

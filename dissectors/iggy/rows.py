@@ -76,12 +76,15 @@ if not cython.compiled:
         MESSAGE_HEADER_BYTES,
         MESSAGE_HEADER_COUNT,
         MESSAGE_HEADERS,
+        MESSAGE_KEY,
+        MESSAGE_KEY_BYTES,
         MESSAGE_MESSAGE_ID,
         MESSAGE_OFFSET,
         MESSAGE_PACKET_REF,
         MESSAGE_PARTITION,
         MESSAGE_POSITION,
         MESSAGE_ROLE,
+        MESSAGE_STATE,
         MESSAGE_STREAM_OFFSET,
         MESSAGE_TIME,
         MESSAGE_TIMESTAMP,
@@ -213,7 +216,7 @@ class IggyRows(PlainState):
         """Report a request with its answer. status: where there are no errors. shown: the answer's body."""
         request.client_id = self.state.user or request.user
         if errors:
-            topic = request.topics[0] if request.topics else None
+            topic = request.topics[0] if request.topics else request.stream
             partition = None if request.partition_id == ABSENT else request.partition_id
             errors = [error._replace(topic=topic, partition=partition) for error in errors]
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
@@ -286,11 +289,12 @@ class IggyRows(PlainState):
         role: str,
         partition: cython.longlong,
         request: PendingRequest,
+        key: bytes | None = None,
     ) -> Sequence[BatchFacts]:
         """The batches of a run, verified: what rows of `batches` say of them.
 
         What is wrong with them becomes findings, their messages rows of `messages`. partition: of units that name none;
-        ABSENT where nothing says it.
+        ABSENT where nothing says it. key: by which a send places its messages.
         """
         report: Report = self.report
         unit: IggyUnit
@@ -313,7 +317,7 @@ class IggyRows(PlainState):
             if report.wants_batches:
                 found.append(batch)
             if report.wants_messages:
-                self._messages(run, unit, frame, facts, batch, request)
+                self._messages(run, unit, frame, facts, batch, request, key)
         return found
 
     def report_batches(
@@ -448,8 +452,9 @@ class IggyRows(PlainState):
         facts: FrameFacts,
         batch: BatchFacts,
         request: PendingRequest,
+        key: bytes | None,
     ) -> None:
-        """Write a row of `messages` for each message of a unit."""
+        """Write a row of `messages` for each message of a unit. key: the one key of all of them."""
         payloads, produced, report = self.report.sink.payloads, batch.role == PRODUCE, self.report
         table: RowTable = report.messages
         slot: cython.Py_ssize_t
@@ -466,11 +471,15 @@ class IggyRows(PlainState):
             table.put(slot, MESSAGE_TIMESTAMP, timestamp * NS_PER_US or None)
             table.put(slot, MESSAGE_EVENT_TIME, m.origin * NS_PER_US or None)
             table.put(slot, MESSAGE_MESSAGE_ID, str(message_id(frame.data, m.id_at)))
+            table.put(slot, MESSAGE_STATE, batches.STATES.get(m.state))
+            if key is not None:
+                table.waiting[slot, MESSAGE_KEY_BYTES] = len(key)
             table.waiting[slot, MESSAGE_VALUE_BYTES] = m.payload_length
             if headers is not None:
                 table.waiting[slot, MESSAGE_HEADER_COUNT] = len(headers)
             table.waiting[slot, MESSAGE_HEADER_BYTES] = m.headers_length
             if payloads:
+                table.put(slot, MESSAGE_KEY, key)
                 table.put(slot, MESSAGE_VALUE, frame.data[m.payload : m.payload + m.payload_length])
                 table.put(slot, MESSAGE_HEADERS, json.dumps(headers) if headers else None)
             table.waiting[slot, MESSAGE_TIME] = batch.time
@@ -516,6 +525,7 @@ def _message_dicts(run: MessageRun, buf: bytes) -> list[dict[str, Any]]:
             "offset": m.offset,
             "timestamp": m.timestamp,
             "origin_timestamp": m.origin,
+            **({"state": batches.STATES[m.state]} if m.state else {}),
             "payload_length": m.payload_length,
             "user_headers": batches.headers_of(run, m, buf),
         }

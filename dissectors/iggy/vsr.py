@@ -141,4 +141,5 @@ class Vsr(PlainState):
         if request is None:
             self._exchanges.rows.lone(facts, PUSH, "EVICTION", EVICTION, error=evicted)
         else:
+            self._exchanges.diagnostics.refused(request, evicted, frame)
             self._exchanges.rows.report_answer(request, facts, (evicted,))

@@ -6,7 +6,7 @@ from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.kafka.decode cimport API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, ApiVersion, api_version
 from dissectors.kafka.diagnostics cimport QUEUED_NS, KafkaDiagnostics
 from dissectors.kafka.fetch cimport asked, received, waited_for_data
-from dissectors.kafka.frames cimport measure_request, measure_response
+from dissectors.kafka.frames cimport measure_request, measure_response, names_client
 from dissectors.kafka.match cimport KafkaPendingRequests
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.request_sizes cimport RequestSizes
@@ -51,6 +51,13 @@ cdef class KafkaConversation(Conversation):
     cdef public object _resync
     cdef public object _recovery
     cdef public object _orphans
+    cdef public bytes client_raw
+    cdef public long long client_size
+    cdef public KafkaRequest newest
+    cdef public bint _holding
+    cdef public object _doubts
+    cdef public object _lost
+    cdef public object served
     cdef long long _frame_limit
     cdef Walker _requests
     cdef Walker _answers

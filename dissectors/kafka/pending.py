@@ -32,12 +32,14 @@ class KafkaRequest(PendingRequest):
     replica, max_wait_ms, min_bytes, isolation, session_number, session_epoch, session: of a fetch
     values: the single values of a special request (decode.SPECIAL)
     inner: the request in an envelope, decoded
+    stated: positions that count once the answer accepts them, or that the answer is understood by
     """
 
     fields: ClassVar[tuple[str, ...]] = (
         *PendingRequest.fields,
         *("api_version", "number", "topic_keys", "sets", "found", "kept", "acks", "replica"),
         *("max_wait_ms", "min_bytes", "isolation", "session_number", "session_epoch", "session", "values", "inner"),
+        "stated",
     )
 
     def __init__(self) -> None:
@@ -52,6 +54,7 @@ class KafkaRequest(PendingRequest):
         self.session: FetchSession | None = None
         self.values: dict[str, Any] | None = None
         self.inner: dict[str, Any] | None = None
+        self.stated: Any = None
 
 
 def new_request(

@@ -73,7 +73,11 @@ def recognise(client: bytes, server: bytes) -> float:
     if from_client == CERTAIN or not server:
         return from_client
     from_server = _answers(server)
-    return from_server if not client else max(from_client, min(from_server, POSSIBLE))
+    if not client:
+        return from_server
+    if from_client == NO:
+        return POSSIBLE if from_server >= LIKELY else NO
+    return max(from_client, min(from_server, POSSIBLE))
 
 
 def _first_request(data: bytes, server: bytes) -> float:

@@ -156,7 +156,8 @@ class Resync:
     """Finds the next frame after a loss, with what is known of the connection.
 
     Where nothing is known yet, as in a connection that began before the capture, one head is no proof, for other
-    protocols have bytes like it: then a request must read to its end and name its client, or another one must follow.
+    protocols have bytes like it: then a request must read to its end and name its client, or another one must follow;
+    a Produce must name a topic.
     """
 
     __slots__ = ("_believed", "_conversation", "_unfound")
@@ -224,6 +225,8 @@ class Resync:
         size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
         if client > 0 and api_version(key, version).has_client_id:
             return verdict
+        if key == PRODUCE and not produces(buf, at):
+            return Judgement.NO
         return self._is_followed(buf, at + 4 + size, correlation_id, end, final)
 
     def _judge_alone(self, buf: bytes, at: int, end: int) -> Judgement:

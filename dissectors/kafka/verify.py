@@ -69,6 +69,7 @@ class BatchVerifier:
             for batch in self.conversation.recovery().units(frame, records, lenient=lenient, old=old):
                 found.append(batch)  # noqa: PERF402 (those before an error count)
         except BatchError as trouble:
+            records.malformed = True
             if frame.complete:
                 self._malformed(frame, records, trouble.at, trouble)
         return found

@@ -35,6 +35,11 @@ class Pulsar(Protocol):
 
         return carriers()
 
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
+        from dissectors.pulsar.errors import meaning
+
+        return None if name is None else meaning(name)
+
     def recognise(self, client: bytes, server: bytes) -> float:
         return recognise(client, server)
 

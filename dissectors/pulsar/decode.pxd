@@ -23,6 +23,8 @@ cdef class CommandLayout:
     cdef readonly str about
     cdef readonly int client_part
     cdef readonly int server_part
+    cdef readonly int client_since
+    cdef readonly int server_since
 
 cpdef CommandLayout layout_of(long long code)
 

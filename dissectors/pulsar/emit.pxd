@@ -3,7 +3,15 @@ from dissectors.frame cimport Frame, FrameFacts
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.exchange cimport Report, queued
-from dissectors.rows.fields cimport ABSENT, EXCHANGE_DIALECT, EXCHANGE_LONG_POLL, EXCHANGE_RESPONSE, EXCHANGE_STATUS
+from dissectors.rows.fields cimport (
+    ABSENT,
+    EXCHANGE_DIALECT,
+    EXCHANGE_LONG_POLL,
+    EXCHANGE_PERMITS,
+    EXCHANGE_PERMITS_LEFT,
+    EXCHANGE_RESPONSE,
+    EXCHANGE_STATUS,
+)
 
 @cython.final
 cdef class PulsarEmitter:

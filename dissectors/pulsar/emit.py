@@ -27,6 +27,8 @@ if not cython.compiled:
     from dissectors.rows.fields import (
         EXCHANGE_DIALECT,
         EXCHANGE_LONG_POLL,
+        EXCHANGE_PERMITS,
+        EXCHANGE_PERMITS_LEFT,
         EXCHANGE_RESPONSE,
         EXCHANGE_STATUS,
     )
@@ -114,6 +116,8 @@ class PulsarEmitter:
             report.exchanges.waiting[slot, EXCHANGE_LONG_POLL] = (
                 request.answer_announced if request.frame is not None else ABSENT
             )
+            report.exchanges.waiting[slot, EXCHANGE_PERMITS] = request.permits
+            report.exchanges.waiting[slot, EXCHANGE_PERMITS_LEFT] = request.permits_left
             if body is not None and report.sink.wants_body(request.api):
                 report.exchanges.put(slot, EXCHANGE_RESPONSE, body)
             report.finish_exchange(slot)

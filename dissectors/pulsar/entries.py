@@ -17,6 +17,7 @@ from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position,
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
+from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
 from dissectors.wire.codecs import CodecError
@@ -25,6 +26,8 @@ from dissectors.wire.memory import crc32c
 if not cython.compiled:
     from dissectors.pulsar.commands import SEND
     from dissectors.pulsar.fields import (
+        BROKER_BROKER_TIMESTAMP,
+        BROKER_INDEX,
         META_COMPACTED_BATCH_INDEXES,
         META_ENCRYPTION_KEYS,
         META_MARKER_TYPE,
@@ -37,9 +40,12 @@ if not cython.compiled:
         META_UNCOMPRESSED_SIZE,
         PUSH_ACK_SET,
         PUSH_MESSAGE_ID,
+        SEND_HIGHEST_SEQUENCE_ID,
     )
     from dissectors.rows.fields import (
         BATCH_BASE_SEQUENCE,
+        BATCH_BROKER_INDEX,
+        BATCH_BROKER_TIMESTAMP,
         BATCH_CHECKSUM_COMPUTED,
         BATCH_CHECKSUM_KIND,
         BATCH_CHECKSUM_STORED,
@@ -114,6 +120,10 @@ class Entries:
             entry.to_deliver = command.fields.integers(PUSH_ACK_SET)
         if entry.has_meta:
             request.records = _count(entry) if entry.to_deliver else records(entry.meta)
+        if request.api_code == SEND and command.readable:
+            request.last_sequence = command.number(SEND_HIGHEST_SEQUENCE_ID)
+            if entry.has_meta and self._state.source_receipts and entry.meta.has(META_REPLICATED_FROM):
+                request.receipt_key = receipt_key(entry.meta, request)
         compacted: cython.bint = request.endpoint is not None and request.endpoint.compacted
         if command.readable and (self._report.looks_into_batches or compacted):
             self._look_into(frame, command, request, entry, compacted)
@@ -267,7 +277,6 @@ class Entries:
         batch: PendingBatch = PendingBatch()
         request: PulsarRequest = entry.request
         topic = request.topic
-        published_ms: cython.longlong
         batch.role = entry.role
         batch.topic = None if topic is None else topic.name
         batch.partition = ABSENT if topic is None or topic.partition is None else topic.partition
@@ -277,6 +286,11 @@ class Entries:
         batch.stored, batch.computed, batch.verdict = entry.stored, entry.computed, entry.verdict
         batch.time, batch.packet_ref = entry.time, entry.packet_ref
         batch.offset = entry.frame.offset + entry.at - entry.frame.start
+        if entry.has_broker:
+            batch.broker_ns = _ns(entry.broker.number(BROKER_BROKER_TIMESTAMP, -1))
+            batch.broker_index = entry.broker.number(BROKER_INDEX, -1)
+            if batch.broker_index < 0:
+                batch.broker_index = ABSENT
         if entry.has_meta:
             codec = entry.codec()
             batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)
@@ -286,8 +300,7 @@ class Entries:
             batch.sequence = entry.meta.number(META_SEQUENCE_ID, 0)
             batch.transactional = entry.meta.has(META_TXNID_MOST_BITS) or entry.meta.has(META_TXNID_LEAST_BITS)
             batch.control = entry.meta.has(META_MARKER_TYPE)
-            published_ms = entry.meta.number(META_PUBLISH_TIME, 0)
-            batch.published_ns = published_ms * MS if 0 <= published_ms <= LATEST_MS else ABSENT
+            batch.published_ns = _ns(entry.meta.number(META_PUBLISH_TIME, 0))
         return batch
 
     def _write(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
@@ -311,6 +324,8 @@ class Entries:
             report.batches.waiting[slot, BATCH_TIME] = batch.time
             report.batches.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
             report.batches.waiting[slot, BATCH_STREAM_OFFSET] = batch.offset
+            report.batches.waiting[slot, BATCH_BROKER_TIMESTAMP] = batch.broker_ns
+            report.batches.waiting[slot, BATCH_BROKER_INDEX] = batch.broker_index
             if batch.codec is not None:
                 report.batches.put(slot, BATCH_CODEC, batch.codec)
                 report.batches.put(slot, BATCH_PRODUCER, batch.producer)
@@ -347,6 +362,11 @@ def _count(entry: PulsarEntry) -> int:
     if meta.has(META_COMPACTED_BATCH_INDEXES):
         return sum(batches.delivered(words, index) for index in meta.integers(META_COMPACTED_BATCH_INDEXES))
     return batches.still_to_deliver(words, records(meta))
+
+
+def _ns(ms: cython.longlong) -> cython.longlong:
+    """A time of metadata (ms since the epoch) in ns; ABSENT for one that no record can hold."""
+    return ms * MS if 0 <= ms <= LATEST_MS else ABSENT
 
 
 def _value_bytes(messages: Any) -> int:

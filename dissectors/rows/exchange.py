@@ -28,7 +28,7 @@ from dissectors.records import Conn
 from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
-from dissectors.tcp.chunk import CLIENT
+from dissectors.tcp.chunk import CLIENT, SIDES
 
 if not cython.compiled:
     from dissectors.rows.fields import (
@@ -65,6 +65,7 @@ if not cython.compiled:
         EXCHANGE_ERROR_NAME,
         EXCHANGE_EXCHANGE_ID,
         EXCHANGE_GROUP,
+        EXCHANGE_INITIATOR,
         EXCHANGE_KIND,
         EXCHANGE_PARTITIONS,
         EXCHANGE_PAYLOAD_BYTES,
@@ -89,12 +90,21 @@ if not cython.compiled:
         MESSAGE_CORRELATION_ID,
         MESSAGE_EXCHANGE_ID,
         MESSAGE_GROUP,
+        POSITION_API,
+        POSITION_CLIENT_ID,
+        POSITION_CONN,
+        POSITION_CORRELATION_ID,
+        POSITION_EXCHANGE_ID,
+        POSITION_GROUP,
+        POSITION_PACKET_REF,
+        POSITION_TIME,
     )
     from dissectors.rows.layout import ABSENT
 
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
+ASKED_BY_CLIENT, ASKED_BY_SERVER = SIDES
 
 
 class ErrorCode(NamedTuple):
@@ -224,11 +234,13 @@ class Report:
         self.batches: RowTable = sink.batches
         self.errors: RowTable = sink.errors
         self.messages: RowTable = sink.messages
+        self.positions: RowTable = sink.positions
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
         self.wants_messages = "messages" in sink.tables
         self.wants_findings = "findings" in sink.tables
+        self.wants_positions = "positions" in sink.tables
 
     def __reduce__(self) -> Any:
         return Report, (self.conn, self.sink, self._resends, self._hold)
@@ -257,6 +269,7 @@ class Report:
         table.put(slot, EXCHANGE_GROUP, request.group)
         table.put(slot, EXCHANGE_TOPICS, request.topics)
         table.put(slot, EXCHANGE_STATUS, UNKNOWN)
+        table.put(slot, EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
         if request.body is not None and self.sink.wants_body(request.api):
             table.put(slot, EXCHANGE_REQUEST, request.body)
         table.waiting[slot, EXCHANGE_API_CODE] = request.api_code
@@ -374,11 +387,51 @@ class Report:
             _write_id(table, slot, ERROR_EXCHANGE_ID, response if request.frame is None else request.frame)
             table.finish(slot)
 
+    # --- positions ---
+
+    def open_position(self, request: PendingRequest, frame: FrameFacts) -> cython.Py_ssize_t:
+        """Open a row for a position that `frame`, the request or its answer, states; its slot.
+
+        Its caller finishes it with `positions.finish`, or takes it as the model of many rows (`add_position`) and drops
+        it at the end.
+        """
+        table: RowTable = self.positions
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, POSITION_CONN, self.conn)
+        table.put(slot, POSITION_API, request.api)
+        table.put(slot, POSITION_CLIENT_ID, request.client_id)
+        table.put(slot, POSITION_GROUP, request.group)
+        table.waiting[slot, POSITION_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, POSITION_TIME] = frame.first_ns
+        table.waiting[slot, POSITION_PACKET_REF] = frame.packet_ref
+        _write_id(table, slot, POSITION_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        return slot
+
+    def add_position(self, model: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Open a row of `positions` that begins as a copy of another one that is open; its slot."""
+        table: RowTable = self.positions
+        slot: cython.Py_ssize_t = table.open()
+        k: cython.Py_ssize_t
+        for k in range(table.fields):
+            table.waiting[slot, k] = table.waiting[model, k]
+        return slot
+
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         if self._hold is None:
             table.finish(slot)
         else:
             self._hold(table, slot)
+
+
+def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | None) -> str | None:
+    """Who began an exchange: "client" or "server"; None where neither frame is known."""
+    frame: FrameFacts | None = response if request is None else request
+    if frame is None:
+        return None
+    by_client: cython.bint = frame.direction == CLIENT
+    if request is None and kind == ORPHAN:  # the frame answers the other side
+        by_client = not by_client
+    return ASKED_BY_CLIENT if by_client else ASKED_BY_SERVER
 
 
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:

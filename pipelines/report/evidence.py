@@ -1,4 +1,4 @@
-"""The rows that verdicts count, as tables of the page: one under each verdict, drawn when somebody opens it."""
+"""The rows that verdicts count, as tables of the page: one under each verdict, drawn when somebody selects it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.formats.statuses import MARKED
+from pipelines.report.counted_evidence import VERDICTS
 from pipelines.report.payload import LIST
 from pipelines.report.section import Builder
 from pipelines.sql.words import CLIENT, SERVER
@@ -53,7 +54,10 @@ _PLACES = pa.schema([*SCHEMA.field("evidence").type.value_type, ("rank", pa.int3
 
 
 def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Carry the counted rows of verdicts as tables: rank -> name of the table. None where there are no records."""
+    """Carry the counted rows of verdicts as tables: rank -> name of the table. None where there are no records.
+
+    With them goes what the selector knows of each verdict.
+    """
     records, room = page.analysis.records, ALL
     if records is None:
         return {}
@@ -71,7 +75,9 @@ def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, str
         for row in records.rows(query):
             rows.setdefault(row["rank"], []).append(row)
     ranked = {verdict["rank"]: verdict for verdict in verdicts}
-    return {rank: _table(page, ranked[rank], found) for rank, found in rows.items()}
+    tables = {rank: _table(page, ranked[rank], found) for rank, found in rows.items()}
+    page.payload.verdicts(verdicts[:VERDICTS], tables)
+    return tables
 
 
 def _table(page: Builder, verdict: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:

@@ -14,16 +14,19 @@ by all dimensions at once, for every selection of them:
     topic x role                      bytes by topic
     topic x … x group x bucket        bytes along time, and of a selection
 
+Those by all dimensions are there again, as verdict_<name>, of what is the evidence of a verdict, by verdict.
+
 Each has a limit. Names beyond NAMES, and combinations beyond COMBINATIONS, are added up under no name (but the
 protocol's and the API's) in rows marked `unnamed`: totals stay right, and the page says what a selection may lack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.report import counted_evidence
 from pipelines.report.counted import DATA_MEASURES, MEASURES, added, count
 from pipelines.report.records import Records
 
@@ -33,8 +36,8 @@ CELLS = 15_000  # rows of a fact along time
 BUCKETS = 240  # time buckets with anything in them, at most
 WIDEN = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 21_600, 86_400)  # what a bucket may be multiplied by
 
-DIMENSIONS = ("protocol", "broker", "topic", "client", "group")
-FEW = ("protocol", "api", "role")  # dimensions that have few names: every row has them
+DIMENSIONS = ("protocol", "broker", "topic", "client", "group", "verdict")
+FEW = ("protocol", "api", "role", "verdict")  # dimensions that have few names: every row has them
 _WHO = ("protocol", "broker", "client", "group")
 _ALL = ("protocol", "broker", "topic", "client", "group")
 
@@ -70,10 +73,15 @@ class Facts:
     tables: dict[str, Fact] = field(default_factory=dict)
 
 
-def facts(records: Records, bucket_us: int) -> Facts:
-    """Count the records. bucket_us: width of the tables' time buckets; those of facts are as wide or wider."""
+def facts(records: Records, bucket_us: int, verdicts: Sequence[Mapping[str, Any]] = ()) -> Facts:
+    """Count the records.
+
+    bucket_us: width of the tables' time buckets; those of facts are as wide or wider. verdicts: the rows of the table
+    `verdicts` by whose evidence the page can select, the worst first.
+    """
     made = Facts(bucket_us=_bucket(records, bucket_us))
     count(records, made.bucket_us)
+    counted_evidence.count(records, verdicts)
     _name(records, made)
     buckets = records.one("""
         select count(distinct bucket) as n
@@ -83,13 +91,30 @@ def facts(records: Records, bucket_us: int) -> Facts:
         **{name: _by_one(records, "request", name) for name in ("api", "broker", "group")},
         "topic": _by_one(records, "topic", "topic"),
         "topic_role": _fact(records, "data", ("protocol", "topic", "role"), NAMES * 3),
-        "requests": _fact(records, "request", ("api", *_WHO), COMBINATIONS),
-        "topic_requests": _fact(records, "topic", ("api", *_ALL), COMBINATIONS),
-        "requests_time": _fact(records, "request", _WHO, cells, along_time=True),
-        "topic_requests_time": _fact(records, "topic", _ALL, cells, along_time=True),
-        "data_time": _fact(records, "data", ("role", *_ALL), cells, along_time=True),
+        **_by_all(records, cells),
+        **_by_all(records, cells, "verdict_", ("verdict",)),
     }
     return made
+
+
+def _by_all(records: Records, cells: int, prefix: str = "", more: Sequence[str] = ()) -> dict[str, Fact]:
+    """The facts by all dimensions. cells: combinations along time; prefix: of keys and facts; more: dimensions."""
+    return {
+        f"{prefix}{name}": _fact(
+            records,
+            f"{prefix}{keys}",
+            (*more, *dimensions),
+            cells if along_time else COMBINATIONS,
+            along_time=along_time,
+        )
+        for name, keys, dimensions, along_time in (
+            ("requests", "request", ("api", *_WHO), False),
+            ("topic_requests", "topic", ("api", *_ALL), False),
+            ("requests_time", "request", _WHO, True),
+            ("topic_requests_time", "topic", _ALL, True),
+            ("data_time", "data", ("role", *_ALL), True),
+        )
+    }
 
 
 def _bucket(records: Records, width_us: int) -> int:
@@ -104,7 +129,7 @@ def _bucket(records: Records, width_us: int) -> int:
 
 
 def _name(records: Records, made: Facts) -> None:
-    """Table `names`: the names of each dimension and their places, the busiest first."""
+    """Table `names`: the names of each dimension and their places, the busiest first; verdicts by rank."""
     found = " union all ".join(
         f"select '{dimension}' as dimension, \"{dimension}\" as name, answered from {keys}"
         for dimension, tables in _NAMED_IN.items()
@@ -114,7 +139,8 @@ def _name(records: Records, made: Facts) -> None:
         create temp table names as
         select dimension, name,
                row_number() over (partition by dimension order by sum(answered) desc, name) - 1 as place
-        from ({found}) where name is not null group by dimension, name""")
+        from ({found}) where name is not null group by dimension, name
+        union all select 'verdict', verdict, rank - 1 from verdict_names""")
     made.names = {dimension: [] for dimension in (*DIMENSIONS, *FEW)}
     for row in records.rows(f"select dimension, name from names where place < {NAMES} order by dimension, place"):
         made.names[row["dimension"]].append(row["name"])
@@ -138,7 +164,7 @@ def _fact(
 ) -> Fact:
     """Sums by dimensions (and time bucket) over the `limit` busiest combinations; the others as one without names.
 
-    keys: whose: `request`, `topic` or `data`. having: which rows stay.
+    keys: whose: `request`, `topic` or `data`, of verdicts with `verdict_` before it. having: which rows stay.
     """
     names = ", ".join(f'"{d}"' for d in dimensions)
     places = ", ".join(
@@ -151,9 +177,9 @@ def _fact(
     cut = " or ".join(f"n_{d}.place >= {NAMES}" for d in dimensions if d not in FEW) or "false"
     same = " and ".join(f'r."{d}" is not distinct from x."{d}"' for d in dimensions)
     time = ", bucket" if along_time else ""
-    data = keys == "data"
+    prefix, data = "verdict_" if keys.startswith("verdict_") else "", keys.endswith("data")
     measures = DATA_MEASURES if data else MEASURES
-    cells = "data_cells" if data else "request_cells" if along_time else "request_bins"
+    cells = f"{prefix}data_cells" if data else f"{prefix}request_cells" if along_time or prefix else "request_bins"
     histogram = "coalesce(flatten(list([bin, n] order by bin) filter (bin is not null and n > 0)), []) as histogram"
     answer = records.columns(f"""
         with ranked as materialized (

@@ -82,7 +82,8 @@ class Analysis:
     def facts(self) -> Facts:
         """Counts by whom they concern; none where there are no records."""
         width = self.about.get("bucket_us")
-        return Facts() if self.records is None else facts(self.records, width if isinstance(width, int) else 1_000_000)
+        width_us = width if isinstance(width, int) else 1_000_000
+        return Facts() if self.records is None else facts(self.records, width_us, self.verdicts)
 
     def _readable(self, read: Callable[[], Read]) -> Read:
         import duckdb

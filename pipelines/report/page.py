@@ -126,7 +126,7 @@ def _tiles(builder: Builder) -> Html:
             "bad" if bad else "good" if verified else "",
         ),
         (
-            "understood", "health", "Understood", units.share(framed / whole) if whole else "–",
+            "decoded", "health", "Decoded", units.share(framed / whole) if whole else "–",
             f"of {units.size(captured)} captured", "warn" if framed < whole * UNDERSTOOD else "",
         ),
         (

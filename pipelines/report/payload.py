@@ -3,8 +3,10 @@
     strings   every text of the page once: cleaned, cut to a readable length
     files     names of captures as they are, for commands that people copy
     tables    name -> columns, rows (numbers as they are, texts as places in `strings`), what the selector matches
+    meanings  name of an error -> what it says, both as places in `strings`
     names     dimension -> places in `strings`, the busiest first: the choices of the selector
     facts     see facts.py
+    verdicts  of each that can be selected: when it was, whom it is about, the table of the requests that it counts
 
 Markup in it stays data: `<`, `>` and `&` are written as escapes, so no text can end the block.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -50,7 +52,10 @@ _MATCHES = {
     "clients": ("client", "has"),
     "client_address": ("client", "address"),
     "group": ("group", "is"),
+    "verdicts": ("verdict", "has"),
 }
+
+_ABOUT = {"broker": "servers", "topic": "topics", "client": "clients", "group": "groups"}  # dimension -> of a verdict
 
 
 class Payload:
@@ -113,12 +118,32 @@ class Payload:
             "grey": next((at for at, c in enumerate(carried) if c.name == grey), None),
         }
 
+    def meanings(self, errors: Iterable[Row]) -> None:
+        """Carry what errors say, by name; a name that says two things, in two protocols, is left out."""
+        said: dict[str, set[str | None]] = {}
+        for row in errors:
+            said.setdefault(row["name"], set()).add(row["meaning"])
+        plain = {name: next(iter(all_said)) for name, all_said in said.items() if len(all_said) == 1}
+        self._rest["meanings"] = {self.text(name): self.text(text) for name, text in plain.items() if text}
+
     def facts(self, facts: Facts) -> None:
         """Carry the facts and the names of the selector."""
         self._rest["names"] = {d: [self.text(name) for name in names] for d, names in facts.names.items()}
         self._rest["totals"] = facts.totals
         self._rest["bucket"] = facts.bucket_us
         self._rest["facts"] = {name: _fact(fact) for name, fact in facts.tables.items()}
+
+    def verdicts(self, verdicts: Sequence[Row], tables: Mapping[int, str]) -> None:
+        """Carry what the selector knows of verdicts. tables: rank -> name of the table of the rows that one counts."""
+        self._rest["verdicts"] = [
+            {
+                **{dimension: [self.text(name) for name in verdict[column]] for dimension, column in _ABOUT.items()},
+                "first": None if verdict["first_time"] is None else _time(verdict["first_time"]),
+                "last": None if verdict["last_time"] is None else _time(verdict["last_time"]),
+                "requests": tables.get(verdict["rank"]) if verdict["counted"] == "exchanges" else None,
+            }
+            for verdict in verdicts
+        ]
 
     def json(self) -> str:
         """The whole, safe inside markup."""

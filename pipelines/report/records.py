@@ -23,6 +23,7 @@ from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import JUDGED, VERDICTS
 from pipelines.tables.verdicts.verdict import SCHEMA
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY = "512MB"
-READ = ("exchanges", "batches", "errors", "connections", "findings")
+KEPT = 200_000
+"""Rows of a table that are kept in the database, as dozens of questions read them; larger files are read each time."""
 
 
 class Records:
@@ -132,7 +134,7 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
     with _engine(stored.folder) as engine:
         chosen = selection or Selection()
         known = {}
-        for name in READ:
+        for name in RECORDS:
             every = stored.files.get(name, ())
             some = chosen.files(name, every)
             known[name] = _relation(engine, stored.sources(name, None if len(some) == len(every) else some), name)
@@ -154,14 +156,15 @@ def _engine(folder: str) -> Iterator[LocalEngine]:
 
 
 def _name(engine: LocalEngine) -> None:
-    """Give each record table its name: a view, or, where capture points share connections, what they saw once.
+    """Give each record table its name; where capture points share connections, it holds once what several saw.
 
     What every point saw of exchanges is `all_exchanges`.
     """
     engine.duckdb.execute(f"create view all_exchanges as select * from {engine.relations['all_exchanges']}")
     known, shared = relations(engine)
-    for name in READ:
-        kind = "temp table" if shared else "view"
+    for name in RECORDS:
+        (size,) = engine.fetch(bound(engine.dialect, f"select count(*) as rows from all_{name}", known)).to_pylist()
+        kind = "temp table" if shared or size["rows"] <= KEPT else "view"
         engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")
 
 

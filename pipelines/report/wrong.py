@@ -59,7 +59,11 @@ def _item(page: Builder, verdict: Row, table: str | None) -> Html:
     about = [verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict)]
     if table is None:
         about.append(verdict_words.where(verdict))
-    rows = tag("div", class_="view", data_view="evidence", data_name=table) if table else None
+    rows = (
+        tag("div", class_="view", data_view="evidence", data_name=table, data_verdict=verdict["rank"] - 1)
+        if table
+        else None
+    )
     chain = [
         tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", _whole(link["text"]), " ", _packet(page, link))
         for link in verdict["chain"]

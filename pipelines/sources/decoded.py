@@ -21,13 +21,14 @@ from pyspark.sql.types import StructType
 from dissectors.errors import InputError, UsageError
 from pipelines import local_job
 from pipelines.process import keep_freed_memory
-from pipelines.report.records import READ, opened
+from pipelines.report.records import opened
 from pipelines.sources.columns import aggregate, arrow_schema, columns, fitted, refuse_others
 from pipelines.sources.files import files_of, values
 from pipelines.sources.parts import Asked, PartRun, RowsPart, plan, rows
 from pipelines.spark.options import ROWS, STREAM
 from pipelines.storage import scratch
 from pipelines.tables.integrity import CORRUPT
+from pipelines.tables.table import RECORDS
 
 NAME = "brokerscope"
 
@@ -97,7 +98,7 @@ class AggregateReader(DataSourceReader):
 
     def __init__(self, given: Mapping[str, Any], table: str, schema: StructType) -> None:
         """given: values of options.ROWS. table: an aggregate table."""
-        self._asked = Asked.of(given, READ)
+        self._asked = Asked.of(given, RECORDS)
         self._bucket_us: int | None = given["bucket"]
         self._by: tuple[str, ...] = given["by"]
         self._files = files_of(given)

@@ -36,7 +36,7 @@ from pipelines.answers.records import part_of
 from pipelines.process import keep_freed_memory
 from pipelines.sources.names import Captures, NamesLater
 from pipelines.spark.job import sizes
-from pipelines.sql.conditions import MeaninglessError, is_named
+from pipelines.sql.conditions import InvalidFilterError, is_named
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem
 
@@ -65,7 +65,7 @@ class Asked:
         names = {"since": "since", "until": "until", "topics": "topic", "protocols": "protocol", "sites": "site"}
         try:
             selection = Selection(**{theirs: given[ours] for ours, theirs in names.items()})
-        except MeaninglessError as error:
+        except InvalidFilterError as error:
             raise UsageError(f"{error.option.lstrip('-')}: {error}") from None
         options = Options(
             tables=selection.tables(tables), full=given["full"], payloads=given["payloads"], site=given["site"],

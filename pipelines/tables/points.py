@@ -63,6 +63,11 @@ SAME = {
         "case when topic is null then 1 else 0 end",
     ),
     "findings": Sameness(("kind", "direction", "stream_offset", "length"), ("time", "packet", "message")),
+    "positions": Sameness(
+        ("api", "what", "partition", "value", "ledger", "correlation_id"),
+        ("time", "packet"),
+        "case when topic is null then 1 else 0 end",
+    ),
     "connections": Sameness((), ("start_time", "incarnation")),
 }  # fmt: skip
 

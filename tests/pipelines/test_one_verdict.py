@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import dissectors
 from pipelines.answers.records import database_of
 from pipelines.cli import app
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.evidence import SAME_ROW
 

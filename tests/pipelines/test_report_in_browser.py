@@ -489,6 +489,21 @@ def test_durations_of_hours_have_space_beside_their_chart(browser: Tab, tmp_path
     assert all(at >= left for _, at in browser.run(texts))
 
 
+def test_the_status_of_a_request_tells_what_its_error_says(browser: Tab, tmp_path: Path) -> None:
+    failed = {"protocol": "iggy", "name": "StreamIdNotFound", "error_name": "StreamIdNotFound", "status": "error"}
+    requests = fabricate.exchanges(60, 3, 3)
+    for name in ("status", "error_name"):
+        column = pa.array([failed[name]] * len(requests))
+        at = requests.column_names.index(name) if name in requests.column_names else -1
+        requests = requests.append_column(name, column) if at < 0 else requests.set_column(at, name, column)
+    errors = [{**fabricate.rows("errors", 1)[0], "protocol": "iggy", "name": "StreamIdNotFound", "code": 1009}]
+    browser.window(1300, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": requests}, {"errors": errors})))
+    titles = browser.run("[...document.querySelectorAll('[data-name=slowest] td[title]')].map((cell) => cell.title)")
+    assert set(titles) == {"there is no such stream"}
+    assert "there is no such stream" in browser.run("document.getElementById('errors').textContent")
+
+
 @pytest.mark.parametrize("width", [1300, 390])
 def test_names_of_200_characters_leave_space_for_the_rest_of_the_row(browser: Tab, tmp_path: Path, width: int) -> None:
     tables = {name: fabricate.rows(name, 3, "n" * 200) for name in TABLES}

@@ -12,7 +12,7 @@ import pytest
 import dissectors
 from dissectors.records import schema
 from pipelines.answers.records import database_of
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -116,7 +116,7 @@ def test_a_verdict_counts_the_rows_that_it_names() -> None:
     (row,) = said(exchanges=[*held_back, call(9)], connections=[connection()])
     assert list(row) == SCHEMA.names
     assert (row["rank"], row["kind"], row["severity"]) == (1, "throttled", "warning")
-    assert row["sentence"] == "A quota of the broker held back payer 3 times, up to 402 ms."
+    assert row["sentence"] == "A quota of the broker throttled payer 3 times, for up to 402 ms."
     assert (row["count"], row["cost_ns"]) == (3, (400 + 401 + 402) * MS)
     assert [one["exchange_id"] for one in row["evidence"]] == [one["exchange_id"] for one in held_back]
     assert row["clients"] == ["10.0.0.2 payer"]
@@ -152,7 +152,7 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
         exchanges=[failed, call(1.25)], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=[connection()]
     )
     assert (row["kind"], row["severity"]) == ("errors", "note")
-    assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded 251 ms later" in row["sentence"]
+    assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded after 251 ms" in row["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
     aborted = finding("transaction_aborted", 2.0005, transactional_id="tx", producer_id=7)
     rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
-    assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, 12 messages."]
+    assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, with 12 messages."]
 
 
 def test_a_share_group_says_what_it_released_and_rejected() -> None:
@@ -392,7 +392,7 @@ def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_w
 
     batches = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(3, "1:0")]
     (row,) = said(batches=batches, findings=[finding("consumption")])
-    assert row["sentence"] == "Subscription s got 2 messages of topic t again, of 6 that were delivered."
+    assert row["sentence"] == "2 of 6 messages delivered to subscription s of topic t were redeliveries."
     back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
     assert said(batches=batches, findings=[finding("consumption")], exchanges=[back]) == []
 
@@ -416,6 +416,44 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
     assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+
+
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def commits(*offsets: int, api: str = "OffsetCommit", **more: Any) -> dict[str, Rows]:
+    """Commits of one group, a second apart: the exchanges and what they state."""
+    calls = [call(n, api=api, group="g", client_id="m") for n in range(len(offsets))]
+    stated = [
+        place(n) | {"what": "committed", "topic": "orders", "partition": 0, "value": offset, "group": "g", "api": api,
+                    "exchange_id": calls[n]["exchange_id"], "client_id": "m"} | more
+        for n, offset in enumerate(offsets)
+    ]  # fmt: skip
+    return {"exchanges": calls, "positions": stated, "connections": [connection()]}
+
+
+def test_a_group_that_commits_a_smaller_offset_went_back() -> None:
+    (row,) = said(**commits(10, 60, 7, 60, 50))
+    assert row["sentence"] == (
+        "Group g went back twice in 1 partition of topic orders, by up to 53 messages: m committed a smaller offset "
+        "than before."
+    )
+    assert (row["kind"], row["severity"], row["counted"], row["count"]) == (
+        "offsets_moved_back", "warning", "exchanges", 2,
+    )  # fmt: skip
+    assert (row["groups"], row["topics"]) == (["g"], ["orders"])
+    assert [each["exchange_id"] for each in row["evidence"]] == ["OffsetCommit-2", "OffsetCommit-4"]
+
+
+def test_offsets_that_only_grow_or_that_are_read_back_are_no_verdict() -> None:
+    assert kinds(**commits(10, 10, 60)) == []
+    assert kinds(**commits(60, 10, api="OffsetFetch")) == []
+
+
+def test_a_topic_that_was_made_anew_begins_at_the_first_offset_again() -> None:
+    made = commits(60, 7)
+    deleted = call(0.5, api="DeleteTopics", topics=["orders"])
+    assert kinds(**made | {"exchanges": [*made["exchanges"], deleted]}) == []
 
 
 # --- leaders, dead letters, habits, clocks ---------------------------------------------------------------------------
@@ -536,7 +574,7 @@ def test_tls_that_a_plaintext_listener_ignores_is_a_mismatch() -> None:
     began = [connection(n, n, n + 1, closed="fin", **HELLO) for n in (1, 2)]
     (row,) = said(connections=[*began, connection(9)])
     assert (row["kind"], row["severity"], row["count"]) == ("tls_mismatch", "critical", 2)
-    assert "10.0.0.2 began TLS twice with 10.0.0.1:9092, which speaks plaintext to others" in row["sentence"]
+    assert "10.0.0.2 tried TLS twice with 10.0.0.1:9092, which speaks plaintext to others" in row["sentence"]
 
 
 @pytest.mark.parametrize("more", [{"closed": "open"}, {"server_bytes": 900}, {"gaps": 1, "gap_bytes": 9}])
@@ -553,11 +591,37 @@ def test_a_plaintext_client_of_a_tls_listener_is_a_mismatch() -> None:
 
 
 def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() -> None:
-    ping = pulsar(call(10, api="PING", topics=None, **UNANSWERED))
-    (row,) = said(exchanges=[ping], connections=[pulsar(connection(end=40, closed="fin"))])
-    assert (row["kind"], row["cost_ns"]) == ("keepalive_timeout", 30 * SECOND)
-    for end, closed in ((11, "fin"), (40, "open")):
-        assert said(exchanges=[ping], connections=[pulsar(connection(end=end, closed=closed))]) == []
+    for asked, closer, sentence in (
+        ("client", "client", "1 PING of payer had no answer from 10.0.0.1:9092; 1 connection was closed by the client"),
+        ("server", "server", "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed by the broker"),
+        ("server", None, "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed"),
+    ):
+        ping = pulsar(call(10, api="PING", topics=None, initiator=asked, **UNANSWERED))
+        other = pulsar(call(10, api="SEND", port=2))
+        told = pulsar(finding("keepalive_timeout", 10, waited_ns=30 * SECOND), direction=asked, packet=1001)
+        ended = [pulsar(connection(end=40, closed="fin", closed_by=closer)), pulsar(connection(2))]
+        (row,) = said(exchanges=[ping, other], findings=[told], connections=ended)
+        assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
+        assert row["sentence"] == f"{sentence} 30.0 s later."
+    assert said(exchanges=[ping], connections=ended) == []
+
+
+def test_a_broken_rule_of_the_protocol_names_who_broke_it() -> None:
+    broken = pulsar(finding("protocol_violation", rule="unknown_producer"), direction="client")
+    broken["message"] = "SEND names producer 9, which was not created on this connection"
+    (row,) = said(findings=[broken, broken], exchanges=[call(1)], connections=[connection()])
+    assert (row["kind"], row["severity"], row["count"]) == ("protocol_violation", "warning", 2)
+    assert row["sentence"] == f"payer broke a rule of the protocol twice: {broken['message']}."
+
+
+def test_lookups_that_were_sent_on_name_their_topic_and_the_other_broker() -> None:
+    asked = pulsar(answered(1, api="LOOKUP", topics=["persistent://a/b/c"]))
+    told = pulsar(finding("lookup_redirect", topic="persistent://a/b/c", to="pulsar://10.0.0.3:6650"))
+    told |= {"direction": "server", "file": asked["response_file"], "packet": asked["response_packet"]}
+    (row,) = said(exchanges=[asked], findings=[told], connections=[connection()])
+    assert row["sentence"] == "Broker 10.0.0.1:9092 sent 1 lookup of topic a/b/c by payer on to 10.0.0.3:6650."
+    (link,) = row["chain"]
+    assert (link["text"], link["packet"]) == ("lookup of topic a/b/c: ask 10.0.0.3:6650", asked["request_packet"])
 
 
 def test_answers_in_another_order_than_requests_are_told() -> None:
@@ -586,27 +650,142 @@ def test_a_peer_that_answers_http_is_no_broker() -> None:
     assert "HTTP" in row["sentence"]
 
 
+def test_a_server_of_another_era_is_told_instead_of_the_errors_that_it_answers() -> None:
+    login = call(1, api="LOGIN_USER", protocol="iggy", status="error", error_name="InvalidFormat", topics=None)
+    told = finding(
+        "wrong_protocol_version", client="iggy-vsr-0.10 (protocol 0.12.0)", server="could not read the login"
+    )
+    (row,) = said(
+        exchanges=[login, call(2, api="GET_STREAMS", **UNANSWERED)],
+        errors=[error(login, "InvalidFormat", topic=None)],
+        findings=[told],
+        connections=[connection()],
+    )
+    assert (row["kind"], row["severity"], row["count"]) == ("wrong_protocol_version", "critical", 1)
+    assert "could not read the login; client payer speaks iggy-vsr-0.10 (protocol 0.12.0)" in row["sentence"]
+
+
+def test_a_server_of_another_era_for_one_client_explains_nothing_of_others() -> None:
+    told = finding("wrong_protocol_version", client="iggy-vsr-0.10", server="could not read the login")
+    other = call(3, port=2, client_id="other", **UNANSWERED)
+    connections = [connection(), connection(port=2)]
+    found = kinds(exchanges=[call(1), other], findings=[told], connections=connections)
+    assert [kind for kind, _ in found] == ["wrong_protocol_version", "closed_unanswered"]
+
+
 def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:
     token = call(1, api="SaslToken", client_id=None, topics=None, **UNANSWERED)
     assert kinds(exchanges=[token], connections=[connection(end=10)]) == [("auth_refused", "warning")]
 
 
+# --- one cause, one verdict ------------------------------------------------------------------------------------------
+
+
+def test_a_fetch_that_was_answered_seconds_too_late_is_overdue_and_not_slow_as_well() -> None:
+    late = [call(at, api="Fetch", total_ns=30 * SECOND, wait_ns=30 * SECOND) for at in (1, 40)]
+    told = finding("fetch_overdue", count=2, allowed_ms=500)
+    assert kinds(exchanges=late, findings=[told], connections=[connection()]) == [("fetch_overdue", "warning")]
+
+
+def test_brokers_that_answer_fetches_too_late_are_one_verdict() -> None:
+    late = [call(at, api="Fetch", broker=at, total_ns=SECOND, wait_ns=SECOND) for at in (1, 2)]
+    told = [finding("fetch_overdue", allowed_ms=500) | {"connection": one["connection"]} for one in late]
+    (row,) = said(exchanges=late, findings=told, connections=[connection(broker=1), connection(broker=2)])
+    assert (row["count"], row["servers"]) == (2, ["10.0.0.1:1", "10.0.0.1:2"])
+
+
+def test_requests_that_waited_for_retransmissions_are_no_tail_as_well() -> None:
+    usual = [call(n / 100) for n in range(150)]
+    late = [call(2 + n, total_ns=400 * MS, wait_ns=400 * MS, retransmitted=True) for n in range(3)]
+    assert kinds(exchanges=[*usual, *late], connections=[connection(retransmissions=3)]) == [
+        ("retransmissions", "warning")
+    ]
+
+
+def test_a_fenced_producer_is_one_verdict_with_what_it_was_told_and_not_answered() -> None:
+    failed = [call(at, status="error") for at in (1, 2)]
+    told = [error(failed[0], "PRODUCER_FENCED"), error(failed[1], "INVALID_PRODUCER_EPOCH")]
+    (row,) = said(
+        exchanges=[*failed, call(3, **UNANSWERED)], errors=told, connections=[connection(end=10, closed="fin")]
+    )
+    assert (row["kind"], row["count"]) == ("producer_fenced", 2)
+    assert "INVALID_PRODUCER_EPOCH and PRODUCER_FENCED" in row["sentence"]
+
+
+def test_logins_that_were_refused_for_several_reasons_are_one_verdict() -> None:
+    failed = [call(at, api="SaslAuthenticate", status="error", topics=None) for at in (1, 2, 3)]
+    names = ("SASL_AUTHENTICATION_FAILED", "SASL_AUTHENTICATION_FAILED", "ILLEGAL_SASL_STATE")
+    told = [error(one, name, topic=None) for one, name in zip(failed, names, strict=True)]
+    (row,) = said(exchanges=failed, errors=told, connections=[connection()])
+    assert row["sentence"] == (
+        "The broker refused 3 logins of payer: ILLEGAL_SASL_STATE and SASL_AUTHENTICATION_FAILED."
+    )
+
+
+def test_a_message_that_a_consumer_discarded_is_no_failed_acknowledgement_as_well() -> None:
+    ack = pulsar(answered(1, api="ACK", status="error", topics=["t"]))
+    failed = pulsar(error(ack, "ChecksumMismatch", topic="t"))
+    dropped = pulsar(finding("discarded")) | {"direction": "server"}
+    assert kinds(exchanges=[ack], errors=[failed], findings=[dropped], connections=[connection()]) == [
+        ("discarded", "critical")
+    ]
+
+
+def test_a_server_that_accepts_connections_again_is_a_note() -> None:
+    (row,) = said(connections=[refused(1, 5), refused(2, 6), connection(3, 9, 20)])
+    assert (row["kind"], row["severity"], row["count"]) == ("connect_refused", "note", 2)
+    assert row["sentence"] == (
+        "Server 10.0.0.1:9092 refused 2 connection attempts of 10.0.0.2; it accepted one 3.00 s later."
+    )
+
+
+def test_a_client_that_has_not_logged_in_is_told_apart_from_one_without_a_right() -> None:
+    failed = call(1, api="GET_STREAMS", status="error", topics=None, protocol="iggy")
+    told = error(failed, "Unauthenticated", topic=None) | {"protocol": "iggy"}
+    (row,) = said(exchanges=[failed], errors=[told], connections=[connection(protocol="iggy")])
+    assert row["kind"] == "not_authorized"
+    assert "without being logged in" in row["sentence"]
+
+
+def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
+    answers = [call(at, api=None, kind="orphan", status="error", exchange_id=f"o{at}") for at in (1, 2)]
+    told = [error(one, "InvalidCommand", api=None, topic=None, retriable=False) for one in answers]
+    (row,) = said(exchanges=answers, errors=told, connections=[connection()])
+    assert row["sentence"] == "payer got 2 answers with InvalidCommand to requests that are not known."
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 
-def flow(at: float) -> Row:
-    return pulsar(call(at, api="FLOW", kind="oneway", topics=["t"], group="s"))
+def dry(**more: Any) -> Row:
+    """A consumer that left its broker without permits for 98 seconds."""
+    told = {"topic": "t", "partition": None, "subscription": "s", "consumer": "c-1", "without_permits_ns": 98 * SECOND}
+    return pulsar(finding("slow_consumer", 1, **told, **more))
 
 
-def message(at: float) -> Row:
-    return pulsar(call(at, api="MESSAGE", kind="push", topics=["t"], group="s"))
+def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:
+    (row,) = said(findings=[dry(stopped_ns=0)], connections=[pulsar(connection())])
+    assert (row["kind"], row["cost_ns"], row["groups"]) == ("slow_consumer", 98 * SECOND, ["s"])
+    assert row["sentence"].startswith("Consumer c-1 of subscription s (")
 
 
 @pytest.mark.parametrize(
-    ("frames", "kind"),
-    [([flow(1), message(2)], "permits_exhausted"), ([flow(1), message(2), flow(90)], "slow_consumer")],
+    ("published", "severity", "waiting"),
+    [
+        ([], "note", ""),
+        ([batch(5, topic="t", partition=None)], "note", ""),  # it came before the permits had run out
+        ([batch(50, topic="t", partition=1)], "note", ""),
+        ([batch(50, topic="t", partition=None, outcome="error")], "note", ""),
+        (
+            [batch(n, topic="t", partition=None, records=3) for n in (50, 60)],
+            "warning",
+            ", while 6 messages more came to it",
+        ),
+    ],
 )
-def test_a_consumer_without_permits_lags_or_has_stopped(frames: Rows, kind: str) -> None:
-    dry = pulsar(finding("slow_consumer", 1, topic="t", subscription="s", without_permits_ns=98 * SECOND))
-    (row,) = said(exchanges=frames, findings=[dry], connections=[pulsar(connection())])
-    assert (row["kind"], row["cost_ns"], row["groups"]) == (kind, 98 * SECOND, ["s"])
+def test_a_consumer_that_grants_no_permits_any_more_has_stopped(published: Rows, severity: str, waiting: str) -> None:
+    taken = [pulsar(row) for row in published]
+    (row,) = said(batches=taken, findings=[dry(stopped_ns=90 * SECOND)], connections=[pulsar(connection())])
+    assert (row["kind"], row["severity"], row["groups"]) == ("permits_exhausted", severity, ["s"])
+    assert "Consumer c-1 of subscription s (" in row["sentence"]
+    assert row["sentence"].endswith(f"after the last messages of topic t: nothing was delivered for 90.0 s{waiting}.")

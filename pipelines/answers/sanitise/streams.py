@@ -342,8 +342,9 @@ def _listening(kind: Any, streams: Streams) -> Any:
 
         def on_skipped(self, direction: int, start: int, end: int) -> None:
             """Tell of bytes in no frame."""
-            buf, pos, _ = self.inboxes[direction].window
-            streams.piece(self, direction, start, buf[pos : pos + end - start], end - start, -1)
+            inbox = self.inboxes[direction]
+            data = inbox.buf[inbox.pos : inbox.pos + end - start]
+            streams.piece(self, direction, start, data, end - start, -1)
             super().on_skipped(direction, start, end)
 
     return Listening

@@ -1,6 +1,7 @@
 // The data block, and sums over facts.
 const data = JSON.parse(document.getElementById("data").textContent);
 const string = (place) => data.strings[place];
+const meanings = data.meanings || {}; // of errors, by the place of their name
 const facts = data.facts || {};
 const names = data.names || {};
 const BINS = 30; // of a histogram, in a decade
@@ -78,14 +79,16 @@ const sums = (fact, by) => {
   return [...made.values()];
 };
 
-// The fact that can answer: by one dimension it is complete, by all of them it serves every selection.
+// The fact that can answer: by one dimension it is complete, by all of them it serves every selection; of a verdict's
+// evidence there are some of their own.
+const factOf = (name) => facts[selection.chosen.verdict === undefined ? name : `verdict_${name}`];
 const requestsBy = (dimension) => {
   const others = Object.keys(selection.chosen).filter((name) => name !== "protocol" && name !== dimension);
   if (!others.length && facts[dimension]) return facts[dimension];
-  return selection.chosen.topic !== undefined || dimension === "topic" ? facts.topic_requests : facts.requests;
+  return factOf(selection.chosen.topic !== undefined || dimension === "topic" ? "topic_requests" : "requests");
 };
-const requestsAlongTime = () => selection.chosen.topic === undefined ? facts.requests_time : facts.topic_requests_time;
+const requestsAlongTime = () => factOf(selection.chosen.topic === undefined ? "requests_time" : "topic_requests_time");
 const dataByTopic = () => {
   const others = Object.keys(selection.chosen).filter((name) => name !== "protocol" && name !== "topic");
-  return others.length ? facts.data_time : facts.topic_role;
+  return others.length ? factOf("data_time") : facts.topic_role;
 };

@@ -42,8 +42,8 @@ const chartView = (heading, draw) => (place, options) => {
 
 const COLOURED = 7; // topics with a colour of their own
 const dataChart = ({ role }, place) => {
-  const fact = facts.data_time, wanted = names.role.findIndex((name) => string(name) === role);
-  place.hidden = wanted < 0 || !fact.columns.role.includes(wanted);
+  const fact = factOf("data_time"), wanted = names.role.findIndex((name) => string(name) === role);
+  place.hidden = wanted < 0 || !facts.data_time.columns.role.includes(wanted);
   if (place.hidden) return [];
   const { columns } = fact, totals = new Map();
   for (const row of chosenRows(fact))
@@ -166,18 +166,32 @@ const carried = (table) => ({ ...table, carried: table.rows.length });
 const VIEWS = {
   table(place, { name }) {
     const view = new TableView(place, name === "slowest" ? 20 : FEW), table = carried(data.tables[name]);
-    return () => { const { rows, notes } = selectRows(table); view.show({ ...table, rows }, notes); };
+    return () => {
+      const requests = name === "slowest" && requestsOfVerdict(), shown = requests ? carried(requests) : table;
+      const { rows, notes } = selectRows(shown), at = placesIn(shown).total_ns;
+      view.show({ ...shown, rows: requests ? [...rows].sort(largestFirst(at)) : rows }, notes);
+    };
   },
-  evidence(place, { name }) {
-    const box = place.closest("details"), table = carried(data.tables[name]);
-    box.addEventListener("toggle", () => new TableView(place).show(table), { once: true });
-    return () => {};
+  // The rows that a verdict counts: open while it is selected.
+  evidence(place, { name, verdict }) {
+    const box = place.closest("details"), table = carried(data.tables[name]), at = Number(verdict);
+    let view = null;
+    box.querySelector("summary").addEventListener("click", (event) => {
+      event.preventDefault();
+      choose("verdict", box.open ? "" : at);
+    });
+    return () => {
+      box.open = selection.chosen.verdict === at;
+      if (!box.open) return;
+      for (let around = box.parentElement.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+      if (view === null) (view = new TableView(place)).show(table);
+    };
   },
   latency(place) {
     const view = new TableView(place), table = carried(data.tables.latency);
     return () => {
       const { rows, unknown } = selectRows(table);
-      if (unknown.length) view.show(tableOf("api")(), [
+      if (unknown.length || selection.chosen.verdict !== undefined) view.show(tableOf("api")(), [
         "Of a selection percentiles are close, and errors that are part of normal work are not counted", unnamedNote(requestsBy("api"), REQUESTS, "request"),
       ]);
       else view.show({ ...table, rows });

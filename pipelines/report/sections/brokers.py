@@ -18,6 +18,7 @@ SECTION = Section(
     "brokers",
     "Brokers",
     "Brokers",
-    "Who answered, and how fast. Service time is the wait less what requests stood behind others. " + ENOUGH_TEXT,
+    "Who answered, and how fast. Service time is the wait for the answer, less the time behind other requests of the "
+    "same connection. " + ENOUGH_TEXT,
     _build,
 )

@@ -104,7 +104,7 @@ SECTION = Section(
     "events",
     "Timeline of events",
     "Events",
-    "Errors, rebalances, resets, what brokers sent unasked, throttling, requests without an answer, and findings. The "
-    "same event of the same client in one time bucket is one row.",
+    "Errors, rebalances, resets, what brokers sent without a request, throttling, requests without an answer, and "
+    "findings. The same event of the same client in one time bucket is one row.",
     _build,
 )

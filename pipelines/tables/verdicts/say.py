@@ -33,9 +33,9 @@ def listed(names: Sequence[str], noun: str) -> str:
 
 
 def apis(names: Sequence[str | None]) -> str:
-    """`Produce`, `Produce and Fetch`, `3 APIs`, `unknown requests`."""
+    """`Produce`, `Produce and Fetch`, `3 APIs`, `Requests of an unknown API`."""
     known = [name for name in names if name]
-    return listed(known, "API") if known else "unknown requests"
+    return listed(known, "API") if known else "Requests of an unknown API"
 
 
 def named(names: Sequence[str], noun: str) -> str:
@@ -107,6 +107,11 @@ def topic(name: str) -> str:
 def broker(url: str | None) -> str:
     """`pulsar://10.0.0.1:6650` -> `10.0.0.1:6650`."""
     return "another broker" if url is None else url.partition("://")[2] or url
+
+
+def place(file: str | None, packet: int | None) -> str:
+    """`packet 12 of a.pcap`."""
+    return f"packet {packet} of {(file or '').rpartition('/')[2]}"
 
 
 def joined(texts: Sequence[str]) -> str:

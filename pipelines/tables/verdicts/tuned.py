@@ -43,29 +43,39 @@ def _findings(kind: str) -> str:
     return f"select * from v_findings where kind = '{kind}'"
 
 
+# messages of format 0 and 1 have no batch around them: those of one request and partition are one
+_OLD = "format in ('magic 0', 'magic 1')"
+_SET = "site, exchange_id, topic, partition"
+
 TOLD = (
     _Told(
-        None, "acks_zero", "{who} sent {requests}{topics} with acks=0: no answer says whether a message was lost.",
+        None, "acks_zero",
+        "{who} sent {requests}{topics} with acks=0: brokers do not confirm these, so a loss goes unnoticed.",
         "select * from v_calls where protocol = 'kafka' and api = 'Produce' and kind = 'oneway'",
     ),
     _Told(
         "removed_in_4_0", "removed_apis",
-        "Brokers refuse {requests} of {who} since Kafka 4.0: {versions}.",
+        "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
         f"""
         select c.* from v_calls c semi join (
             select site, connection, incarnation, evidence->>'api' as api, whole(evidence->>'version') as version
             from findings where kind = 'removed_in_4_0') f using (site, connection, incarnation, api, version)
         where c.kind in ('call', 'unanswered', 'oneway') and c.api not in {_OF_BROKERS}""",
-        more="list(distinct api || ' version ' || version) as version_list",
+        more="list(distinct api || ' v' || version) as version_list",
     ),
     _Told(
         "old_message_format", "old_message_format",
-        "{batches} of {who}{topics} {are} in message format {versions}, which brokers must convert.",
+        "{messages} in {requests} of {who}{topics} {have} format {versions}, which brokers must convert.",
         _on_its_connections(
             "old_message_format",
-            "select * from v_batches where role = 'produce' and format in ('magic 0', 'magic 1')",
+            f"""
+            select c.* replace (0 as cost_ns), b.messages, b.formats from v_calls c join (
+                select site, exchange_id, sum(records) as messages,
+                    list(distinct replace(format, 'magic ', '')) as formats
+                from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
+            where c.api = 'Produce'""",
         ),
-        more="list(distinct replace(format, 'magic ', '')) as version_list",
+        more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
     ),
     _Told(
         "not_idempotent", "not_idempotent",
@@ -79,12 +89,18 @@ TOLD = (
         ),
     ),
     _Told(
-        "unbatched", "unbatched", "{number} of {every} of {who}{topics} hold one message each.",
+        "unbatched", "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
         "select * from (" + _on_its_connections(
             "unbatched",
-            """
-            select *, count(*) over (partition by protocol) as every
-            from v_batches where role = 'produce' and format = 'magic 2'""",
+            f"""
+            select *, count(*) over (partition by protocol) as every from (
+                select * from v_batches where role = 'produce' and format = 'magic 2'
+                union all by name
+                select * exclude (nth, together) replace (together as records) from (
+                    select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
+                        sum(records) over (partition by {_SET}) as together
+                    from v_batches where role = 'produce' and {_OLD}
+                ) where nth = 1)""",
         ) + ") where records = 1",
         more="any_value(every) as every",
     ),
@@ -109,12 +125,12 @@ TOLD = (
         severity=NOTE,
     ),
     _Told(
-        "discarded", "discarded", "{who} threw {times} a message{topics} away as damaged.",
+        "discarded", "discarded", "{who} discarded {messages}{topics} as damaged.",
         "select * from v_noted where finding = 'discarded' and api = 'ACK'",
     ),
     _Told(
         "retransmission_conflict", "conflicting_bytes",
-        "Bytes were retransmitted with other values {times}, on connections of {who} to {servers}.",
+        "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
         _findings("retransmission_conflict"),
     ),
 )  # fmt: skip
@@ -140,7 +156,10 @@ def _words(row: Row) -> dict[str, str]:
         "number": say.number(count),
         "every": say.counted(row.get("every") or count, "batch"),
         "are": "is" if count == 1 else "are",
+        "hold": "holds" if count == 1 else "hold",
         "batches": say.counted(count, "batch"),
         "requests": say.counted(count, "request"),
+        "messages": say.counted(row.get("messages") or count, "message"),
+        "have": "has" if (row.get("messages") or count) == 1 else "have",
         "versions": say.joined(sorted(row.get("version_list") or ())),
     }
