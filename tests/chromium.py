@@ -25,6 +25,8 @@ FLAGS = (
 )  # fmt: skip
 KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), " ": (32, " "), "ArrowDown": (40, "")}
 START_S, ANSWER_S = 60, 120
+_DRAWN = """document.readyState === 'complete'
+    && (!document.getElementById('data') || 'drawn' in document.documentElement.dataset)"""
 
 
 def path() -> str | None:
@@ -61,7 +63,7 @@ class Tab:
         self.requests.clear()
         self.call("Page.navigate", url=file.resolve().as_uri())
         deadline = time.monotonic() + ANSWER_S
-        while self.run("document.readyState") != "complete" or self.run("location.href") == "about:blank":
+        while not self.run(_DRAWN) or self.run("location.href") == "about:blank":
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{file} does not load")
             time.sleep(0.05)

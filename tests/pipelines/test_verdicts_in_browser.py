@@ -25,27 +25,27 @@ def test_a_verdict_opens_the_rows_that_it_counts(name: str, samples: list[str], 
     assert CliRunner().invoke(app, ["analyze", capture, "-o", str(out), "--engine", "local", "-q"]).exit_code == 0
     browser.window(1400, 900)
     browser.open(out / "report.html")
+    box = "document.querySelector('#verdicts')"
+    assert "characters)" not in browser.run(f"{box}.textContent")  # nothing is cut
+    browser.run(f"{box}.querySelectorAll('details').forEach((rest) => {{ rest.open = true; }})")
     heads: list[str] = browser.run(
-        "[...document.querySelectorAll('#wrong details.evidence > summary')].map((one) => one.textContent)"
+        "[...document.querySelectorAll('.verdict .show button')].map((one) => one.textContent)"
     )
-    assert "characters)" not in browser.run("document.querySelector('#wrong').textContent")  # nothing is cut
-    verdicts = browser.run("document.querySelectorAll('#wrong li[data-kind]').length")
-    assert len(heads) == verdicts > 0
-    browser.run("document.querySelectorAll('#wrong > details').forEach((rest) => { rest.open = true; })")
+    assert len(heads) == browser.run("document.querySelectorAll('.verdict').length") > 0
     for nth, head in enumerate(heads):
         counted = re.match(r"([\d,]+) (exchange|batch|connection|finding)", head)
         assert counted is not None
-        browser.click("#wrong details.evidence > summary", nth)
-        rest = (
-            f"document.querySelectorAll('#wrong details.evidence')[{nth}].querySelector('.buttons .all:last-of-type')"
-        )
-        browser.run(f"{rest} && {rest}.click()")
-        rows = browser.run(
-            f"document.querySelectorAll('#wrong details.evidence')[{nth}].querySelectorAll('tbody tr').length"
-        )
+        browser.click(".verdict .show button", nth)
+        chosen = f"document.querySelectorAll('.verdict')[{nth}]"
+        assert browser.run(f"{chosen}.getAttribute('aria-current')") == "true"
+        if counted[2] == "exchange":
+            rows = browser.run("Number(document.getElementById('scroll').getAttribute('aria-rowcount'))")
+        else:
+            browser.run(f"{chosen}.querySelectorAll('.buttons .all:last-of-type').forEach((all) => all.click())")
+            rows = browser.run(f"{chosen}.querySelectorAll('.rows tbody tr').length")
+            assert browser.run(f"{chosen}.querySelector('.to-packet').textContent")
         assert rows == int(counted[1].replace(",", ""))
-        place = browser.run(
-            f"document.querySelectorAll('#wrong details.evidence')[{nth}].querySelector('.to-packet').textContent"
-        )
-        assert place
+        assert browser.run("location.hash").startswith("#v=")
+        browser.click(".verdict .show button", nth)
+        assert browser.run("location.hash") == ""
     assert browser.complaints == []

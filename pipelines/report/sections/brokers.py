@@ -10,14 +10,8 @@ from pipelines.report.section import Builder, Section
 
 
 def _build(page: Builder) -> Iterator[Html]:
-    if page.has("broker"):
+    if page.requests:
         yield page.view("brokers")
 
 
-SECTION = Section(
-    "brokers",
-    "Brokers",
-    "Brokers",
-    "Who answered, and how fast. Service time is the wait less what requests stood behind others. " + ENOUGH_TEXT,
-    _build,
-)
+SECTION = Section("brokers", "Brokers", f"Who answered, and how fast. {ENOUGH_TEXT}", _build)

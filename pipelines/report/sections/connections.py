@@ -17,7 +17,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "health",
     "Connections",
-    "Connections",
     "Each connection: what TCP lost or retransmitted, and how much of the stream was understood. The worst come first.",
     _build,
 )
