@@ -30,7 +30,8 @@ const startVerdicts = () => {
     act.dataset.counted = act.textContent;
     item.tabIndex = -1;
     item.addEventListener("click", (event) => {
-      if (!event.target.closest(".more, .packet, a") && String(getSelection()) === "") { pickVerdict(verdict); item.focus({ preventScroll: true }); }
+      const inside = event.composedPath().some((node) => node.matches && node.matches(".more, .packet")); // also of what is drawn anew
+      if (!inside && String(getSelection()) === "") { pickVerdict(verdict); item.focus({ preventScroll: true }); }
     });
     for (const name of ["mouseenter", "focus"]) item.addEventListener(name, () => hint(times));
     for (const name of ["mouseleave", "blur"]) item.addEventListener(name, () => hint(null));
