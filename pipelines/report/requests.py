@@ -51,7 +51,7 @@ _CALLS = f"""
     select row_number() over (order by time, connection, request_packet, api, correlation_id, exchange_id) - 1 as id,
         site, exchange_id, connection, incarnation, protocol, coalesce(api, '?') as api, {CLIENT} as client,
         {SERVER} as broker, "group", coalesce(topics, []) as topics, epoch_us(time) as time, total_ns as total,
-        request_ns as sent, greatest(least(queued_ns, wait_ns), 0) as queued, wait_ns as wait, response_ns as received,
+        request_ns as sent, case when queued_ns is not null then greatest(least(queued_ns, wait_ns), 0) end as queued, wait_ns as wait, response_ns as received,
         greatest(request_bytes, 0) as request_bytes, greatest(response_bytes, 0) as answer_bytes,
         greatest(records, 0) as messages, greatest(throttle_ms, 0) as throttled,
         coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
