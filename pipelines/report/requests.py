@@ -8,7 +8,7 @@
 
 The page carries at most ROWS requests one by one: those that verdicts count, those that failed, and the slowest come
 first. Of all others, those of one time bucket that have names, outcome and tenth of a decade of the duration in common
-are one row: its `weight` says how many, its durations are their means.
+are one row: its `weight` says how many, its durations are their means. The weight of a request that stands alone is 0.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _CALLS = f"""
     select row_number() over (order by time, connection, request_packet, api, correlation_id, exchange_id) - 1 as id,
         site, exchange_id, connection, incarnation, protocol, coalesce(api, '?') as api, {CLIENT} as client,
         {SERVER} as broker, "group", coalesce(topics, []) as topics, epoch_us(time) as time, total_ns as total,
-        request_ns as sent, case when queued_ns is not null then greatest(least(queued_ns, wait_ns), 0) end as queued, wait_ns as wait, response_ns as received,
+        request_ns as sent, case when queued_ns is not null then greatest(least(queued_ns, wait_ns), 0) end as queued,
+        wait_ns as wait, response_ns as received,
         greatest(request_bytes, 0) as request_bytes, greatest(response_bytes, 0) as answer_bytes,
         greatest(records, 0) as messages, greatest(throttle_ms, 0) as throttled,
         coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
@@ -111,7 +112,7 @@ _TOGETHER = ", ".join(
 _ROWS = f"""
     create temp table page_rows as
     select *, (row_number() over (order by time, id nulls last, all_names) - 1)::int as row from (
-        select {", ".join(_NAMED)}, id, time, {", ".join(_DURATIONS)}, {", ".join(_AMOUNTS)}, flags, 1 as weight,
+        select {", ".join(_NAMED)}, id, time, {", ".join(_DURATIONS)}, {", ".join(_AMOUNTS)}, flags, 0 as weight,
             {", ".join(_CONNECTION)}, exchange_id, file, packet, answer_file, answer_packet, '' as all_names
         from page_calls join page_alone using (id)
         union all by name
@@ -160,9 +161,14 @@ class Requests:
         self._records = records
         records.run(f"create temp table page_calls as {_CALLS}")
         records.run(f"create temp table page_batches as {_BATCHES}")
-        ((self.asked, self.epoch, end),) = records.tuples("""
-            select count(*) filter (flags & 7 <= 1), coalesce(min(time), 0),
-                coalesce(max(time + coalesce(total, 0) // 1000), 0) from page_calls""")
+        ((self.asked,),) = records.tuples("select count(*) filter (flags & 7 <= 1) from page_calls")
+        ((self.epoch, end),) = records.tuples("""
+            select coalesce(min(first), 0), coalesce(max(last), 0) from (
+                select min(time) as first, max(time + coalesce(total, 0) // 1000) as last from page_calls
+                union all
+                select epoch_us(min(start_time)), epoch_us(max(end_time)) from connections
+                union all
+                select epoch_us(min(time)), epoch_us(max(time)) from findings where severity <> 'info')""")
         self.span = end - self.epoch
         self._lay_out(verdicts)
         self._name()

@@ -22,10 +22,14 @@ def data(page: Path) -> dict[str, Any]:
 
 
 def requests(carried: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of requests of a data block: numbers, names as texts, `topics` as a list."""
+    """The rows of requests of a data block: numbers, names as texts, lists of topics, `alone`, `weight` from 1 on."""
     rows = _rows(carried, "requests")
     sets, topics = carried["requests"]["topic_sets"], _texts(carried, "topic")
-    return [{**row, "topics": [topics[place] for place in sets[row["topics"]]]} for row in rows]
+    return [
+        {**row, "topics": [topics[place] for place in sets[row["topics"]]], "alone": not row["weight"],
+         "weight": row["weight"] or 1}
+        for row in rows
+    ]  # fmt: skip
 
 
 def batches(carried: dict[str, Any]) -> list[dict[str, Any]]:

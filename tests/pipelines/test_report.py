@@ -401,7 +401,7 @@ def test_requests_beyond_those_that_are_carried_one_by_one_are_carried_together(
     page = data(report.write(fabricate.folder(tmp_path, {"exchanges": exchanges}, {})))
     rows = requests(page)
     assert sum(row["weight"] for row in rows) == 5_000
-    alone = [row for row in rows if row["weight"] == 1 and row["packet"] is not None]
+    alone = [row for row in rows if row["alone"]]
     assert len(alone) == 200
     failed = exchanges["status"].to_pylist().count("error")
     assert sum(row["weight"] for row in rows if row["flags"] & FAILED) == failed

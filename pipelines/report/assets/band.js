@@ -36,7 +36,7 @@ const bandColumns = (from, to, pixels) => {
   const found = quantiles((row) => inBase[row] ? TOP.colour[requests.api[row]] * steps + Math.floor(columnOf(row) / merged) : -1, lanes * steps, [0.99]);
   const p99 = counts.map((lane, at) => [...lane].map((count, step) => count >= P99_RESTS_ON ? found[at * steps + step][0] : null));
   const slowest = [], byTotal = order("total");
-  for (let at = byTotal.length - 1; at >= 0 && slowest.length < SLOWEST; at--) if (inBase[byTotal[at]] && requests.timed[byTotal[at]] && requests.weight[byTotal[at]] === 1) slowest.push(byTotal[at]);
+  for (let at = byTotal.length - 1; at >= 0 && slowest.length < SLOWEST; at--) if (inBase[byTotal[at]] && requests.timed[byTotal[at]] && requests.alone[byTotal[at]]) slowest.push(byTotal[at]);
   return { wide, n, merged, steps, asked, errors, unanswered, all, p99, slowest };
 };
 

@@ -32,6 +32,10 @@ const [requests, batches] = data.requests ? await Promise.all([unpack(carried.re
 for (const name of ["time", "total", "sent", "queued", "wait", "received", "flags", "weight", "api", "client", "broker", "group", "protocol", "error", "file", "topics", "connection", "packet", "answer_file", "answer_packet", "request_bytes", "answer_bytes", "messages", "throttled"]) requests[name] ||= new Uint8Array(0);
 for (const name of ["time", "request", "api", "client", "broker", "topic", "group", "protocol", "part", "role", "messages", "refused", "stored", "uncompressed", "sized"]) batches[name] ||= new Uint8Array(0);
 
+// Whether a row is one request; others stand for `weight` of them.
+requests.alone = Uint8Array.from(requests.weight, (weight) => weight ? 0 : 1);
+requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
+
 const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64;
 const kindOf = (row) => requests.flags[row] & 7;
 const isAsked = (row) => kindOf(row) <= UNANSWERED; // a request that has an answer, or lacks one

@@ -10,7 +10,7 @@ const memberships = (() => {
     const groups = new Map();
     for (let row = 0; row < requests.n; row++) {
       const group = requests.group[row], name = NAMES.api[requests.api[row]], kind = JOINS.has(name) ? "join" : LEAVES.has(name) ? "left" : BEATS.has(name) ? "member" : null;
-      if (!group || !kind || kindOf(row) > ONEWAY || requests.weight[row] > 1) continue;
+      if (!group || !kind || kindOf(row) > ONEWAY || !requests.alone[row]) continue;
       if (!groups.has(group)) groups.set(group, new Map());
       const members = groups.get(group), client = requests.client[row];
       if (!members.has(client)) members.set(client, []);

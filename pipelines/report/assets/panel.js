@@ -150,7 +150,7 @@ const ladder = (row) => {
     const top = y(at);
     if (one.skipped) { arrows.append(text(middle, top + 4, "", "middle", `… ${whole(one.skipped)} more …`)); before = null; return; }
     const me = one.row === row, kind = me ? " me" : one.bad ? " bad" : "", apart = one.time - zero, late = before !== null && one.time - before > far;
-    if (one.row !== undefined) hits.append(svg("rect", { class: `row-hit${me ? " me" : ""}`, x: 0, y: top - 16, width, height: tall, ...(requests.weight[one.row] === 1 ? { onclick: () => openRow(one.row, true) } : {}) }));
+    if (one.row !== undefined) hits.append(svg("rect", { class: `row-hit${me ? " me" : ""}`, x: 0, y: top - 16, width, height: tall, ...(requests.alone[one.row] ? { onclick: () => openRow(one.row, true) } : {}) }));
     arrows.append(text(70, top + 4, late ? "gap" : me ? "ink" : "", "end", Math.abs(apart) < 0.5 ? "0" : `${apart < 0 ? "−" : "+"}${during(Math.abs(apart))}`));
     const label = text(middle, top - 4, me || one.end ? "ink b" : one.bad ? "ink" : "", "middle", shortened(one.text, small ? 22 : 40));
     if (one.end) arrows.append(svg("path", { class: `arrow dotted${kind}`, d: `M${left} ${top}H${right}` }), label);

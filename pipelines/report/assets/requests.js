@@ -15,7 +15,7 @@ const rowsInOrder = () => {
   let count = 0;
   for (let at = 0; at < all.length; at++) {
     const row = all[down ? all.length - 1 - at : at];
-    if (selection.has[row] && requests.weight[row] === 1 && (told || (kindOf(row) < PUSH && (state.polls || !isPoll(row))))) list[count++] = row;
+    if (selection.has[row] && requests.alone[row] && (told || (kindOf(row) < PUSH && (state.polls || !isPoll(row))))) list[count++] = row;
   }
   return list.subarray(0, count);
 };

@@ -40,7 +40,7 @@ const readAddress = () => {
   Object.assign(state, fresh(), {
     chips: (given.q || "").split("~").map(chipOf).filter(Boolean), range: rangeOf(given.t), zoom: rangeOf(given.z),
     sort: SORTS.test(given.s || "") ? given.s : "-total", polls: given.polls === "1", verdict: verdict ? verdict.rank : null,
-    row: row >= 0 && row < requests.n && requests.weight[row] === 1 ? row : null,
+    row: row >= 0 && row < requests.n && requests.alone[row] ? row : null,
     fold: new Set((given.fold || "").split(",").filter((id) => /^[a-z-]+$/.test(id) && $(id))),
   });
 };
