@@ -13,7 +13,7 @@ import pyarrow as pa
 from brokerscope.rows import AnswerRow, first_rows, rows_of
 from dissectors.errors import BrokerscopeError, UsageError
 from pipelines.sql import database
-from pipelines.sql.conditions import MeaninglessError, condition
+from pipelines.sql.conditions import InvalidFilterError, condition
 from pipelines.sql.where import Filter
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class LazyTable:
                 made.append(of_options)
             for each in made:
                 Filter(each, self.schema)
-        except MeaninglessError as error:
+        except InvalidFilterError as error:
             raise UsageError(f"{error.option.lstrip('-').replace('-', '_')}: {error}") from None
         except ValueError as error:
             raise UsageError(str(error)) from None

@@ -40,14 +40,14 @@ KINDS: dict[str, FindingKind] = {
     ),
     "decompress_failed": FindingKind(
         ERROR,
-        "Compressed records cannot be decompressed.",
-        "If the checksum is right, the sender wrote them so; if not, see the bad checksum of the same batch.",
+        "Compressed records could not be decompressed.",
+        "If their checksum is right, the sender compressed them wrongly; else see the bad checksum of the same batch.",
         suspicious=True,
     ),
     "discarded": FindingKind(
         ERROR,
-        "A consumer reports that it dropped a damaged message.",
-        "Compare the verdict of the same message in `batches`: if it is ok here, it broke behind the capture point.",
+        "A consumer reports that it discarded a damaged message.",
+        "Compare the checksum of the same message in `batches`: if it is ok here, bytes broke after the capture point.",
     ),
     "batch_mismatch": FindingKind(
         WARNING,
@@ -73,18 +73,18 @@ KINDS: dict[str, FindingKind] = {
     # --- capture and TCP ---
     "gap": FindingKind(
         WARNING,
-        "Bytes were sent that the capture does not hold.",
+        "The capture lacks bytes that were sent.",
         "Capture with a larger buffer (`tcpdump -B`) and without a snap length (`-s 0`).",
     ),
     "resync": FindingKind(
         INFO,
-        "After a loss, the start of a frame was found again.",
-        "Nothing: what lies between is counted as skipped.",
+        "After missing bytes, decoding went on at the next frame.",
+        "Nothing: the bytes between are counted as skipped.",
     ),
     "limit": FindingKind(
         WARNING,
-        "A limit of this program was reached, and something was given up.",
-        "Raise the limit that the message names with `--limit`, if the memory is there.",
+        "A limit of brokerscope was reached, and something was left out.",
+        "Raise the limit that the message names with `--limit`, if there is memory.",
         suspicious=True,
     ),
     "search_abandoned": FindingKind(
@@ -95,13 +95,13 @@ KINDS: dict[str, FindingKind] = {
     ),
     "not_recognised": FindingKind(
         INFO,
-        "A stream began like one of the protocols and held no frame of it: it is reported as unknown.",
-        "If you know better, name its protocol with `--decode-as PORT=PROTOCOL`.",
+        "A stream began like one of the protocols but held no frame of it: its protocol is reported as unknown.",
+        "If it is one of them, name it with `--decode-as PORT=PROTOCOL`.",
     ),
     "tls_mismatch": FindingKind(
         WARNING,
-        "One side of a connection speaks TLS, and the other does not: nothing comes of it.",
-        "Give the client the listener of its kind: security.protocol, the scheme of the URL, or another port.",
+        "One side of a connection speaks TLS and the other does not: nothing works on it.",
+        "Compare security.protocol, or the scheme of the service URL, with the listener that the client connects to.",
     ),
     "foreign_peer": FindingKind(
         WARNING,
@@ -110,7 +110,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "retransmission_conflict": FindingKind(
         WARNING,
-        "Bytes were retransmitted with other values.",
+        "Bytes were retransmitted with different values.",
         "Someone on the way changes segments, or the sender is faulty: compare both packets.",
         suspicious=True,
     ),
@@ -133,8 +133,8 @@ KINDS: dict[str, FindingKind] = {
     ),
     "no_time": FindingKind(
         INFO,
-        "Packets are stored without a time (simple packets of pcapng): nothing that depends on it is said.",
-        "Capture with a program that notes times.",
+        "Packets are stored without a time (simple packets of pcapng): times and durations are unknown.",
+        "Capture with a program that stores packet times.",
     ),
     TRUNCATED: FindingKind(
         WARNING,
@@ -166,17 +166,17 @@ KINDS: dict[str, FindingKind] = {
     ),
     "unknown_api": FindingKind(
         WARNING,
-        "A request type or version that the tables do not know: it is matched, not decoded.",
+        "An API or version that brokerscope does not know: it is matched with its answer, not decoded.",
         "Update brokerscope; if it is up to date, report the client's version.",
     ),
     "unknown_error": FindingKind(
         INFO,
-        "An answer carries an error code that the tables do not know.",
+        "An answer carries an error code that brokerscope does not know.",
         "Update brokerscope.",
     ),
     "head_of_line": FindingKind(
         WARNING,
-        "Requests waited on their connection behind a request that the broker held back.",
+        "Requests waited behind an earlier request of their connection that the broker held.",
         "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
     ),
     "fetch_overdue": FindingKind(
@@ -187,7 +187,7 @@ KINDS: dict[str, FindingKind] = {
     "out_of_order_answers": FindingKind(
         WARNING,
         "Requests were answered after later ones of their connection; a broker answers in the order of requests.",
-        "Look at what stands between client and broker: a proxy that answers, or a client that sends an id twice.",
+        "Look for a proxy that answers in place of the broker, or a client that sends a correlation id twice.",
     ),
     # --- Kafka clients ---
     "removed_in_4_0": FindingKind(
@@ -232,7 +232,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "transaction_aborted": FindingKind(
         INFO,
-        "A producer gave a transaction up: its messages are not for consumers that read committed ones.",
+        "A producer aborted a transaction: consumers with isolation.level=read_committed skip its messages.",
         "Nothing, if the application aborts on purpose.",
     ),
     "not_accepted": FindingKind(
@@ -248,7 +248,7 @@ KINDS: dict[str, FindingKind] = {
     # --- Pulsar clients ---
     "consumption": FindingKind(
         INFO,
-        "What a consumer was delivered, acknowledged, and left open.",
+        "How many messages a consumer got, acknowledged and left unacknowledged.",
         "Nothing.",
     ),
     "slow_consumer": FindingKind(
@@ -259,7 +259,7 @@ KINDS: dict[str, FindingKind] = {
     "lookup_redirect": FindingKind(INFO, "A lookup was sent on to another broker.", "Nothing."),
     "deduplicated": FindingKind(
         INFO,
-        "The broker dropped entries that it already had.",
+        "The broker dropped entries that it had already stored (deduplication).",
         "Nothing: deduplication works; look at timeouts if there are many.",
     ),
     "closed_by_broker": FindingKind(
@@ -277,7 +277,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "retries": FindingKind(
         INFO,
-        "Requests were refused for now and sent again.",
+        "Requests were refused temporarily and sent again.",
         "Nothing, if few: the cluster could not commit for a moment.",
     ),
 }

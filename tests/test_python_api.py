@@ -109,7 +109,7 @@ def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.
     ("question", "said"),
     [
         (lambda cap: cap.exchanges.where(apii="x"), "did you mean api"),
-        (lambda cap: cap.connections.where(topic="x"), "topic: has no meaning for connections"),
+        (lambda cap: cap.connections.where(topic="x"), "topic: cannot be used with the table connections"),
         (lambda cap: cap.exchanges.where("foo bar"), "syntax error"),
         (lambda cap: cap.table("exchange"), "no such table: exchange"),
         (lambda cap: cap.top(by="colour"), "by: no 'colour'"),

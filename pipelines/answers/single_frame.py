@@ -50,7 +50,7 @@ def decoded(
     if known is None:
         raise UsageError(f"no protocol {protocol!r}; there are {', '.join(one.name for one in protocols())}")
     if side not in (None, *SIDES):
-        raise UsageError(f"a side is {' or '.join(SIDES)}, not {side!r}")
+        raise UsageError(f"the side must be {' or '.join(SIDES)}, not {side!r}")
     side = side or ("response" if api is not None else "request")
     if not frame:
         raise UsageError("no bytes: nothing to decode")
@@ -65,7 +65,7 @@ def decoded(
     row = mine[0]
     if row[f"{side}_bytes"] != len(frame):
         raise UsageError(
-            f"one frame of {len(frame)} bytes was expected, the first one has {row[f'{side}_bytes']}: cut it there"
+            f"these {len(frame)} bytes are more than one frame: the first one has {row[f'{side}_bytes']} bytes"
         )
     told = {name: row[name] for name in FIELDS if row[name] not in (None, [])}
     if side == "request":
@@ -84,7 +84,7 @@ def _request(protocol: str, frame: bytes, api: str | int | None, version: int | 
     """The head of the request that a response answers, as a frame; nothing where the response itself says it."""
     if protocol == "kafka":
         if api is None or version is None:
-            raise UsageError("a response of Kafka does not say what it answers: name the API and its version")
+            raise UsageError("a Kafka response does not say what it answers: give the API and its version")
         key = _code(api, {one.key: one.name for one in schema.apis().values()}, "Kafka")
         correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
         try:
@@ -94,7 +94,7 @@ def _request(protocol: str, frame: bytes, api: str | int | None, version: int | 
         return head
     if protocol == "iggy" and detect(SERVER, frame, 0, len(frame), len(frame) + 1) in (None, LEGACY):
         if api is None:
-            raise UsageError("an answer of Iggy does not say what it answers: name the command")
+            raise UsageError("an Iggy response does not say what it answers: give the command as the API")
         commands = {code: every[0].name for code, every in iggy_commands.commands().items() if every}
         return _PAIR.pack(4, _code(api, commands, "Iggy"))
     return b""

@@ -19,12 +19,12 @@ _PROTOCOLS = f"""
 WITH carried AS (
     SELECT protocol, count(*) AS connections, count(DISTINCT client_ip) AS clients,
            count(DISTINCT {SERVER}) AS servers,
-           sum(framed_bytes) / nullif(sum(framed_bytes + skipped_bytes + pending_bytes), 0) AS understood
+           sum(framed_bytes) / nullif(sum(framed_bytes + skipped_bytes + pending_bytes), 0) AS decoded
     FROM connections WHERE protocol IS NOT NULL GROUP BY 1
 ), timed AS (
-    SELECT protocol, count(*) AS exchanges, count(*) FILTER (NOT {HELD}) AS quick,
+    SELECT protocol, count(*) AS exchanges, count(*) FILTER (NOT {HELD}) AS timed,
            quantile_disc(total_ns, 0.5) FILTER (NOT {HELD}) AS p50_ns,
-           CASE WHEN quick >= {ENOUGH} THEN quantile_disc(total_ns, 0.99) FILTER (NOT {HELD}) END
+           CASE WHEN timed >= {ENOUGH} THEN quantile_disc(total_ns, 0.99) FILTER (NOT {HELD}) END
                AS p99_ns,
            max(total_ns) FILTER (NOT {HELD}) AS max_ns
     FROM exchanges GROUP BY 1

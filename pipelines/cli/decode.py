@@ -20,7 +20,7 @@ PROTOCOLS = "kafka|pulsar|iggy"
 
 
 def decode(
-    protocol: Annotated[str, typer.Argument(metavar=PROTOCOLS, help="Whose frame it is.")],
+    protocol: Annotated[str, typer.Argument(metavar=PROTOCOLS, help="The protocol of the frame.")],
     file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="The bytes of the frame; - is stdin.")] = None,
     hex_: Annotated[
         str | None, typer.Option("--hex", metavar="HEX", help="The frame in hex; spaces, colons and 0x are skipped.")
@@ -36,11 +36,11 @@ def decode(
         int | None, typer.Option("--version", metavar="N", help="The version of the API that a response answers.")
     ] = None,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
-    """One frame, given in hex or in a file: what its head says, and its body.
+    """Decode one frame, given in hex or in a file: its header and its body.
 
     A frame of Kafka may be without its four bytes of size. A response of Kafka does not say what it answers: name that
     with --api and --version; so does an Iggy answer before VSR: --api.
@@ -95,5 +95,5 @@ def _from_file(path: str) -> bytes:
     with open_raw(path) as file:
         raw = file.read(most + 1)
     if len(raw) > most:
-        raise InputError(f"{path}: longer than a frame may be, {units.size(most)}")
+        raise InputError(f"{path}: larger than the largest frame, {units.size(most)}")
     return raw

@@ -60,7 +60,7 @@ def dissect(
     errors: Annotated[
         bool,
         typer.Option(
-            "--errors", help="Only what failed; of exchanges also expected errors, such as MEMBER_ID_REQUIRED."
+            "--errors", help="Only failures; among exchanges also expected errors such as MEMBER_ID_REQUIRED."
         ),
     ] = False,
     slower_than: Annotated[
@@ -111,7 +111,7 @@ def dissect(
     for name in tables:
         try:
             condition = conditions.condition(name, where=where, errors=errors, slower_than=slower_than, **vars(part))
-        except conditions.MeaninglessError as error:
+        except conditions.InvalidFilterError as error:
             raise typer.BadParameter(str(error), param_hint=error.option) from None
         try:
             wanted[name] = _wanted(name, condition, full=full, payloads=payloads)

@@ -50,7 +50,7 @@ def extract(
     sanitise: Annotated[
         bool,
         typer.Option(
-            "--sanitise", "--sanitize", help="Replace addresses, names, keys and payloads; the same rows come of it."
+            "--sanitise", "--sanitize", help="Replace addresses, names, keys and payloads; all else decodes as before."
         ),
     ] = False,
 ) -> None:
@@ -140,7 +140,7 @@ def _question(
     path = _file(files, place["file"])
     packet = connections.packet(path, int(place["packet"]), reading.options().limits)
     if packet is None:
-        raise InputError(f"{path}: packet {place['packet']} is not there, or no TCP packet")
+        raise InputError(f"{path}: there is no TCP packet {place['packet']}")
     return Question(None, packet, connection, findings or ())
 
 

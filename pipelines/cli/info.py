@@ -6,7 +6,6 @@ import collections
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ import typer
 from dissectors.redaction import public_path
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.sql.words import REFUSED, SILENT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 TABLES = ("connections", "findings")
-REFUSED, SILENT = "refused", "without an answer"  # attempts to connect
+FAILED = {"refused": REFUSED, "without an answer": SILENT}
+"""How an attempt to connect fails -> the condition on `connections`."""
 TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "zero_windows")
 """Columns of `connections` that are summed up."""
 
@@ -94,8 +95,7 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
             )
             if dialect:
                 software.setdefault(protocol or "other", set()).add(dialect)
-        attempts = ("handshake", "closed", "client_packets", "server_packets", "client_bytes", "server_seq")
-        connects.update(filter(None, starmap(failed_connect, _columns(batch, *attempts))))
+        connects.update(_failed_connects(batch))
         for protocol, name, version in _columns(batch, "protocol", "client_software", "client_version"):
             if name:
                 software.setdefault(protocol or "other", set()).add(f"{name} {version or ''}".strip())
@@ -105,27 +105,23 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
     return {
         "files": [_file(reader) for reader in sorted(run.readers, key=lambda r: r.file)],
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
-        "failed_connects": {how: connects[how] for how in (REFUSED, SILENT)},
+        "failed_connects": {how: connects[how] for how in FAILED},
         "tcp": {**tcp, "rtt_ns": statistics.median_low(round_trips) if round_trips else None},
         "findings": dict(sorted(findings.items())),
         "blind_spots": [spot._asdict() for spot in seen.spots(cut)],
     }
 
 
-def failed_connect(
-    handshake: str | None,
-    closed: str | None,
-    client_packets: int | None,
-    server_packets: int | None,
-    client_bytes: int | None,
-    server_seq: int | None,
-) -> str | None:
-    """How an attempt to connect failed, by columns of `connections`: REFUSED, SILENT, or None for a connection."""
-    if handshake != "partial" or client_bytes or server_seq is not None:
-        return None
-    if server_packets:
-        return REFUSED if closed == "reset" else None
-    return SILENT if (client_packets or 0) > 1 else None  # one SYN alone may be the end of the capture
+def _failed_connects(connections: pa.RecordBatch) -> dict[str, int]:
+    """How many attempts to connect failed, by how: the keys of FAILED, where there are any."""
+    import pyarrow as pa
+
+    from pipelines.answers.records import query
+
+    if "partial" not in connections.column("handshake").to_pylist():
+        return {}  # none failed, and the database need not start
+    counts = ", ".join(f'count(*) FILTER ({which}) AS "{how}"' for how, which in FAILED.items())
+    return query({"connections": pa.Table.from_batches([connections])}, f"SELECT {counts} FROM connections")[0]
 
 
 def _columns(batch: Any, *names: str) -> Any:
@@ -208,7 +204,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
         out.append(
             f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}"
             + f", {units.counted(counts['frames'], 'frame')}"
-            + (f", {coverage} understood" if coverage else "")
+            + (f", {coverage} decoded" if coverage else "")
             + (f", {units.size(counts['lost_bytes'])} lost" if counts["lost_bytes"] else "")
         )
         if counts["seen"]:

@@ -117,7 +117,8 @@ class Reading:
         typer.Option(
             "--site",
             metavar="folder|file|REGEX",
-            help="What names a capture point. Connections of different capture points are kept apart.",
+            help="How capture points are named: by folder, by file, or by what REGEX matches in the path. "
+            "Connections at different capture points are never joined.",
         ),
     ] = "folder"
     limit: Annotated[
@@ -134,7 +135,7 @@ class Reading:
         ),
     ] = None  # fmt: skip
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Decode anew, and keep nothing for the next command.")
+        bool, typer.Option("--no-cache", help="Neither use nor keep decoded records of earlier commands.")
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False
 
@@ -265,9 +266,9 @@ class Reading:
         if gone:
             some = f"{', '.join(gone[:3])}{f' and {len(gone) - 3} more' if len(gone) > 3 else ''}"
             if not there:
-                raise InputError(f"{named[0]}: this needs its captures, which are not there any more: {some}")
+                raise InputError(f"{named[0]}: this command reads the captures, and they no longer exist: {some}")
             if not self.quiet:
-                exits.say(f"brokerscope: not there any more, so left out: {some}")
+                exits.say(f"brokerscope: left out, as they no longer exist: {some}")
         return there
 
     @contextmanager
@@ -285,7 +286,7 @@ class Reading:
         """Raise InputError where a folder without captures is one that `analyze` wrote."""
         for path in files:
             if is_analysis(path):
-                raise InputError(f"{path}: records, not captures: name such a folder alone, where a command takes it")
+                raise InputError(f"{path}: a folder that `analyze` wrote: give it alone, not with captures")
 
     def say_if_slow(self, files: Sequence[str]) -> None:
         """Before large captures are read: say that the code is not compiled, and what to do."""
@@ -362,12 +363,12 @@ def selected(
     **more: str | None,
 ) -> Selection:
     """What options ask for, by the names of Selection. Raises typer.BadParameter where one means nothing."""
-    from pipelines.sql.conditions import MeaninglessError
+    from pipelines.sql.conditions import InvalidFilterError
     from pipelines.sql.selection import Selection
 
     try:
         return Selection(since, until, site, topic, **more)
-    except MeaninglessError as error:
+    except InvalidFilterError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
 
 

@@ -87,7 +87,7 @@ def _before_the_end(out: str, width: str, *, alone: bool) -> str:
 
     ns = units.nanoseconds(width)
     if not ns or not alone:
-        reason = f"{width!r} is no time like 90m, 24h, 7d" if not ns else "stands alone, without --since and --until"
+        reason = f"{width!r} is not a duration such as 90m, 24h, 7d" if not ns else "excludes --since and --until"
         raise typer.BadParameter(reason, param_hint="--last")
     end_us = last_time_us(filesystem.join(out, RECORD_FOLDER))
     if end_us is None:

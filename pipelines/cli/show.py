@@ -81,7 +81,7 @@ def show(
             file, number = places[0]["file"], int(places[0]["packet"])
             found = connection.packet(file, number, options.limits)
             if found is None:
-                raise InputError(f"{file}: packet {number} is not there, or no TCP packet")
+                raise InputError(f"{file}: there is no TCP packet {number}")
             exchanges = connection.at_packet(tables, found)
             if not exchanges:
                 printing.show_text(

@@ -146,6 +146,6 @@ def _protocol(row: printing.Row) -> str:
         for name, column in (("median", "p50_ns"), ("p99", "p99_ns"), ("slowest", "max_ns"))
         if row[column] is not None
     ]
-    if row["understood"] is not None:
-        times.append(f"{units.share(row['understood'])} understood")
+    if row["decoded"] is not None:
+        times.append(f"{units.share(row['decoded'])} decoded")
     return ", ".join([*parts, *times])

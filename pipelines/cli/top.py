@@ -38,7 +38,7 @@ def top(
     by: Annotated[By, typer.Option("--by", help="Group by.")] = "api",
     sort: Annotated[Sort, typer.Option("--sort", help="Sort by this, largest first.")] = "time",
     every: Annotated[
-        str | None, typer.Option("--every", metavar="10s", help="Along time: the rows of each span of this length.")
+        str | None, typer.Option("--every", metavar="10s", help="Rows for each interval of this length.")
     ] = None,
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
@@ -81,5 +81,5 @@ def _span(text: str) -> int:
     """Microseconds. Raises typer.BadParameter for what is no time of a microsecond at least."""
     ns = units.nanoseconds(text)
     if ns is None or ns < 1000:
-        raise typer.BadParameter(f"{text!r} is no time like 500ms, 10s, 1min", param_hint="--every")
+        raise typer.BadParameter(f"{text!r} is not a time such as 500ms, 10s, 1min", param_hint="--every")
     return ns // 1000

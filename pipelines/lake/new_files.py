@@ -85,8 +85,8 @@ def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
     for file in rest:
         if file.beginning not in begin:
             raise BrokerscopeError(
-                f"{file.place or file.path}: is gone, and its records would be too: the lake is of another version, or"
-                " of other options or keys, and would be decoded anew; name another folder"
+                f"{file.place or file.path}: no longer exists. OUT was made by another version, or with other options"
+                " or keys, and would have to be decoded again without it; use another OUT"
             )
     return {path for path in places if size[path]}
 
@@ -210,9 +210,9 @@ def _start(site: Site, time: int | None, store: _Store, cause: str) -> int:
         if not _missing(site, stage, store):
             return stage
     file = _missing(site, stages[0], store)[0]
-    what = "is gone" if file.place else "was written over"
+    what = "no longer exists" if file.place else "was overwritten"
     raise BrokerscopeError(
-        f"{file.place or file.path}: {what}, and needed again: {cause} has packets from before the end of what was read"
+        f"{file.place or file.path}: {what}, but must be read again: {cause} has packets older than the last ones read"
     )
 
 

@@ -180,11 +180,12 @@ def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
         return Engine(job.options, files), []
     data = filesystem.read(url)
     if data is None:
-        raise BrokerscopeError(f"{url}: is gone; without it the lake must be made anew")
+        raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
     try:
         running, fragments = pickle.loads(data)
     except Exception as error:  # a damaged pickle may raise anything
-        raise BrokerscopeError(f"{url}: is damaged; without it the lake must be made anew") from error
+        text = f"{url}: is damaged, and OUT cannot be updated without it; analyze into another OUT"
+        raise BrokerscopeError(text) from error
     running.sink.files = files
     return running, fragments
 
@@ -307,7 +308,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         lake_files.clean(lake, before)
         made_by = _made_by(options, keylog)
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
-            raise UsageError(f"{lake}: holds records that --update did not write: name another folder")
+            raise UsageError(f"{lake}: holds records that --update did not write; use another OUT")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         given = {public_path(path): path for path in files}
         anew, after, known = True, Manifest(made_by, PARTS), set[str]()

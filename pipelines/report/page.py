@@ -179,7 +179,7 @@ def _parties(builder: Builder) -> str:
 
 
 def _facts(builder: Builder) -> str:
-    """How much of the capture was understood, and what is missing or broken in it."""
+    """How much of the capture was decoded, and what is missing or broken in it."""
     analysis = builder.analysis
     bad, good = (analysis.sum("integrity", column) for column in ("bad", "ok"))
     lost, captured = (analysis.sum("health", column) for column in ("gap_bytes", "captured_bytes"))
@@ -190,7 +190,7 @@ def _facts(builder: Builder) -> str:
     return " · ".join(
         part
         for part in (
-            f"{units.share(framed / whole)} of {units.size(captured)} understood" if whole else "",
+            f"{units.share(framed / whole)} of {units.size(captured)} decoded" if whole else "",
             f"{units.size(lost)} missing" if lost else "nothing missing" if captured else "",
             f"{units.counted(bad, 'bad checksum')} of {units.count(bad + good)}" if bad else "",
             f"{units.counted(good, 'checksum')} verified, none bad" if good and not bad else "",

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MEMORY = "512MB"
 READ = ("exchanges", "batches", "errors", "connections", "findings")
+KEPT = 200_000
+"""Rows of a table that are kept in the database, as dozens of questions read them; larger files are read each time."""
 
 
 class Records:
@@ -148,14 +150,15 @@ def _engine(folder: str) -> Iterator[LocalEngine]:
 
 
 def _name(engine: LocalEngine) -> None:
-    """Give each record table its name: a view, or, where capture points share connections, what they saw once.
+    """Give each record table its name; where capture points share connections, it holds once what several saw.
 
     What every point saw of exchanges is `all_exchanges`.
     """
     engine.duckdb.execute(f"create view all_exchanges as select * from {engine.relations['all_exchanges']}")
     known, shared = relations(engine)
     for name in READ:
-        kind = "temp table" if shared else "view"
+        (size,) = engine.fetch(bound(engine.dialect, f"select count(*) as rows from all_{name}", known)).to_pylist()
+        kind = "temp table" if shared or size["rows"] <= KEPT else "view"
         engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")
 
 

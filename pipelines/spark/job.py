@@ -199,7 +199,7 @@ def check_workers(spark: SparkSession, staging: str) -> None:
             raise
         whole = "" if lacking[1] in package.PACKAGES else " --dependencies"
         raise BrokerscopeError(
-            f"the workers have not got {lacking[1]}: install it there, or `brokerscope package{whole} -o FILE.tar.gz` "
+            f"the workers lack {lacking[1]}: install it there, or `brokerscope package{whole} -o FILE.tar.gz` "
             "makes an archive that brings it to them"
         ) from error
     for host, sees, name in answers:

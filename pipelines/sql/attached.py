@@ -49,7 +49,7 @@ def read(path: str) -> pa.Table:
     """The rows of a local file. Raises InputError where it cannot be read, or its name does not say what it is."""
     reader = READERS.get(Path(path).suffix.lower())
     if reader is None:
-        raise InputError(f"{path}: the name says no format; files may be {', '.join(READERS)}")
+        raise InputError(f"{path}: unknown file type; supported are {', '.join(READERS)}")
     try:
         return reader(path)
     except (OSError, pa.ArrowException) as error:

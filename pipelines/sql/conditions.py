@@ -29,7 +29,7 @@ _ERRORS = {
 }
 
 
-class MeaninglessError(ValueError):
+class InvalidFilterError(ValueError):
     """What an option says means nothing."""
 
     def __init__(self, option: str, why: str) -> None:
@@ -56,7 +56,7 @@ def condition(
 ) -> str | None:
     """The condition, None for all rows. clock: the column that --since and --until mean, by default the row's time.
 
-    Raises MeaninglessError for what means nothing, or nothing for this table.
+    Raises InvalidFilterError for what means nothing, or nothing for this table.
     """
     have = [column.name for column in records.columns(table)]
     clock = clock or ("start_time" if table == "connections" else "time")
@@ -77,11 +77,11 @@ def condition(
         if value is not None:
             present = [column for column in columns if column in have]
             if not present:
-                raise MeaninglessError(option, f"has no meaning for {table}")
+                raise InvalidFilterError(option, f"cannot be used with the table {table}")
             parts.append(made(value, present))
     if errors:
         if table not in _ERRORS:
-            raise MeaninglessError("--errors", f"has no meaning for {table}")
+            raise InvalidFilterError("--errors", f"cannot be used with the table {table}")
         parts.append(_ERRORS[table])
     return " AND ".join(parts) or None
 
@@ -128,13 +128,13 @@ def _moment(column: str, option: str, sign: str, text: str) -> str:
             moment, zone = datetime.fromisoformat(match[1]), match[2] or ""
             datetime.fromisoformat(f"2000-01-01T00:00{zone}")
             return f"{column} {sign} TIMESTAMPTZ {literal(f'{moment}{zone}')}"
-    raise MeaninglessError(option, f"{text!r} is no time like 01:11:18 or 2026-01-31T01:11:18")
+    raise InvalidFilterError(option, f"{text!r} is not a time such as 01:11:18 or 2026-01-31T01:11:18")
 
 
 def _duration(option: str, text: str) -> int:
     ns = units.nanoseconds(text)
     if ns is None:
-        raise MeaninglessError(option, f"{text!r} is no duration like 500us, 50ms, 2s")
+        raise InvalidFilterError(option, f"{text!r} is not a duration such as 500us, 50ms or 2s")
     return ns
 
 

@@ -28,7 +28,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Selection:
-    """What is asked for, as given on the command line; None for all. Raises MeaninglessError for what means nothing."""
+    """What is asked for, as given on the command line; None for all. Raises InvalidFilterError for what is invalid."""
 
     since: str | None = None
     until: str | None = None

@@ -24,6 +24,12 @@ HELD = f"(coalesce(long_poll, false) or {BARRIER})"
 SERVICE_NS = "case when wait_ns is not null then greatest(wait_ns - coalesce(queued_ns, 0), 0) end"
 """exchanges: what the broker itself needed: the wait, less the time behind other requests of the connection."""
 
+_UNOPENED = "handshake = 'partial' and server_seq is null and coalesce(client_bytes, 0) = 0"
+REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
+"""connections: whether the server refused the attempt to connect: only a reset answered the SYN."""
+SILENT = f"({_UNOPENED} and coalesce(server_packets, 0) = 0 and client_packets > 1)"
+"""connections: whether the server left the attempt to connect without an answer; a single SYN may be a cut capture."""
+
 EXCUSED = """
     select site, exchange_id from errors where exchange_id is not null
     group by site, exchange_id having bool_and(coalesce(expected, false))"""

@@ -130,7 +130,7 @@ def commit_of(records: str) -> Commit | None:
     try:
         return Commit(home, _manifest(json.loads(data)))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:  # whatever stands there
-        raise BrokerscopeError(f"{path}: is damaged: restore it, or make the lake anew in another folder") from error
+        raise BrokerscopeError(f"{path}: is damaged: restore it, or analyze into another OUT") from error
 
 
 def _resolved(path: str) -> str:
@@ -148,7 +148,7 @@ def _resolved(path: str) -> str:
 def _manifest(data: dict[str, Any]) -> Manifest:
     format = data.get("format")
     if format not in _READ:
-        raise BrokerscopeError(f"the lake is of format {format}, this version writes {FORMAT}: name another folder")
+        raise BrokerscopeError(f"OUT has format {format}, and this version writes {FORMAT}; use another OUT")
     sites = {name: site_of_json(site) for name, site in data["sites"].items()}
     notes, empty = ([Written(*file) for file in data.get(key, ())] for key in ("notes", "empty"))
     return Manifest(data["made_by"], data["parts"], format, sites, data["names"], notes, empty)

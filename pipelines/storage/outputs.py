@@ -156,7 +156,7 @@ def refuse_unqueryable(path: str | os.PathLike[str]) -> None:
     if "\\" in target:
         raise OutputError(f"cannot write {os.fspath(path)}: there is a backslash in its path")
     if target.encode("utf-8", "replace").decode() != target:
-        raise OutputError(f"cannot write {os.fspath(path)}: its path is no UTF-8")
+        raise OutputError(f"cannot write {os.fspath(path)}: its path is not valid UTF-8")
 
 
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
@@ -179,9 +179,7 @@ def refuse_within(path: str | os.PathLike[str], parts: Iterable[Path]) -> None:
     for part in parts:
         whole = Path(os.path.realpath(part))
         if target == whole or whole in target.parents:
-            raise OutputIsInputError(
-                f"{os.fspath(path)!r} is what `analyze` wrote and others read: name another output"
-            )
+            raise OutputIsInputError(f"{os.fspath(path)!r} is part of what `analyze` wrote; choose another output")
 
 
 def _is_same(given: str, target: Path) -> bool:
@@ -209,7 +207,8 @@ def _refuse_foreign(path: str | os.PathLike[str], target: Path, marker: str, ent
     found = _entries(target)
     foreign = sorted(found - {marker, *entries}) or sorted(found if marker not in found else ())
     if foreign:
-        raise OutputIsInputError(f"{os.fspath(path)!r} holds {foreign[0]!r}, which no run wrote: name another folder")
+        name = os.fspath(path)
+        raise OutputIsInputError(f"{name!r} holds {foreign[0]!r}, which `analyze` did not write; choose another folder")
 
 
 # --- temporary names -------------------------------------------------------------------------------------------------

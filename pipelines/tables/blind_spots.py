@@ -148,11 +148,11 @@ class Seen:
             return None
         closed, packets = (units.counted(self.overflow[f"{name}s"], name) for name in ("connection", "packet"))
         text = (
-            f"{closed} closed early, for more were open at once than are followed: "
+            f"{closed} given up before their end, as more were open at once than the limit allows: "
             f"{units.count(self.overflow['running'])} had not ended, and {packets} of them, "
             f"{units.size(self.overflow['size'])}, were left out"
         )
-        return BlindSpot("closed_early", text, "--limit flows=NUMBER follows more, if the memory is there")
+        return BlindSpot("closed_early", text, "--limit flows=NUMBER allows more, if there is memory")
 
     def _encrypted(self) -> BlindSpot | None:
         sealed = [
@@ -201,7 +201,7 @@ class Seen:
         if not strange:
             return None
         text = f"{self._of(strange, self.connections)} of no known protocol ({self._ports(strange)})"
-        return BlindSpot("unknown", text, "--decode-as PORT=PROTOCOL if you know better")
+        return BlindSpot("unknown", text, "--decode-as PORT=PROTOCOL decodes them as one")
 
     def _headless(self) -> BlindSpot | None:
         known = [each for each in self.connections if each.known]
@@ -209,7 +209,7 @@ class Seen:
         if not begun:
             return None
         text = f"{self._of(begun, known)} began before the capture"
-        return BlindSpot("mid_stream", text, "names learnt earlier may be missing")
+        return BlindSpot("mid_stream", text, "names that were only sent before it are unknown")
 
     def _unfinished(self) -> BlindSpot | None:
         known = [each for each in self.connections if each.known]
@@ -217,7 +217,9 @@ class Seen:
         if not unfinished:
             return None
         text = f"{self._of(unfinished, known)} still open at the end"
-        return BlindSpot("open_end", text, "later answers are missing; give captures of all hours at once, or --update")
+        return BlindSpot(
+            "open_end", text, "answers after the end are missing; read later captures with it, or use --update"
+        )
 
     def _clock(self) -> BlindSpot | None:
         backward = [step for parts in self.clocks.values() for step in _steps_back(parts)]

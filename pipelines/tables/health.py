@@ -76,7 +76,7 @@ _UNDERSTOOD = (
 
 HEALTH = Table(
     "health",
-    "Each connection: what TCP lost, and how much of the stream was understood. The worst come first.",
+    "Each connection: what TCP lost, and how much of the stream was decoded. The worst come first.",
     (
         TableColumn("site", "capture point"),
         TableColumn("protocol", "kafka, pulsar or iggy; null where it is none of these"),

@@ -49,7 +49,7 @@ def test_workers_without_the_package_are_told_how_to_get_it(cluster: Standalone,
     out = f"s3a://{BUCKET}/lacking"
     done = brokerscope("analyze", CAPTURES, "-o", out, "--master", cluster.master, *cluster.conf(bare_python))
     assert done.returncode == 4
-    assert re.match("brokerscope: the workers have not got (dissectors|pipelines): ", done.stderr.splitlines()[-1])
+    assert re.match("brokerscope: the workers lack (dissectors|pipelines): ", done.stderr.splitlines()[-1])
     assert "`brokerscope package -o FILE.tar.gz`" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -126,7 +126,7 @@ def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(refus
     for command in commands:
         done = CliRunner().invoke(app, [*command, str(out)], env={"COLUMNS": "200"})
         assert (done.exit_code, done.stdout) == (3, "")
-        assert f"{out}: this needs its captures, which are not there any more: {capture}" in done.stderr
+        assert f"{out}: this command reads the captures, and they no longer exist: {capture}" in done.stderr
 
 
 def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path
     ):
         done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         assert (done.exit_code, done.stdout) == (3, "")
-        assert f"{out}: records, not captures: name such a folder alone" in done.stderr
+        assert f"{out}: a folder that `analyze` wrote: give it alone" in done.stderr
     done = CliRunner().invoke(app, ["show", f"{Path(refused).parent}:3"], env={"COLUMNS": "200"})
     assert (done.exit_code, done.stdout) == (3, "")
     assert "a folder: name the file in it that holds the packet" in done.stderr

@@ -198,7 +198,7 @@ def test_a_ring_of_captures_keeps_the_records_of_what_was_written_over(spark: An
     found = lake_rows(growing.lake)
     assert {name: len(some) for name, some in found.items()} == {name: len(some) for name, some in expected.items()}
     growing.put("late.pcap", growing.bytes_of(0.1, 0.2))
-    with pytest.raises(BrokerscopeError, match=r"ring-0\.pcap: was written over, and needed again"):
+    with pytest.raises(BrokerscopeError, match=r"ring-0\.pcap: was overwritten, but must be read again"):
         growing.reads()
 
 

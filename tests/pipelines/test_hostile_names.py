@@ -180,7 +180,9 @@ def test_a_name_on_the_command_line_is_said_as_text(arguments: list[str]) -> Non
     assert is_plain(done.stderr)
 
 
-@pytest.mark.parametrize(("name", "reason"), [("out\udcff", "its path is no UTF-8"), ("o\\ut", "there is a backslash")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("out\udcff", "path is not valid UTF-8"), ("o\\ut", "there is a backslash")]
+)
 @pytest.mark.parametrize("more", [[], ["--update"]], ids=["once", "update"])
 def test_a_folder_that_no_query_would_find_is_refused_before_anything_is_read(
     tmp_path: Path, name: str, reason: str, more: list[str]

@@ -257,7 +257,7 @@ def test_records_of_captures_that_are_gone_outlive_another_version(
     data = gone.read_bytes()
     monkeypatch.setattr(update, "code_version", lambda package: f"another {package}")
     gone.unlink()
-    with pytest.raises(BrokerscopeError, match=rf"{gone.name}: is gone, and its records would be too"):
+    with pytest.raises(BrokerscopeError, match=rf"{gone.name}: no longer exists. OUT was made by another version"):
         store.update(spark)
     gone.write_bytes(b"".join(data[:24] for _ in range(2)))  # another capture, over which it was written
     with pytest.raises(BrokerscopeError, match=gone.name):

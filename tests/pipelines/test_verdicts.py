@@ -116,7 +116,7 @@ def test_a_verdict_counts_the_rows_that_it_names() -> None:
     (row,) = said(exchanges=[*held_back, call(9)], connections=[connection()])
     assert list(row) == SCHEMA.names
     assert (row["rank"], row["kind"], row["severity"]) == (1, "throttled", "warning")
-    assert row["sentence"] == "A quota of the broker held back payer 3 times, up to 402 ms."
+    assert row["sentence"] == "A quota of the broker throttled payer 3 times, for up to 402 ms."
     assert (row["count"], row["cost_ns"]) == (3, (400 + 401 + 402) * MS)
     assert [one["exchange_id"] for one in row["evidence"]] == [one["exchange_id"] for one in held_back]
     assert row["clients"] == ["10.0.0.2 payer"]
@@ -152,7 +152,7 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
         exchanges=[failed, call(1.25)], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=[connection()]
     )
     assert (row["kind"], row["severity"]) == ("errors", "note")
-    assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded 251 ms later" in row["sentence"]
+    assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded after 251 ms" in row["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
     aborted = finding("transaction_aborted", 2.0005, transactional_id="tx", producer_id=7)
     rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
-    assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, 12 messages."]
+    assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, with 12 messages."]
 
 
 def test_a_share_group_says_what_it_released_and_rejected() -> None:
@@ -392,7 +392,7 @@ def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_w
 
     batches = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(3, "1:0")]
     (row,) = said(batches=batches, findings=[finding("consumption")])
-    assert row["sentence"] == "Subscription s got 2 messages of topic t again, of 6 that were delivered."
+    assert row["sentence"] == "2 of 6 messages delivered to subscription s of topic t were redeliveries."
     back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
     assert said(batches=batches, findings=[finding("consumption")], exchanges=[back]) == []
 
@@ -536,7 +536,7 @@ def test_tls_that_a_plaintext_listener_ignores_is_a_mismatch() -> None:
     began = [connection(n, n, n + 1, closed="fin", **HELLO) for n in (1, 2)]
     (row,) = said(connections=[*began, connection(9)])
     assert (row["kind"], row["severity"], row["count"]) == ("tls_mismatch", "critical", 2)
-    assert "10.0.0.2 began TLS twice with 10.0.0.1:9092, which speaks plaintext to others" in row["sentence"]
+    assert "10.0.0.2 tried TLS twice with 10.0.0.1:9092, which speaks plaintext to others" in row["sentence"]
 
 
 @pytest.mark.parametrize("more", [{"closed": "open"}, {"server_bytes": 900}, {"gaps": 1, "gap_bytes": 9}])
@@ -589,6 +589,59 @@ def test_a_peer_that_answers_http_is_no_broker() -> None:
 def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:
     token = call(1, api="SaslToken", client_id=None, topics=None, **UNANSWERED)
     assert kinds(exchanges=[token], connections=[connection(end=10)]) == [("auth_refused", "warning")]
+
+
+# --- one cause, one verdict ------------------------------------------------------------------------------------------
+
+
+def test_a_fetch_that_was_answered_seconds_too_late_is_overdue_and_not_slow_as_well() -> None:
+    late = [call(at, api="Fetch", total_ns=30 * SECOND, wait_ns=30 * SECOND) for at in (1, 40)]
+    told = finding("fetch_overdue", count=2, allowed_ms=500)
+    assert kinds(exchanges=late, findings=[told], connections=[connection()]) == [("fetch_overdue", "warning")]
+
+
+def test_brokers_that_answer_fetches_too_late_are_one_verdict() -> None:
+    late = [call(at, api="Fetch", broker=at, total_ns=SECOND, wait_ns=SECOND) for at in (1, 2)]
+    told = [finding("fetch_overdue", allowed_ms=500) | {"connection": one["connection"]} for one in late]
+    (row,) = said(exchanges=late, findings=told, connections=[connection(broker=1), connection(broker=2)])
+    assert (row["count"], row["servers"]) == (2, ["10.0.0.1:1", "10.0.0.1:2"])
+
+
+def test_requests_that_waited_for_retransmissions_are_no_tail_as_well() -> None:
+    usual = [call(n / 100) for n in range(150)]
+    late = [call(2 + n, total_ns=400 * MS, wait_ns=400 * MS, retransmitted=True) for n in range(3)]
+    assert kinds(exchanges=[*usual, *late], connections=[connection(retransmissions=3)]) == [
+        ("retransmissions", "warning")
+    ]
+
+
+def test_a_fenced_producer_is_one_verdict_with_what_it_was_told_and_not_answered() -> None:
+    failed = [call(at, status="error") for at in (1, 2)]
+    told = [error(failed[0], "PRODUCER_FENCED"), error(failed[1], "INVALID_PRODUCER_EPOCH")]
+    (row,) = said(
+        exchanges=[*failed, call(3, **UNANSWERED)], errors=told, connections=[connection(end=10, closed="fin")]
+    )
+    assert (row["kind"], row["count"]) == ("producer_fenced", 2)
+    assert "INVALID_PRODUCER_EPOCH and PRODUCER_FENCED" in row["sentence"]
+
+
+def test_logins_that_were_refused_for_several_reasons_are_one_verdict() -> None:
+    failed = [call(at, api="SaslAuthenticate", status="error", topics=None) for at in (1, 2, 3)]
+    names = ("SASL_AUTHENTICATION_FAILED", "SASL_AUTHENTICATION_FAILED", "ILLEGAL_SASL_STATE")
+    told = [error(one, name, topic=None) for one, name in zip(failed, names, strict=True)]
+    (row,) = said(exchanges=failed, errors=told, connections=[connection()])
+    assert row["sentence"] == (
+        "The broker refused 3 logins of payer: ILLEGAL_SASL_STATE and SASL_AUTHENTICATION_FAILED."
+    )
+
+
+def test_a_message_that_a_consumer_discarded_is_no_failed_acknowledgement_as_well() -> None:
+    ack = pulsar(answered(1, api="ACK", status="error", topics=["t"]))
+    failed = pulsar(error(ack, "ChecksumMismatch", topic="t"))
+    dropped = pulsar(finding("discarded")) | {"direction": "server"}
+    assert kinds(exchanges=[ack], errors=[failed], findings=[dropped], connections=[connection()]) == [
+        ("discarded", "critical")
+    ]
 
 
 # --- permits ---------------------------------------------------------------------------------------------------------

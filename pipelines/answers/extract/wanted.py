@@ -85,7 +85,7 @@ def wanted(tables: Relations, question: Question, *, packets_only: bool) -> Want
     sites = sorted({row["site"] for row in found})
     if len(sites) > 1:
         raise UsageError(
-            f"these packets are from {len(sites)} capture points ({', '.join(sites[:5])}): name one's files"
+            f"these packets are from {len(sites)} capture points ({', '.join(sites[:5])}): give files of one only"
         )
     made = WantedPackets()
     made.connections = found

@@ -14,4 +14,10 @@ def _build(page: Builder) -> Iterator[Html]:
         yield page.view("brokers")
 
 
-SECTION = Section("brokers", "Brokers", f"Who answered, and how fast. {ENOUGH_TEXT}", _build)
+SECTION = Section(
+    "brokers",
+    "Brokers",
+    "Who answered, and how fast. Service time is the wait for the answer, less the time behind other requests of the "
+    f"same connection. {ENOUGH_TEXT}",
+    _build,
+)

@@ -17,6 +17,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "health",
     "Connections",
-    "Each connection: what TCP lost or retransmitted, and how much of the stream was understood. The worst come first.",
+    "Each connection: what TCP lost or retransmitted, and how much of the stream was decoded. The worst come first.",
     _build,
 )

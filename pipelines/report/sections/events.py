@@ -102,7 +102,7 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "events",
     "Timeline of events",
-    "Errors, rebalances, resets, what brokers sent unasked, throttling, requests without an answer, and findings. The "
-    "same event of the same client in one time bucket is one row.",
+    "Errors, rebalances, resets, what brokers sent without a request, throttling, requests without an answer, and "
+    "findings. The same event of the same client in one time bucket is one row.",
     _build,
 )

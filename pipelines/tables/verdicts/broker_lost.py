@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.interruption import came_back, out_of_service, resent
@@ -25,9 +26,6 @@ from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, toget
 
 ERRORS_NAMED = 5  # errors that a link names
 _MANY = 2  # connections that ended, or attempts that were not answered
-_UNOPENED = "handshake = 'partial' and server_seq is null and coalesce(client_bytes, 0) = 0"
-REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
-SILENT = f"({_UNOPENED} and coalesce(server_packets, 0) = 0 and client_packets > 1)"
 _OPENED = "(handshake = 'full' or coalesce(server_bytes, 0) > 0)"
 
 _GONE = f"""

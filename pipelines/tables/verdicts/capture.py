@@ -6,10 +6,11 @@
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
     v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
+    v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
 
-All but v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns, where the row is
-(`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns. A client is
-`ip name`, where a request of its connection named it.
+All but v_rebalances, v_whole and v_told have protocol, client, server, topics, "group", time, until, cost_ns, where the
+row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns. A client
+is `ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
@@ -92,13 +93,15 @@ _VIEWS = {
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
             and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
+    "v_told": "select site, exchange_id from exchanges where false",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
 }
 _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
-_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
+# small, and read by many checks
+_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_told", "v_rebalances"})
 
 
 class Capture:
@@ -119,9 +122,10 @@ class Capture:
     def explained(self) -> str:
         """Whether a verdict that was given already explains a request, as a condition on v_calls.
 
-        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it.
+        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it, a
+        producer that was fenced what it was not answered any more; and one cause of a long duration is enough.
         """
-        conditions = ["false"]
+        conditions = ["(site, exchange_id) in (select (site, exchange_id) from v_told)"]
         for verdict in self.told:
             row = verdict.rows
             first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
@@ -137,6 +141,11 @@ class Capture:
                 conditions.append(
                     f"({of} and epoch_us(until) >= {first - SOON_US} and epoch_us(time) <= {last + SOON_US})"
                 )
+            elif verdict.kind == "producer_fenced":
+                conditions.append(
+                    f"(client in {sql_list(row['clients'])} and kind = 'unanswered' and epoch_us(until) >= "
+                    f"{first - SOON_US})"
+                )
             elif verdict.kind == "wrong_protocol_version":
                 conditions.append(f"server in {sql_list(row['servers'])}")
         return f"({' or '.join(conditions)})"
@@ -144,6 +153,13 @@ class Capture:
     def keep(self, name: str, query: str) -> None:
         """The rows of a query as a table, which checks that come later may read."""
         self._duckdb.execute(f"create or replace temp table {name} as {query}")
+
+    def explain(self, query: str) -> None:
+        """Remember exchanges whose duration a verdict explains, so that checks that come later leave them out.
+
+        query: a SELECT from v_calls.
+        """
+        self._duckdb.execute(f"insert into v_told select site, exchange_id from ({query})")
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
+from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.broker_lost import REFUSED, SILENT
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
@@ -18,12 +18,9 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
     apart = f"server not in {sql_list(lost)}" if lost else "true"
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer")):
         for row in capture.rows(together(f"select * from v_connections where {which} and {apart}", ["server"])):
-            yield Ruling(
-                kind,
-                f"Server {row['server']} {verb} {say.counted(row['count'], 'attempt')} to connect, of "
-                f"{say.clients(row['clients'])}.",
-                row,
-            )
+            attempts = say.counted(row["count"], "connection attempt")
+            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}."
+            yield Ruling(kind, text, row)
 
 
 def zero_window(capture: Capture) -> Iterator[Ruling]:
@@ -32,8 +29,8 @@ def zero_window(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
         yield Ruling(
             "zero_window",
-            f"{say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} stood still while a "
-            f"receiver did not read: zero window, {say.times(row['packets'])}.",
+            f"On {say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} a receiver stopped reading "
+            f"and announced a TCP window of zero {say.times(row['packets'])}.",
             row,
         )
 
@@ -59,7 +56,7 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         speaks = ", which speaks plaintext to others" if row["plain_there"] else ""
         yield Ruling(
             "tls_mismatch",
-            f"{say.clients(row['clients'])} began TLS {say.times(row['count'])} with {row['server']}{speaks}: each "
+            f"{say.clients(row['clients'])} tried TLS {say.times(row['count'])} with {row['server']}{speaks}: each "
             "connection was closed without an answer.",
             row,
         )
@@ -116,8 +113,8 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(sealed)):
         yield Ruling(
             "tls_without_keys",
-            f"{say.counted(row['count'], 'connection')} to {say.listed(row['servers'], 'server')} "
-            f"{'is' if row['count'] == 1 else 'are'} TLS, and no key log was given for them.",
+            f"{say.counted(row['count'], 'TLS connection')} to {say.listed(row['servers'], 'server')} could not be "
+            "decrypted: no key log with the keys was given.",
             row,
         )
     deaf = """
@@ -127,7 +124,8 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         (known,) = capture.rows("select count(*) as count from connections where protocol is not null")
         yield Ruling(
             "one_direction",
-            f"Only one direction was captured of {row['count']} of {say.counted(known['count'], 'connection')}.",
+            f"{row['count']} of {say.counted(known['count'], 'connection')} "
+            f"{'was' if row['count'] == 1 else 'were'} captured in one direction only.",
             row,
         )
     lost = f"""
@@ -141,7 +139,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(lost + apart, ["protocol"], sums)):
         yield Ruling(
             "not_understood",
-            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} are not decoded: "
-            f"they are no frames of {row['protocol']}.",
+            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} could not be decoded as "
+            f"{row['protocol']} frames, though nothing is missing.",
             row,
         )

@@ -78,79 +78,85 @@ _SEEN = f"""
         and n.what = h.what"""
 _MOVED = f"""
     what in {sql_list(LEADER_ELSEWHERE)} and (site, exchange_id) in (select (site, exchange_id) from {MOVED})"""
+_DISCARDED = (
+    "api = 'ACK' and (site, exchange_id) in (select (site, exchange_id) from v_noted where finding = 'discarded')"
+)
 _BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"  # told as such
+_CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
-    list(distinct api order by api) as apis, max(epoch_us(healed_time) - epoch_us(time)) as after_us,
-    any_value(message) as message, bool_and(whole) as whole"""
+    list(distinct api order by api) as apis, list(distinct what order by what) as names,
+    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(message) as message, bool_and(whole) as whole"""
 
 
 def errors(capture: Capture) -> Iterator[Ruling]:
-    """All errors but those that are part of normal work, by name."""
+    """All errors but those that are part of normal work, by name; refused logins and fenced producers together."""
     seen = f"""
-        select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE}) and not ({_MOVED})
+        select *, {_CAUSE} as cause from ({_SEEN})
+        where not (sort = 'corrupt' and {_BAD_HERE}) and not ({_MOVED}) and not ({_DISCARDED})
             and not (healed and {capture.explained()})"""
-    for row in capture.rows(together(seen, ["protocol", "sort", "what", "healed"], _MORE)):
+    for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
         yield _SAID[row["sort"]](row)
 
 
 def _what(row: Row) -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
     asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
-    return f"{asked} failed {say.times(row['count'])} with {row['what']}"
+    return f"{asked} failed {say.times(row['count'])} with {row['cause']}"
 
 
 def _failed(row: Row) -> Ruling:
     what = _what(row)
     if row["healed"]:
         after = say.span(row["after_us"] * 1000)
-        text = f"{what}; a retry succeeded {after} later."
-        return Ruling("errors", text, row, severity=NOTE, advice="Nothing: a retry had an answer.")
+        text = f"{what}; a retry succeeded after {after}."
+        return Ruling("errors", text, row, severity=NOTE, advice="Nothing: a retry succeeded.")
     if not row["whole"]:
-        text = f"{what}; whether a retry succeeded may lie in bytes that the capture lacks."
+        text = f"{what}; the capture lacks bytes, so a successful retry may be missing from it."
         return Ruling("errors", text, row, severity=NOTE)
-    return Ruling("errors", f"{what}, and no later request got past it.", row, _quoted(row))
+    return Ruling("errors", f"{what}; no later attempt succeeded.", row, _quoted(row))
 
 
 def _unasked(row: Row) -> Ruling:
-    text = (
-        f"The broker told {say.clients(row['clients'])}{_about(row)} {say.times(row['count'])}, unasked: {row['what']}."
-    )
+    who = f"{say.clients(row['clients'])}{_about(row)}"
+    text = f"The broker reported {row['cause']} to {who} {say.times(row['count'])}, not as an answer to a request."
     return Ruling("errors", text, row, _quoted(row))
 
 
 def _asked(row: Row) -> Ruling:
     asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
-    text = f"{asked} got {row['what']} {say.times(row['count'])}."
-    return Ruling("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there.")
+    text = f"{asked} got {row['cause']} {say.times(row['count'])}."
+    return Ruling("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it exists.")
 
 
 def _broker(row: Row) -> Ruling:
-    text = f"{_what(row)}, among brokers{'; a retry succeeded' if row['healed'] else ''}."
-    advice = "Nothing: while leaders change, brokers turn down what comes late."
+    text = f"{_what(row)}, between brokers{'; a retry succeeded' if row['healed'] else ''}."
+    advice = "Nothing: while leaders change, brokers refuse requests that come too late."
     return Ruling("errors", text, row, severity=NOTE, advice=advice)
 
 
 def _login(row: Row) -> Ruling:
-    text = f"The broker refused the login of {say.clients(row['clients'])} {say.times(row['count'])}: {row['what']}."
+    logins = f"{say.counted(row['count'], 'login')} of {say.clients(row['clients'])}"
+    text = f"The broker refused {logins}: {say.joined(row['names'])}."
     return Ruling("auth_refused", text, row, _quoted(row))
 
 
 def _right(row: Row) -> Ruling:
-    who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'has', 'have')}"
+    who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'is', 'are')}"
     what = f"{say.apis(row['apis'])}{_about(row)}"
-    text = f"{who} no right to {what}: {row['what']}, {say.times(row['count'])}."
+    text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}."
     return Ruling("not_authorized", text, row, _quoted(row))
 
 
 def _fenced(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])}{_about(row)}"
-    text = f"Another producer took the place of {who}: {row['what']}, {say.times(row['count'])}."
+    fenced = f"{say.verb(row['clients'], 'was', 'were')} fenced {say.times(row['count'])}"
+    text = f"{who} {fenced}, as another producer took over: {say.joined(row['names'])}."
     return Ruling("producer_fenced", text, row, _quoted(row))
 
 
 def _corrupt(row: Row) -> Ruling:
     what = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}{_about(row)}"
-    return Ruling("refused_as_corrupt", f"The broker called {what} corrupt: {row['what']}.", row, _quoted(row))
+    return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _quoted(row))
 
 
 _SAID = {

@@ -29,7 +29,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "refused_as_corrupt": VerdictKind(
         CRITICAL,
-        "A receiver called data corrupt.",
+        "A receiver rejected data as corrupt.",
         "If the checksum is right here, bytes broke between the capture point and the receiver; else see bad_checksum.",
     ),
     "malformed_batches": VerdictKind(
@@ -39,8 +39,8 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "discarded": VerdictKind(
         CRITICAL,
-        "A consumer threw messages away as damaged.",
-        "Compare the verdict of the same message in `batches`: if it is ok here, it broke behind the capture point.",
+        "A consumer discarded messages as damaged.",
+        "Compare the checksum of the same message in `batches`: if it is ok here, bytes broke after the capture point.",
     ),
     "duplicate_sequence": VerdictKind(
         NOTE,
@@ -50,8 +50,8 @@ KINDS: dict[str, VerdictKind] = {
     # --- answers ---
     "errors": VerdictKind(
         WARNING,
-        "Answers carry an error that no later request of the same client got past.",
-        "Look at what the client does after such an answer, and at the broker's log at that time.",
+        "Answers carry an error, and no later attempt of the same client succeeded.",
+        "Look at how the client handles this error, and at the broker's log at that time.",
     ),
     "auth_refused": VerdictKind(
         WARNING,
@@ -60,12 +60,12 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "not_authorized": VerdictKind(
         WARNING,
-        "A client asked for what it has no right to.",
-        "Grant the right to its principal, or take the request out of the client.",
+        "A client is not authorized for what it asked.",
+        "Grant its principal the permission (ACL), or stop the client from asking.",
     ),
     "producer_fenced": VerdictKind(
         WARNING,
-        "A producer was turned down because another with the same id took its place.",
+        "A producer was fenced: another one with the same id, or exclusive access, took over.",
         "Let each transactional id have one producer at a time; a paused process that comes back is fenced on purpose.",
     ),
     "throttled": VerdictKind(
@@ -76,17 +76,17 @@ KINDS: dict[str, VerdictKind] = {
     "unanswered": VerdictKind(
         WARNING,
         "Requests have no answer, though the capture would hold one.",
-        "Look at the broker at that time: a request that it does not answer stays with it.",
+        "Look at the broker at that time: its request queue, its log, and whether it was paused.",
     ),
     "closed_unanswered": VerdictKind(
         WARNING,
         "A connection was closed while requests on it had no answer.",
-        "Look at who closed it first: a broker that refuses a request without words, or a client that timed out.",
+        "See who closed it: a broker that rejects a request this way, or a client whose request timed out.",
     ),
     "out_of_order_answers": VerdictKind(
         WARNING,
         "Answers of one connection came in another order than its requests; Kafka answers in order.",
-        "Look at what stands in for the broker, a proxy or another server: clients rely on the order, and fail.",
+        "Look for a proxy, or a server that only imitates a broker: clients rely on the order and fail.",
     ),
     "fetch_overdue": VerdictKind(
         WARNING,
@@ -122,8 +122,8 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "leader_moved": VerdictKind(
         NOTE,
-        "Partitions got another leader: the old one turned requests down until clients had asked where they are.",
-        "Nothing, if brokers were restarted or partitions reassigned; else look at why the old leader went.",
+        "Partitions got another leader: the old one refused requests until clients had refreshed their metadata.",
+        "Nothing, if brokers were restarted or partitions reassigned; else find out why the old leader stepped down.",
     ),
     "topic_moved": VerdictKind(
         WARNING,
@@ -139,7 +139,7 @@ KINDS: dict[str, VerdictKind] = {
     "rebalances": VerdictKind(
         WARNING,
         "A group rebalanced: its members did not consume meanwhile.",
-        "Start members together, give them group.instance.id, and look at those that leave without a word.",
+        "Start members together, give them group.instance.id, and look at members that time out.",
     ),
     "transactions_aborted": VerdictKind(
         WARNING,
@@ -153,12 +153,12 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "dead_lettered": VerdictKind(
         WARNING,
-        "Consumers gave messages up, or put them aside to try again.",
-        "Read the messages in that topic: nobody else will.",
+        "Consumers gave up on messages, or set them aside to retry.",
+        "Look at the messages in that topic, and at why they could not be processed.",
     ),
     "permits_exhausted": VerdictKind(
         WARNING,
-        "A consumer used up its permits and granted no more: the broker may not send it anything.",
+        "A consumer used up its permits and granted no more (FLOW): the broker may not send it anything.",
         "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
     ),
     "share_group": VerdictKind(
@@ -170,7 +170,7 @@ KINDS: dict[str, VerdictKind] = {
     "connect_refused": VerdictKind(
         WARNING,
         "A server refused connections: nothing listens there.",
-        "Check the address that clients were given (advertised.listeners), and whether the broker runs.",
+        "Check whether the broker runs, and the address that clients use (advertised.listeners in Kafka).",
     ),
     "connect_silent": VerdictKind(
         WARNING,
@@ -205,11 +205,11 @@ KINDS: dict[str, VerdictKind] = {
     "retransmissions": VerdictKind(
         WARNING,
         "Requests waited because segments were retransmitted.",
-        "Look for loss on the path: `brokerscope sql` on t_health shows the connections.",
+        "Look for packet loss on the path; t_health in `brokerscope sql` shows it for each connection.",
     ),
     "conflicting_bytes": VerdictKind(
         WARNING,
-        "Bytes were retransmitted with other values.",
+        "Bytes were retransmitted with different values.",
         "Someone on the way changes segments, or the sender is faulty: compare both packets.",
     ),
     # --- how clients are set up ---
@@ -230,13 +230,13 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "acks_zero": VerdictKind(
         NOTE,
-        "A producer asks for no answers: what is lost is lost in silence.",
+        "A producer sends with acks=0: brokers do not confirm messages, so a loss goes unnoticed.",
         "Set acks=all, unless messages may be lost.",
     ),
     "metadata_storm": VerdictKind(
         WARNING,
-        "A client asks where a topic or coordinator is more often than any retry does.",
-        "Look for clients that are made for each message, and for topics that they ask for and that are not there.",
+        "A client asks where a topic or coordinator is more often than any retry would.",
+        "Look for code that creates a client for each message, and for topics that do not exist.",
     ),
     "connection_churn": VerdictKind(
         WARNING,
@@ -261,18 +261,18 @@ KINDS: dict[str, VerdictKind] = {
     # --- the capture ---
     "not_understood": VerdictKind(
         WARNING,
-        "Bytes belong to no frame of the protocol, though nothing is missing.",
+        "Bytes could not be decoded as frames of the protocol, though nothing is missing.",
         "Name the protocol with `--decode-as PORT=PROTOCOL`, or report the client's version.",
     ),
     "tls_without_keys": VerdictKind(
         NOTE,
-        "Connections are encrypted, and their keys are not at hand.",
+        "Connections are encrypted, and no keys were given for them.",
         "Give the key log of the same run: `--keylog FILE`.",
     ),
     "one_direction": VerdictKind(
         NOTE,
-        "Only one direction of connections was captured: nothing is said of answers there.",
-        "Mirror both directions.",
+        "Only one direction of connections was captured: requests and answers cannot be matched there.",
+        "Capture both directions: a mirror port may be configured for one.",
     ),
     "clock": VerdictKind(
         NOTE,
@@ -281,7 +281,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "capture_loss": VerdictKind(
         WARNING,
-        "Bytes were sent that the capture does not hold: what was in them is in no table.",
+        "The capture lacks bytes that were sent: what was in them is missing from every table.",
         "Capture with a larger buffer (`tcpdump -B 65536`) and without a snap length (`-s 0`).",
     ),
 }

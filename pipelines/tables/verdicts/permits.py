@@ -37,8 +37,8 @@ def without_permits(capture: Capture) -> Iterator[Ruling]:
         spent = say.span(row["longest_ns"])
         row |= {"cost_ns": row["longest_ns"]}
         if row["stuck"]:
-            text = f"{whose} ({who}) granted no permits after the last messages of {topic}: nothing came for {spent}."
+            text = f"{whose} ({who}) sent no FLOW after the last messages of {topic}, so none came for {spent}."
             yield Ruling("permits_exhausted", text, row)
         else:
-            text = f"{whose} ({who}) left the broker without permits for {spent}, slower than topic {topic}."
+            text = f"{whose} ({who}) left the broker without permits for up to {spent}: slower than topic {topic}."
             yield Ruling("slow_consumer", text, row)

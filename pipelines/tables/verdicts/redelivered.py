@@ -37,10 +37,11 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
                 and topic = {say.literal(topic)} and "group" = {say.literal(group)}""")
         moved = any(told.kind == "topic_moved" and topic in told.rows["topics"] for told in capture.told)
         often = f"One came {row['most']} times." if row["most"] > 2 else ""
+        were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
         yield Ruling(
             "redelivered",
-            f"Subscription {group} got {say.counted(row['messages'], 'message')} of topic {say.topic(topic)} again, "
-            f"of {units.count(whole['messages'])} that were delivered.",
+            f"{units.count(row['messages'])} of {say.counted(whole['messages'], 'message')} delivered to subscription "
+            f"{group} of topic {say.topic(topic)} {were}.",
             row,
             " ".join(filter(None, (often, "Its topic moved." if moved else ""))) or None,
             NOTE if moved and row["most"] == 2 else None,

@@ -31,11 +31,12 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
                 saturated(sum(client_packets::hugeint + server_packets)) as packets
             from connections""")
         resent = tcp["resent"]  # saturated: 0 where none is known
+        capture.explain(_DELAYED)
         yield Ruling(
             "retransmissions",
-            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited for retransmissions, "
-            f"{say.most(row['count'], row['longest_ns'])}.",
+            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} took "
+            f"{say.most(row['count'], row['longest_ns'])}, waiting for TCP retransmissions.",
             row,
-            f"{say.counted(resent, 'segment')} of {say.counted(tcp['packets'], 'packet')} "
+            f"{say.counted(resent, 'segment')} in {say.counted(tcp['packets'], 'packet')} "
             f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}.",
         )

@@ -33,9 +33,9 @@ def listed(names: Sequence[str], noun: str) -> str:
 
 
 def apis(names: Sequence[str | None]) -> str:
-    """`Produce`, `Produce and Fetch`, `3 APIs`, `unknown requests`."""
+    """`Produce`, `Produce and Fetch`, `3 APIs`, `Requests of an unknown API`."""
     known = [name for name in names if name]
-    return listed(known, "API") if known else "unknown requests"
+    return listed(known, "API") if known else "Requests of an unknown API"
 
 
 def named(names: Sequence[str], noun: str) -> str:

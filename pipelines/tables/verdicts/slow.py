@@ -1,7 +1,8 @@
 """Requests that took long, by where their time went; brokers that are slower than others; the slowest in a hundred.
 
 Time at a barrier or in a long poll is none of these, nor a throttle. Of a request that waited behind others of its own
-connection, the wait is told by `head_of_line`; of one that waited for a retransmission, by `retransmissions`.
+connection, the wait is told by `head_of_line`; of one that waited for a retransmission, by `retransmissions`; of a
+fetch that the broker held too long, by `fetch_overdue`. What one of them tells, those that come later leave out.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _CAUSE = """
         when coalesce(request_ns, 0) > total_ns / 2 then 'sending'
         when coalesce(response_ns, 0) > total_ns / 2 then 'transfer' else 'several' end"""
 _WHERE = {
-    "broker": "the broker itself took most of it",
-    "sending": "most of it went into sending the request",
-    "transfer": "most of it went into the transfer of the answer",
-    "several": "no single stage took most of it",
+    "broker": "most of that was the broker's own time",
+    "sending": "most of that went into sending the request",
+    "transfer": "most of that went into the transfer of the answer",
+    "several": "no single stage took most of that",
 }
 
 
@@ -44,10 +45,12 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
         select * from (select *, {_CAUSE} as cause from v_calls where {_PLAIN} and total_ns >= {SLOW_NS})
         where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
     for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
+        capture.explain(slow)
+        requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
         yield Ruling(
             "slow_requests",
-            f"{say.counted(row['count'], 'request')} {row['api'] or 'of an unknown API'} of "
-            f"{say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; {_WHERE[row['cause']]}.",
+            f"{requests} of {say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; "
+            f"{_WHERE[row['cause']]}.",
             row,
         )
 
@@ -63,10 +66,11 @@ def head_of_line(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(queued, ["protocol"], more)):
         if row["count"] < QUEUED:
             continue
+        capture.explain(queued)
         yield Ruling(
             "head_of_line",
-            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited behind others on their "
-            f"own connection, {say.most(row['count'], row['longest_ns'])}.",
+            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited "
+            f"{say.most(row['count'], row['longest_ns'])} behind earlier requests of the same connection.",
             row,
             f"These were {say.joined(row['apis'])}.",
             WARNING if row["cost_ns"] >= QUEUED_SUM_NS else NOTE,

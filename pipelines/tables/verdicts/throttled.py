@@ -18,8 +18,8 @@ def throttled(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(held_back, more=apis)):
         yield Ruling(
             "throttled",
-            f"A quota of the broker held back {say.clients(row['clients'])} {say.times(row['count'])}, "
-            f"up to {say.span(row['longest_ms'] * MS)}.",
+            f"A quota of the broker throttled {say.clients(row['clients'])} {say.times(row['count'])}, "
+            f"for {say.most(row['count'], row['longest_ms'] * MS)}.",
             row,
-            f"The answers to {say.apis(row['apis'])} said so.",
+            f"Answers to {say.apis(row['apis'])} told them to wait (throttle_time_ms).",
         )

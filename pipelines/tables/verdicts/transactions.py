@@ -30,7 +30,7 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
         (ended,) = capture.rows(f"""
             select count(*) as count from v_calls
             where api = 'EndTxn' and status = 'ok' and client in {sql_list(row["clients"])}""")
-        messages = f", {say.counted(row['messages'], 'message')}" if row["messages"] else ""
+        messages = f", with {say.counted(row['messages'], 'message')}" if row["messages"] else ""
         whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
         yield Ruling(
             "transactions_aborted",

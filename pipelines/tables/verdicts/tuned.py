@@ -45,18 +45,19 @@ def _findings(kind: str) -> str:
 
 TOLD = (
     _Told(
-        None, "acks_zero", "{who} sent {requests}{topics} with acks=0: no answer says whether a message was lost.",
+        None, "acks_zero",
+        "{who} sent {requests}{topics} with acks=0: brokers do not confirm these, so a loss goes unnoticed.",
         "select * from v_calls where protocol = 'kafka' and api = 'Produce' and kind = 'oneway'",
     ),
     _Told(
         "removed_in_4_0", "removed_apis",
-        "Brokers refuse {requests} of {who} since Kafka 4.0: {versions}.",
+        "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
         f"""
         select c.* from v_calls c semi join (
             select site, connection, incarnation, evidence->>'api' as api, whole(evidence->>'version') as version
             from findings where kind = 'removed_in_4_0') f using (site, connection, incarnation, api, version)
         where c.kind in ('call', 'unanswered', 'oneway') and c.api not in {_OF_BROKERS}""",
-        more="list(distinct api || ' version ' || version) as version_list",
+        more="list(distinct api || ' v' || version) as version_list",
     ),
     _Told(
         "old_message_format", "old_message_format",
@@ -79,7 +80,7 @@ TOLD = (
         ),
     ),
     _Told(
-        "unbatched", "unbatched", "{number} of {every} of {who}{topics} hold one message each.",
+        "unbatched", "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
         "select * from (" + _on_its_connections(
             "unbatched",
             """
@@ -109,12 +110,12 @@ TOLD = (
         severity=NOTE,
     ),
     _Told(
-        "discarded", "discarded", "{who} threw {times} a message{topics} away as damaged.",
+        "discarded", "discarded", "{who} discarded {messages}{topics} as damaged.",
         "select * from v_noted where finding = 'discarded' and api = 'ACK'",
     ),
     _Told(
         "retransmission_conflict", "conflicting_bytes",
-        "Bytes were retransmitted with other values {times}, on connections of {who} to {servers}.",
+        "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
         _findings("retransmission_conflict"),
     ),
 )  # fmt: skip
@@ -140,7 +141,9 @@ def _words(row: Row) -> dict[str, str]:
         "number": say.number(count),
         "every": say.counted(row.get("every") or count, "batch"),
         "are": "is" if count == 1 else "are",
+        "hold": "holds" if count == 1 else "hold",
         "batches": say.counted(count, "batch"),
         "requests": say.counted(count, "request"),
+        "messages": say.counted(count, "message"),
         "versions": say.joined(sorted(row.get("version_list") or ())),
     }

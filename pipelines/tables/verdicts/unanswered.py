@@ -46,12 +46,12 @@ _OVERTAKEN = """
     where earliest_later < response_packet"""
 
 # answered later than the broker was allowed to wait, by a tick and more, of connections on which decoding found it
-_OVERDUE = """
+_OVERDUE = f"""
     select c.*, n.allowed_ms from v_calls c join (
         select site, connection, incarnation, max(whole(evidence->>'allowed_ms')) as allowed_ms
         from v_findings where kind = 'fetch_overdue' group by all
     ) n using (site, connection, incarnation)
-    where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {tick}"""
+    where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {FETCH_TICK_NS}"""
 
 
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
@@ -60,21 +60,22 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(_OVERTAKEN, ["protocol", "server"], apis)):
         yield Ruling(
             "out_of_order_answers",
-            f"Broker {row['server']} answered {say.counted(row['count'], 'request')} {say.apis(row['apis'])} of "
-            f"{say.clients(row['clients'])} after later ones of the same connection.",
+            f"Broker {row['server']} answered {say.counted(row['count'], 'request')} of {say.clients(row['clients'])} "
+            f"({say.apis(row['apis'])}) after later requests of the same connection.",
             row,
         )
 
 
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
-    """Fetches that a broker answered later than it was allowed to wait for data."""
-    overdue = _OVERDUE.format(tick=FETCH_TICK_NS)
-    for row in capture.rows(together(overdue, ["protocol", "server", "allowed_ms"], "max(wait_ns) as longest_ns")):
+    """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
+    overdue = f"select * from ({_OVERDUE}) where not {capture.explained()}"
+    for row in capture.rows(together(overdue, ["protocol", "allowed_ms"], "max(wait_ns) as longest_ns")):
+        capture.explain(overdue)
         yield Ruling(
             "fetch_overdue",
-            f"Broker {row['server']} answered {say.counted(row['count'], 'Fetch', 'Fetches')} of "
-            f"{say.clients(row['clients'])} late: up to {say.span(row['longest_ns'])}, where it was allowed to wait "
-            f"{row['allowed_ms']} ms for data.",
+            f"{say.counted(row['count'], 'Fetch request')} of {say.clients(row['clients'])} took "
+            f"{say.most(row['count'], row['longest_ns'])} at {say.listed(row['servers'], 'broker')}, where the broker "
+            f"was allowed to wait {row['allowed_ms']} ms for data.",
             row,
         )
 
@@ -86,13 +87,14 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
         where not {capture.explained()}"""
     apis = "list(distinct api order by api) as apis"
     for row in capture.rows(together(silent, ["protocol", "over", "login"], apis)):
-        what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
+        what = f"{say.counted(row['count'], 'request')} got no answer"
         who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
-            text = f"{say.listed(row['servers'], 'broker')} closed the connection instead of an answer to the login of "
-            text = f"{text}{say.clients(row['clients'])} {say.times(row['count'])} ({say.apis(row['apis'])})."
+            logins = f"{say.counted(row['count'], 'login')} of {say.clients(row['clients'])}"
+            closed = f"{say.listed(row['servers'], 'broker')} closed the connection"
+            text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            yield Ruling("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
+            yield Ruling("closed_unanswered", f"{what} before the connection was closed: {who}.", row)
         else:
             yield Ruling("unanswered", f"{what}: {who}.", row)
