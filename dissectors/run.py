@@ -43,6 +43,8 @@ class Run:
         self.options = options
         self.problems: list[tuple[str, str]] = []  # kind of finding, message
         self.readers: list[Reader] = []
+        self._open: list[Reader] = []
+        self._read_whole = 0  # bytes of files that are read
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.sums: Counter[tuple[str, str]] = Counter()  # of compressed data, as other processes have counted them
         self.files = expand(paths)
@@ -115,7 +117,7 @@ class Run:
             if pace.due(size, now=self._paused):
                 yield from decoder.decode(self._clock)
             if self._progress is not None:
-                self._progress(sum(reader.position for reader in self.readers))
+                self._progress(self._read_whole + sum(reader.position for reader in self._open))
         yield from decoder.decode(self._clock)
         yield from decoder.finish()
 
@@ -152,10 +154,13 @@ class Run:
             self.problems.append((UNREADABLE, str(error)))
             return
         self.readers.append(reader)
+        self._open.append(reader)
         if len(self.files) == 1:
             keylog.complete = reader.format != PCAPNG
         blocks = chain(reader.blocks(), (None,))  # a pcapng file may carry a key log, also behind its last packet
         yield from filter(None, map(partial(self._look_at, reader), blocks))
+        self._open.remove(reader)
+        self._read_whole += reader.position
         if reader.problem:
             self.problems.append((TRUNCATED, reader.problem))
 

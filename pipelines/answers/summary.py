@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
 
-from pipelines.answers.records import Relations, Row, database_of, query, read
+from pipelines.answers.records import Relations, Row, database_of, read
 from pipelines.formats import statuses
 from pipelines.sql.words import HELD, SERVER
 from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
@@ -13,6 +17,8 @@ from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.thresholds import ENOUGH
 
 TABLES = RECORDS
+
+_TIME = "$time"  # of an object in a kept summary that stands for a time
 
 _SPAN = "SELECT min(start_time) AS first, max(end_time) AS last, count(*) AS connections FROM connections"
 _PROTOCOLS = f"""
@@ -62,18 +68,40 @@ class Summary:
 
 def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None) -> Summary:
     """Summarise record tables TABLES; with so many `rows` of the slowest requests and of the most frequent errors."""
-    errors = query(tables, _ERRORS)
     with database_of(tables) as duckdb:
-        verdicts = judged(duckdb).to_pylist()
-    return Summary(
-        query(tables, _SPAN)[0],
-        query(tables, _PROTOCOLS),
-        verdicts,
-        _blind_spots(tables, cut_packets),
-        query(tables, _SLOWEST.format(count=rows)),
-        errors[:rows],
-        len(errors),
-    )
+
+        def found(query: str) -> list[Row]:
+            answer: list[Row] = duckdb.sql(query).to_arrow_table().to_pylist()
+            return answer
+
+        errors = found(_ERRORS)
+        return Summary(
+            found(_SPAN)[0],
+            found(_PROTOCOLS),
+            judged(duckdb).to_pylist(),
+            _blind_spots(tables, cut_packets),
+            found(_SLOWEST.format(count=rows)),
+            errors[:rows],
+            len(errors),
+        )
+
+
+def to_json(made: Summary) -> str:
+    """A summary as text, for `from_json`."""
+    return json.dumps(asdict(made), default=lambda value: {_TIME: value.isoformat()})
+
+
+def from_json(text: str | None) -> Summary | None:
+    """A summary that `to_json` wrote; None of no text, or of another."""
+    with suppress(ValueError, TypeError, KeyError):
+        if text is not None:
+            parts = json.loads(text, object_hook=_with_times)
+            return Summary(**{**parts, "blind": [BlindSpot(*spot) for spot in parts["blind"]]})
+    return None
+
+
+def _with_times(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value[_TIME]) if value.keys() == {_TIME} else value
 
 
 def _blind_spots(tables: Relations, cut_packets: int | None) -> list[BlindSpot]:

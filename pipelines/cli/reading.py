@@ -218,9 +218,19 @@ class Reading:
                 run.keeper = keeper
                 yield run
 
-    def _cache(self, files: Sequence[str], options: Options) -> RecordCache | None:
-        """What earlier commands may have kept of these capture files; None where nothing is kept of such."""
-        if self.no_cache or STDIN in files or (total_size(files) or 0) < CACHED_BYTES:
+    def answers(self, captures: Sequence[str], tables: tuple[str, ...]) -> RecordCache | None:
+        """Where answers over all rows of these captures may have been kept; None where none is kept of such."""
+        if single_analysis(captures):
+            return None
+        return self._cache(expand(captures), self.options(tables), least=0)
+
+    def _cache(self, files: Sequence[str], options: Options, least: int | None = None) -> RecordCache | None:
+        """What earlier commands may have kept of these capture files; None where nothing is kept of such.
+
+        least: bytes of captures from which on something is kept; without it CACHED_BYTES, that of rows.
+        """
+        least = CACHED_BYTES if least is None else least
+        if self.no_cache or STDIN in files or (total_size(files) or 0) < least:
             return None
         from pipelines.storage.record_cache import RecordCache
 

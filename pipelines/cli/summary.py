@@ -13,6 +13,7 @@ from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import statuses, units, verdict_words
+from pipelines.tables.blind_spots import DAMAGED
 from pipelines.tables.verdicts.kinds import NOTE
 
 if TYPE_CHECKING:
@@ -68,14 +69,26 @@ def summary(
     from pipelines.answers import summary as answers
 
     selection = part.selection
-    with reading.records(captures, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
-        made = answers.summary(tables)
+
+    def shown(made: Summary) -> None:
         if format == "json":
             printing.show_json([asdict(made)])
-        else:
-            if selection:
-                printing.show_text(f"Only {selection}: what happened then, and the connections that were open.")
-            show(made, None if all else VERDICTS, "then" if selection else "in these captures")
+            return
+        if selection:
+            printing.show_text(f"Only {selection}: what happened then, and the connections that were open.")
+        show(made, None if all else VERDICTS, "then" if selection else "in these captures")
+
+    kept = None if selection else reading.answers(captures, answers.TABLES)
+    known = None if kept is None else answers.from_json(kept.find_answer("summary"))
+    if known is not None:
+        shown(known)
+        return
+    with reading.records(captures, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
+        made = answers.summary(tables)
+        shown(made)
+        said = tables is not every or any(spot.kind == DAMAGED for spot in made.blind)  # beside the answer
+    if kept is not None and not said:
+        kept.keep_answer("summary", answers.to_json(made))
 
 
 def show(made: Summary, limit: int | None, where: str = "in these captures") -> None:

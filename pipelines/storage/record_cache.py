@@ -1,7 +1,8 @@
-"""What was decoded once is kept: the record tables of captures, in the user's cache folder.
+"""What was decoded once is kept: record tables of captures, and answers over them, in the user's cache folder.
 
     $XDG_CACHE_HOME/brokerscope/KEY/TABLE.parquet     the rows of one record table
-    $XDG_CACHE_HOME/brokerscope/KEY/made.json         what could not be read, last: without it nothing counts
+    $XDG_CACHE_HOME/brokerscope/KEY/made.json         what could not be read, last: without it these do not count
+    $XDG_CACHE_HOME/brokerscope/KEY/NAME-CODE.json    an answer over the rows, by the code that computed it
 
 KEY says which captures (their content, and the names that rows have), which code and which options made the rows. The
 folder is the user's alone, as rows say as much as captures do. Of more than MOST_BYTES what was used longest ago goes.
@@ -74,6 +75,29 @@ class RecordCache:
             return CachedRows(files, [(kind, message) for kind, message in made["problems"]], made["cut"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def find_answer(self, name: str) -> str | None:
+        """An answer that was kept by this name; None where none was."""
+        try:
+            text = self._answer(name).read_text()
+            os.utime(self._entry)
+        except (OSError, ValueError):
+            return None
+        return text
+
+    def keep_answer(self, name: str, text: str) -> None:
+        """Keep an answer over the rows of the captures, if these are still what they were."""
+        with contextlib.suppress(OSError):
+            if self._is_current():
+                self._entry.mkdir(mode=0o700, exist_ok=True)
+                path = self._answer(name)
+                temporary = path.with_name(f"{path.name}.{os.getpid()}")
+                temporary.write_text(text)
+                temporary.replace(path)
+
+    def _answer(self, name: str) -> Path:
+        code = code_version("pipelines").rpartition(" ")[2]
+        return self._entry / f"{name}-{code}.json"
 
     @contextlib.contextmanager
     def keeping(self) -> Iterator[RowKeeper]:

@@ -30,6 +30,7 @@ LOOKED_AT = {
 """Record table -> the columns that are needed of it."""
 YEAR_2000_US = 946_684_800_000_000  # older than any broker: a clock that was not set begins in 1970
 STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordinary capture
+DAMAGED = "damaged"  # kind of what is said of files that were not read, or not whole
 NAMED = 3  # ports or files that a line names
 _OVERFLOW = {"connections", "running", "packets", "size"}  # in the evidence of connections that were closed early
 _NONE = -1  # in a column of numbers: no value
@@ -141,7 +142,7 @@ class Seen:
         more = " …" if len(self.damaged) > NAMED else ""
         text = f"{units.counted(len(self.damaged), 'file')} not read, or not to the end"
         files = "; ".join(sorted(self.damaged)[:NAMED])
-        return BlindSpot("damaged", f"{text} ({files}{more})", "nothing here counts the rest; copy them again")
+        return BlindSpot(DAMAGED, f"{text} ({files}{more})", "nothing here counts the rest; copy them again")
 
     def _closed_early(self) -> BlindSpot | None:
         if not self.overflow["connections"]:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from dissectors.options import Options
 from dissectors.run import Run
+from pipelines.answers import summary
 from pipelines.cli import app, reading
 from pipelines.storage import record_cache
 
@@ -112,6 +113,45 @@ def test_kept_rows_that_are_damaged_are_not_missed(capture: Path, folder: Path) 
     for file in entry.glob("*.parquet"):
         file.unlink()
     assert run("top", capture) == first
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The summaries that were computed."""
+    made: list[Any] = []
+    compute = summary.summary
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        made.append(compute(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(summary, "summary", noting)
+    return made
+
+
+def test_a_second_summary_computes_nothing_and_says_the_same(capture: Path, judged: list[Any]) -> None:
+    commands = (["summary", capture], ["summary", capture, "--all"], ["summary", capture, "-f", "json"])
+    anew = [run(*command, "--no-cache") for command in commands]
+    judged.clear()
+    assert [run(*command) for command in commands] == anew
+    assert len(judged) == 1
+    run("summary", capture, "--api", "Produce")
+    assert len(judged) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1", '{"blind": []}'])
+def test_a_kept_summary_that_is_damaged_is_computed_anew(capture: Path, folder: Path, text: str) -> None:
+    first = run("summary", capture)
+    (kept,) = folder.glob("*/summary-*.json")
+    kept.write_text(text)
+    assert run("summary", capture) == first
+
+
+def test_what_a_summary_says_of_a_damaged_capture_is_said_again(capture: Path) -> None:
+    capture.write_bytes(capture.read_bytes()[:-7])
+    first = run("summary", capture)
+    assert "cut off in packet" in first
+    assert run("summary", capture) == first
 
 
 def test_kept_rows_are_for_their_user_alone(capture: Path, folder: Path) -> None:
