@@ -47,7 +47,7 @@ _ROWS = {
 _PLACES = pa.schema([*SCHEMA.field("evidence").type.value_type, ("rank", pa.int32()), ("nth", pa.int64())])
 
 
-class Carried(NamedTuple):
+class CarriedEvidence(NamedTuple):
     """What the page carries of a verdict's evidence."""
 
     requests: int
@@ -55,7 +55,7 @@ class Carried(NamedTuple):
     """Name of the table of the counted rows, where they are no requests."""
 
 
-def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, Carried]:
+def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, CarriedEvidence]:
     """Carry the counted rows of verdicts, by rank, and what the script needs to select them."""
     records, requests, room, known = page.analysis.records, page.requests, ALL, {}
     for verdict in verdicts:
@@ -67,7 +67,7 @@ def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, Car
                 some = verdict["evidence"][: min(EACH, room)]
                 room -= len(some)
                 table = _table(page, verdict, counted, some)
-        known[rank] = Carried(len(rows), table)
+        known[rank] = CarriedEvidence(len(rows), table)
         page.payload.verdict(verdict, rows)
     return known
 

@@ -9,6 +9,8 @@
 The page carries at most ROWS requests one by one: those that verdicts count, those that failed, and the slowest come
 first. Of all others, those of one time bucket that have names, outcome and tenth of a decade of the duration in common
 are one row: its `weight` says how many, its durations are their means. The weight of a request that stands alone is 0.
+Time buckets are as wide as it takes, and the rarest combinations of names lose client, group and topics, so that the
+page is of bounded size whatever the capture.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ BATCHES = 80_000  # batches that it carries one by one
 NAMES = 10_000  # names of a dimension
 TOPIC_SETS = 60_000
 CONNECTIONS = 5_000
-BUCKETS = (1_000, 250, 60, 1)  # time buckets of rows together, until they are at most CELLS
-BINS = 10  # of durations of rows together, in a decade
+COMBINATIONS = 4_000  # of names, of requests that it carries together: the others lack client, group and topics
+# time buckets, and bins of durations in a decade, of requests together: the first that make at most CELLS rows
+GRAINS = ((1_000, 10), (250, 10), (60, 10), (10, 10), (1, 10), (1, 1), (1, 0))
+BUCKETS = 250  # of batches together
 
 DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol")
 KINDS = ("call", "unanswered", "oneway", "push", "orphan")
@@ -48,8 +52,8 @@ _NAMED = ("protocol", "api", "client", "broker", '"group"', "error", "topics")
 _CONNECTION = ("site", "connection", "incarnation")
 _DELTAS = frozenset({"time", "packet", "answer_packet", "request"})
 _CALLS = f"""
-    select row_number() over (order by time, connection, request_packet, api, correlation_id, exchange_id) - 1 as id,
-        site, exchange_id, connection, incarnation, protocol, coalesce(api, '?') as api, {CLIENT} as client,
+    select row_number() over () as id, correlation_id, site, exchange_id, connection, incarnation, protocol,
+        coalesce(api, '?') as api, {CLIENT} as client,
         {SERVER} as broker, "group", coalesce(topics, []) as topics, epoch_us(time) as time, total_ns as total,
         request_ns as sent, case when queued_ns is not null then greatest(least(queued_ns, wait_ns), 0) end as queued,
         wait_ns as wait, response_ns as received,
@@ -105,21 +109,43 @@ _BATCHES = f"""
 """Messages and bytes as the table `throughput` counts them: without what was refused, sent again or not received."""
 
 
-_BIN = f"floor(log10(greatest(total, 1)) * {BINS})"
-_TOGETHER = ", ".join(
-    [f"avg({name})::bigint as {name}" for name in _DURATIONS] + [f"sum({name})::bigint as {name}" for name in _AMOUNTS]
-)
+_ORDER = "time, connection, packet, api, correlation_id, exchange_id"
+_VALUES = ", ".join((*_DURATIONS, *_AMOUNTS))
+_COMMON = (*_NAMED, "flags")
+_COMBINED = f"""
+    create temp table page_combinations as
+    select *, case when place <= {{combinations}} then place else {{combinations}} + dense_rank() over (
+            order by place > {{combinations}}, protocol, api, broker, error, flags) end as key
+    from (
+        select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place
+        from page_calls anti join page_alone using (id) group by {", ".join(_COMMON)}
+    )"""
+"""Names and flags that requests have in common. Beyond COMBINATIONS, only the columns of `_KEPT` tell them apart."""
+
+_REST = f"""
+    create temp table page_rest as
+    select key, time, log10(greatest(total, 1)) as duration, {_VALUES}
+    from (from page_calls anti join page_alone using (id)) r
+        join page_combinations c on {alike(_COMMON, "r", "c")}"""
+_CELLS = f"""
+    create temp table page_cells as
+    select key, {{time}} as time, floor(duration * {{bins}}) as bin, count(*) as weight,
+        {", ".join(f"avg({name})::bigint as {name}" for name in _DURATIONS)},
+        {", ".join(f"sum({name})::bigint as {name}" for name in _AMOUNTS)}
+    from page_rest group by 1, 2, 3"""
+_KEPT = ("protocol", "api", "broker", "error", "flags")
 _ROWS = f"""
     create temp table page_rows as
-    select *, (row_number() over (order by time, id nulls last, all_names) - 1)::int as row from (
-        select {", ".join(_NAMED)}, id, time, {", ".join(_DURATIONS)}, {", ".join(_AMOUNTS)}, flags, 0 as weight,
-            {", ".join(_CONNECTION)}, exchange_id, file, packet, answer_file, answer_packet, '' as all_names
+    select *, (row_number() over (order by {_ORDER}, key, bin) - 1)::int as row from (
+        select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, {", ".join(_CONNECTION)},
+            exchange_id, file, packet, answer_file, answer_packet, null as key, null as bin
         from page_calls join page_alone using (id)
         union all by name
-        select {", ".join(_NAMED)}, {{time}} as time, {_TOGETHER}, flags, count(*) as weight,
-            concat_ws(' ', {", ".join(_NAMED)}, {_BIN}) as all_names
-        from page_calls anti join page_alone using (id)
-        group by {", ".join(_NAMED)}, {{time}}, flags, {_BIN}, total is null
+        select time, {_VALUES}, weight, key, bin, {", ".join(_KEPT)},
+            case when key <= {{combinations}} then client end as client,
+            case when key <= {{combinations}} then "group" end as "group",
+            case when key <= {{combinations}} then topics else [] end as topics
+        from page_cells join (from page_combinations qualify row_number() over (partition by key) = 1) using (key)
     )"""
 _PLACES = SCHEMA.field("evidence").type.value_type
 _EVIDENCE = {
@@ -180,14 +206,19 @@ class Requests:
         self._records.run(f"""
             create temp table page_alone as
             select id from page_calls left join (select *, true as told from page_told) using (exchange_id)
-            order by told nulls last, flags & {FAILED} = 0, flags & 7 <> 1, timed desc, total desc nulls last, id
+            order by told nulls last, flags & {FAILED} = 0, flags & 7 <> 1, timed desc,
+                total desc nulls last, {_ORDER}
             limit {ROWS}""")
-        for buckets in BUCKETS:
+        self._records.run(_COMBINED.format(combinations=COMBINATIONS))
+        self._records.run(_REST)
+        for buckets, bins in GRAINS:
             width = max(1, self.span // buckets)
-            self._records.run(f"drop table if exists page_rows; {_ROWS.format(time=f'time // {width} * {width}')}")
-            ((rows,),) = self._records.tuples("select count(*) from page_rows")
-            if rows <= ROWS + CELLS:
+            cells = _CELLS.format(time=f"time // {width} * {width}", bins=bins)
+            self._records.run(f"drop table if exists page_cells; {cells}")
+            ((count,),) = self._records.tuples("select count(*) from page_cells")
+            if count <= CELLS:
                 break
+        self._records.run(_ROWS.format(combinations=COMBINATIONS))
 
     def _name(self) -> None:
         """Make tables of names, lists of topics and connections, each with its place."""
@@ -270,7 +301,7 @@ class Requests:
             create temp table page_partitions as
             select topic, partition, row_number() over (order by sum(messages) desc, topic, partition) - 1 as place
             from page_batches group by topic, partition""")
-        width = max(1, self.span // BUCKETS[1])
+        width = max(1, self.span // BUCKETS)
         together = {"request": "null::int", "time": f"time // {width} * {width}"} if count > BATCHES else {}
         return _MOVED.format(
             epoch=self.epoch, time=together.get("time", "time"), request=together.get("request", "row")

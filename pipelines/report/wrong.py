@@ -65,7 +65,7 @@ def _checked(page: Builder) -> str:
     )
 
 
-def _item(page: Builder, verdict: Row, carried: evidence.Carried | None) -> Html:
+def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None) -> Html:
     """One verdict: whole as a sentence; more of it where it is chosen."""
     severity, first = verdict["severity"], verdict_words.where(verdict)
     who, when, cost = (words(verdict) for words in (verdict_words.who, verdict_words.when, verdict_words.cost))
@@ -112,7 +112,7 @@ def _item(page: Builder, verdict: Row, carried: evidence.Carried | None) -> Html
     )
 
 
-def _button(verdict: Row, carried: evidence.Carried | None) -> Html:
+def _button(verdict: Row, carried: evidence.CarriedEvidence | None) -> Html:
     """What a choice selects, told before it is made."""
     counted = verdict_words.counted(verdict)
     if carried and carried.requests < verdict["count"] and not carried.table:

@@ -159,6 +159,21 @@ def test_a_selection_is_exact_also_of_requests_that_are_carried_together(
     assert (figure(browser, "Requests"), sum(numbers(browser, "brokers", 2))) == ("35", 35)
 
 
+def test_a_selection_says_how_many_requests_lack_their_names(
+    browser: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "ROWS", 100)
+    monkeypatch.setattr(requests_module, "COMBINATIONS", 5)
+    made = [exchange(client_id=f"c{n % 20}", total_ns=MS + n) for n in range(700)]
+    browser.open(page_of(tmp_path, made))
+    assert figure(browser, "Requests") == "700"
+    assert "more may belong" not in text_of(browser, "#slow-note")
+    choose(browser, "client", "c19")
+    said = re.search(r"Up to (\d+) more may belong to this selection", text_of(browser, "#slow-note"))
+    assert said is not None
+    assert int(figure(browser, "Requests")) <= 35 <= int(figure(browser, "Requests")) + int(said[1])
+
+
 def test_pictures_of_the_busiest_say_how_many_there_are(browser: Tab, tmp_path: Path) -> None:
     made = [exchange(api=f"Api{n}", client_id=f"c{m}") for n in range(12) for m in range(15)]
     browser.open(page_of(tmp_path, made))

@@ -76,4 +76,13 @@ const quantiles = (groupsOf, groups, shares) => {
   }
   return found;
 };
+// How many requests may belong to the selection, but are carried without the names that it asks for.
+const LOST_NAMES = ["client", "group", "topic"];
+const isNameless = (row) => !requests.alone[row] && !requests.client[row];
+const hasNameless = requests.client.some((_, row) => isNameless(row));
+const countNameless = () => {
+  if (!hasNameless || !state.chips.some(({ dimension }) => LOST_NAMES.includes(dimension))) return 0;
+  const { rows } = choose({ chips: state.chips.filter(({ dimension }) => !LOST_NAMES.includes(dimension)), range: state.range, verdict: chosenVerdict() });
+  return rows.reduce((sum, row) => sum + (isNameless(row) && isAsked(row) ? requests.weight[row] : 0), 0);
+};
 const windowOf = () => state.range || [0, span];

@@ -27,6 +27,8 @@ const drawTable = (sum) => {
   const polls = selection.rows.reduce((count, row) => count + (isPoll(row) ? requests.weight[row] : 0), 0), sort = state.sort.replace("-", ""), down = state.sort.startsWith("-");
   const asked = table.list.reduce((count, row) => count + isAsked(row), 0), others = table.list.length - asked;
   $("slow-note").textContent = [counted(asked, "request"), others ? `${whole(others)} that nobody answers` : "", polls && !state.polls && state.verdict === null ? `without ${counted(polls, "long poll")}` : "", sum.together ? `${whole(sum.together)} more are counted, but not carried one by one` : ""].filter(Boolean).join(", ");
+  const nameless = countNameless();
+  if (nameless) $("slow-note").append(`. Up to ${whole(nameless)} more may belong to this selection: this page does not carry all names`);
   $("polls-box").hidden = !polls && !state.polls;
   $("polls").checked = state.polls;
   $("columns").replaceChildren(...COLUMNS.map(([head, name, kind]) => el("div", { class: kind, role: "columnheader", "aria-sort": name === sort ? (down ? "descending" : "ascending") : null },
