@@ -582,7 +582,7 @@ def test_names_of_200_characters_leave_space_for_the_rest_of_the_row(browser: Ta
     browser.window(width, 900)
     browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": fabricate.exchanges(9, 3, 3)}, tables)))
     assert browser.run("document.documentElement.scrollWidth") == width
-    assert browser.run("Math.max(...[...document.querySelectorAll('td.long')].map((cell) => cell.offsetWidth))") <= 400
+    assert browser.run("Math.max(...[...document.querySelectorAll('td.long')].map((cell) => cell.offsetWidth))") <= 440
 
 
 def test_numbers_are_written_as_on_the_command_line(tab: Tab) -> None:
