@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 # Tests that load compiled modules, but for those that start processes or Spark.
-UNCOMPILED_TESTS := tests/test_compiled.py tests/rows tests/wire tests/tcp tests/kafka tests/pulsar tests/iggy tests/fuzz \
+UNCOMPILED_TESTS := tests/test_compiled.py tests/rows tests/wire tests/tcp tests/session tests/kafka tests/pulsar tests/iggy tests/fuzz \
   tests/test_invariants.py tests/test_release.py tests/test_workers.py
 
 # What is compiled to C: the modules that a .pxd declares.
@@ -14,7 +14,7 @@ DECLARATIONS := $(shell find dissectors -name '*.pxd' -o -name '*.h')
 COMPILED     := $(DECLARATIONS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(DECLARATIONS))))
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
-COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && \
+COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap && \
   $(BIN)/python -m pipelines.spark.train_java samples
 
 .DEFAULT_GOAL := help

@@ -25,7 +25,7 @@ from pipelines.answers.records import database_of
 from pipelines.answers.summary import Summary, summary
 from pipelines.formats.outline import outline
 from pipelines.sql import database
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 
 By = Literal["topic", "client", "server", "api", "group", "connection"]
@@ -157,6 +157,11 @@ class OpenCapture:
         """Single messages; with key, value and headers where `payloads` was asked for."""
         return self.table("messages")
 
+    @property
+    def positions(self) -> LazyTable:
+        """Where partitions, consumer groups and consumers stand, as requests and answers say it."""
+        return self.table("positions")
+
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:
@@ -168,7 +173,7 @@ class OpenCapture:
         """Record tables, read together where they have not been read yet. Raises InputError where nothing can be."""
         missing = [name for name in names if name not in self._tables]
         if missing:
-            default = records.DEFAULT_TABLES if set(missing) <= set(records.DEFAULT_TABLES) else ()
+            default = RECORDS if set(missing) <= set(RECORDS) else ()
             wanted = [name for name in dict.fromkeys((*missing, *default)) if name not in self._tables]
             self._tables |= dissect(self.paths, wanted, **_keywords(self.options))
         return {name: self._tables[name] for name in names}
@@ -196,7 +201,7 @@ class OpenCapture:
         import duckdb
 
         try:
-            with database_of(self.tables(*records.DEFAULT_TABLES)) as connection:
+            with database_of(self.tables(*RECORDS)) as connection:
                 return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise UsageError(database.sentence(error)) from None
@@ -225,7 +230,7 @@ class OpenCapture:
             path = self._file(file)
             packet = connections.packet(path, int(number), self.options.limits)
             if packet is None:
-                raise UsageError(f"{path}: packet {number} is not there, or no TCP packet")
+                raise UsageError(f"{path}: there is no TCP packet {number}")
             found = connections.at_packet(tables, packet)
         else:
             found = connections.by_id(tables, place)

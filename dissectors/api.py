@@ -15,7 +15,7 @@ from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.run import Run
 
-TableName: TypeAlias = Literal["exchanges", "batches", "errors", "connections", "findings", "messages"]
+TableName: TypeAlias = Literal["exchanges", "batches", "errors", "connections", "findings", "messages", "positions"]
 
 
 def dissect(

@@ -20,11 +20,11 @@ from dissectors.errors import InputError
 from dissectors.findings import finding
 from dissectors.limits import KIB, SHARES, Limits
 from dissectors.options import Options
-from dissectors.protocols import protocols
 from dissectors.records import Finding
 from dissectors.rows.late_names import Name
 from dissectors.rows.sink import Sink
-from dissectors.session import ConnectionSession
+from dissectors.session.connection import ConnectionSession
+from dissectors.session.protocols import protocols
 from dissectors.tcp.grouping import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog

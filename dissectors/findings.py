@@ -38,6 +38,12 @@ KINDS: dict[str, FindingKind] = {
         "than this release.",
         suspicious=True,
     ),
+    "framing_lost": FindingKind(
+        ERROR,
+        "A request is shorter or longer than it announces: the broker reads what follows it at the wrong place.",
+        "Update the client, or report the packet to its authors.",
+        suspicious=True,
+    ),
     "decompress_failed": FindingKind(
         ERROR,
         "Compressed records could not be decompressed.",
@@ -159,6 +165,12 @@ KINDS: dict[str, FindingKind] = {
         "An answer came whose request was not captured, and nothing says which request it was.",
         "Nothing, at the start of a capture; else look for gaps on the same connection.",
     ),
+    "wrong_protocol_version": FindingKind(
+        ERROR,
+        "Client and server speak different versions of the protocol (iggy): nothing works on this connection.",
+        "Bring them to releases that fit each other: upgrade the older side, or take the client library that came with "
+        "the server's release.",
+    ),
     "pairing_lost": FindingKind(
         WARNING,
         "Answers came that belong to no request.",
@@ -220,6 +232,21 @@ KINDS: dict[str, FindingKind] = {
         "A batch was sent again with the sequence number of the one before, and no refusal was seen.",
         "Look at request timeouts: the client did not wait for the answer.",
     ),
+    "partial_batches": FindingKind(
+        INFO,
+        "Answers to fetches end within a batch, because the fetch allowed no more bytes; the rest is fetched again.",
+        "Nothing, if few; else let the consumer fetch more at once (max.partition.fetch.bytes).",
+    ),
+    "stuck_consumer": FindingKind(
+        WARNING,
+        "Fetches at one offset bring only the beginning of a batch, again and again: the consumer cannot go on.",
+        "Let the consumer fetch more than its largest message (fetch.message.max.bytes, max.partition.fetch.bytes).",
+    ),
+    "unserved_version": FindingKind(
+        WARNING,
+        "A request has a version that the broker does not serve, by its own answer to ApiVersions, and no answer.",
+        "Look at which version the client is set to use; brokers close the connection on others.",
+    ),
     "rebalance_storm": FindingKind(
         WARNING,
         "The members of a group join again and again.",
@@ -255,6 +282,22 @@ KINDS: dict[str, FindingKind] = {
         WARNING,
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",
         "Add consumers, raise the receiver queue, or look at what the application does with a message.",
+    ),
+    "beyond_permits": FindingKind(
+        INFO,
+        "A broker sent messages to a consumer that had granted no permits for them.",
+        "Nothing where they came in batches: a broker reads whole batches before it counts their messages "
+        "(preciseDispatcherFlowControl). Else look at the broker: it does not count as the client does.",
+    ),
+    "keepalive_timeout": FindingKind(
+        WARNING,
+        "A PING had no answer, and the connection was closed.",
+        "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
+    ),
+    "protocol_violation": FindingKind(
+        WARNING,
+        "A peer broke a rule of the protocol: it may be disconnected for it.",
+        "Update the client, or report the sequence of commands to its authors.",
     ),
     "lookup_redirect": FindingKind(INFO, "A lookup was sent on to another broker.", "Nothing."),
     "deduplicated": FindingKind(

@@ -110,6 +110,9 @@ class Limits:
     """Packets brought to their conversations before these decode them: what many connections say alike is decoded
     together."""
 
+    positions: int = 500_000
+    """Rows of `positions` that one answer may make: ten of its bytes may make one."""
+
     flows: int = 80_000
     """Connections of a capture point that are followed at once. They are divided by their addresses into SHARES of
     about the same size, each of which may have its share of this number, whichever process decodes it. When one more

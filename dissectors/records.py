@@ -165,6 +165,15 @@ class Exchange(NamedTuple):
         "requests of one connection are served side by side",
         Unit("ns"),
     ] = None
+    initiator: Annotated[
+        Text, "client or server: who asked, or sent what needs no answer; a PING of a broker is the server's"
+    ] = None
+    permits: Annotated[Int64, "messages that a FLOW lets the broker send to the consumer (pulsar)"] = None
+    permits_left: Annotated[
+        Int64,
+        "messages that the broker may still send to the consumer after this FLOW or MESSAGE (pulsar); below 0 it has "
+        "sent more; null where permits were granted before the capture or in a gap",
+    ] = None
 
 
 class Batch(NamedTuple):
@@ -207,6 +216,10 @@ class Batch(NamedTuple):
     stream_offset: Annotated[Int64, "of its first byte, in its direction of the connection", Unit("bytes")] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
     exchange_id: Annotated[ExchangeId, "of the exchange that carried it"] = None
+    broker_timestamp: Annotated[Time, "when the broker received it, as the broker's metadata say (pulsar)"] = None
+    broker_index: Annotated[
+        Int64, "number of its last message in the partition, as the broker's metadata say (pulsar)"
+    ] = None
 
 
 class Error(NamedTuple):
@@ -216,7 +229,7 @@ class Error(NamedTuple):
     api: Annotated[Text, "of the exchange"] = None
     version: Annotated[Int32, "version of the api"] = None
     scope: Annotated[Text, "what failed: request, topic, partition, group, member …"] = None
-    topic: Annotated[Text, "the topic it is about"] = None
+    topic: Annotated[Text, "the topic it is about; of Iggy the stream alone, where no topic was asked for"] = None
     partition: Annotated[Int32, "the partition it is about"] = None
     code: Annotated[Int32, "number on the wire"] = None
     name: Annotated[Text, "the protocol's name for it"] = None
@@ -316,7 +329,9 @@ class Message(NamedTuple):
     sequence: Annotated[Int64, "producer sequence number"] = None
     producer: Annotated[Text, "producer id (kafka) or producer name (pulsar)"] = None
     message_id: Annotated[Loose, "message id (iggy), decimal text"] = None
-    key_bytes: Annotated[Int64, "size of the key; null for no key", Unit("bytes")] = None
+    key_bytes: Annotated[
+        Int64, "size of the key, null for no key; of iggy the key by which a send places its messages", Unit("bytes")
+    ] = None
     value_bytes: Annotated[Int64, "size of the value; null for a null value", Unit("bytes")] = None
     header_count: Annotated[Int32, "headers or properties"] = None
     header_bytes: Annotated[Int64, "their size on the wire", Unit("bytes")] = None
@@ -331,6 +346,57 @@ class Message(NamedTuple):
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
     exchange_id: Annotated[ExchangeId, "of the exchange that carried it"] = None
     ordering_key: Annotated[LooseBinary, "the ordering key (pulsar)", Only("payloads")] = None
+    broker_timestamp: Annotated[Time, "when the broker received it, as the broker's metadata say (pulsar)"] = None
+    broker_index: Annotated[Int64, "its number in the partition, as the broker's metadata say (pulsar)"] = None
+    state: Annotated[
+        Text, "available, unavailable, poisoned or marked_for_deletion, in an answer to a poll (iggy to 0.4)"
+    ] = None
+
+
+class Position(NamedTuple):
+    """Where a partition, a consumer group or a consumer stands, as one request or answer says it.
+
+    `what` says what `value` counts:
+
+        high_watermark  offset after the last message that consumers may read; pulsar: entry of the last message
+        last_stable     offset before which no transaction is open (kafka); of fetches where one is: else it is the
+                        high watermark
+        log_start       offset of the first message that is kept (kafka); of fetches and produces where it is not 0
+        fetch           offset from which a consumer or a replica fetches; first offset that a share group acquired
+        committed       offset of the message that the group reads next; pulsar: entry that was acknowledged
+        pending         likewise, in a transaction that has not ended (kafka)
+        transaction     a transaction ended: 1 where it was committed, 0 where it was aborted (kafka)
+        leader          who leads the partition, as the column `leader` says it
+        permits         messages that a consumer allows the broker to send, beyond those before (pulsar)
+        backlog         messages that the subscription has not acknowledged (pulsar)
+    """
+
+    conn: Annotated[Conn, "the connection"]
+    topic: Annotated[Text, "topic name; null for a transaction"] = None
+    partition: Annotated[Int32, "partition number"] = None
+    what: Annotated[
+        Text,
+        "what `value` says: high_watermark, last_stable, log_start, fetch, committed, pending, transaction, leader, "
+        "permits or backlog",
+    ] = None
+    value: Annotated[
+        Int64,
+        "an offset: of high_watermark the one after the last message, of committed the one that is read next; pulsar: "
+        "an entry of `ledger`; of permits and backlog, messages; of a transaction 1 if it was committed, else 0",
+    ] = None
+    ledger: Annotated[Int64, "ledger that the entry lies in (pulsar)"] = None
+    leader: Annotated[Text, "who leads: broker id (kafka), URL of the broker (pulsar)"] = None
+    leader_epoch: Annotated[Int32, "epoch of the leader; of an offset, the epoch in which it was written"] = None
+    isr: Annotated[Texts, "replicas that are in sync with the leader (kafka)"] = None
+    replica: Annotated[Int32, "broker that fetches as a replica (kafka)"] = None
+    transaction: Annotated[Text, "transactional id of what is committed in a transaction (kafka)"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    correlation_id: Annotated[Int64, "of the exchange"] = None
+    api: Annotated[Text, "of the exchange"] = None
+    time: Annotated[Time, "first byte of the request or answer that says it"] = None
+    packet_ref: Annotated[PacketRef, "where its first byte is"] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange"] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {
@@ -340,6 +406,7 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "connections": Connection,
     "findings": Finding,
     "messages": Message,
+    "positions": Position,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 ORDER = {
@@ -349,6 +416,7 @@ ORDER = {
     "connections": ("start_time", "packet_ref"),
     "findings": ("time", "packet_ref", "stream_offset"),
     "messages": ("time", "packet_ref", "stream_offset", "offset"),
+    "positions": ("time", "packet_ref"),
 }
 """Fields that each table is ordered by. Rows that are equal in all of these stay as their connection reported them."""
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON

@@ -56,6 +56,14 @@ class Run:
         """The packets of a block that the run looks at: all. A subclass may choose."""
         return block
 
+    def reader(self, index: int, path: str, fragments: Fragments) -> Reader:
+        """What reads a file. A subclass may choose. Raises InputError for what is no capture."""
+        return Reader(path, index, self.options.limits, fragments=fragments)
+
+    def release(self) -> RowRelease:
+        """What holds rows back until their names are known. A subclass may choose."""
+        return RowRelease(self.options.limits)
+
     def records(self) -> Batches:
         """Record batches of the wanted tables, each in time order, as they become complete."""
         with fewer_collections():
@@ -64,7 +72,7 @@ class Run:
     def _records(self) -> Batches:
         keylog = read_keylog(self.options)
         packets = interleave(self._sites(keylog))
-        rows = RowRelease(self.options.limits)
+        rows = self.release()
         decoder, packets = self._decoder(packets, keylog)
         with closing(decoder):
             for release in self._decode(decoder, packets):
@@ -149,7 +157,7 @@ class Run:
 
     def _read(self, index: int, path: str, keylog: KeyLog, fragments: Fragments) -> Iterator[PacketBlock]:
         try:
-            reader = Reader(path, index, self.options.limits, fragments=fragments)
+            reader = self.reader(index, path, fragments)
         except InputError as error:
             self.problems.append((UNREADABLE, str(error)))
             return

@@ -71,7 +71,9 @@ fails; note where it is worth knowing and there is nothing to do now. Errors tha
 severity, what costs most comes first: the time of requests, clients concerned, and rows counted.
 
 Each verdict is one sentence with its rows as evidence: `count` rows of the record table that `counted` names, and where
-each of them begins. On the page a verdict opens these rows; in SQL, those of the first verdict are:
+each of them begins. On the page, a click on what a verdict counts opens these rows and selects them: charts, tables and
+figures then show only these requests and batches, until Clear or a second click; of a verdict that counts connections
+or findings, all that went over their connections. In SQL, the rows of the first verdict are:
 
 ```sql
 select x.* from exchanges x
@@ -89,9 +91,7 @@ Sizes are written as Spark writes them: `134217728`, `16m`, `1g`; a `k` is 1024.
 that means nothing, is refused by name before anything begins.
 """
 
-_SOURCE = """## Of `spark.read.format("pcap")`
-
-Names are told apart without regard to case, as Spark does.
+_SOURCES = """Names of the options below are told apart without regard to case, as Spark does.
 """
 
 _BY = """## Keys of `--by`
@@ -137,12 +137,19 @@ def verdicts_page() -> str:
 
 def options_page() -> str:
     """The options of Spark: docs/options.md."""
-    named = ((spark_options.PREFIX, spark_options.SESSION), ("", spark_options.SOURCE))
-    session, source = (
-        _table(("Option", "Meaning"), [(f"`{prefix}{option.name}`", option.doc) for option in options])
-        for prefix, options in named
-    )
-    return "\n".join([_HEAD, _OPTIONS_PAGE, "## Of a session: `--conf NAME=VALUE`\n", session, _SOURCE, source])
+    session = _options(spark_options.SESSION, spark_options.PREFIX)
+    parts = [_HEAD, _OPTIONS_PAGE, "## Of a session: `--conf NAME=VALUE`\n", session, _SOURCES]
+    for name, options in (
+        ('`spark.read.format("brokerscope")`', spark_options.ROWS),
+        ('`spark.readStream.format("brokerscope")`, besides', spark_options.STREAM),
+        ('`spark.read.format("pcap")`', spark_options.SOURCE),
+    ):
+        parts += [f"## Of {name}\n", _options(options)]
+    return "\n".join(parts)
+
+
+def _options(options: Iterable[spark_options.Option], prefix: str = "") -> str:
+    return _table(("Option", "Meaning"), [(f"`{prefix}{option.name}`", option.doc) for option in options])
 
 
 def _columns(columns: Iterable[tuple[str, str, str]]) -> str:

@@ -16,7 +16,7 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from dissectors.rows.sink import Suspect
 from dissectors.run import Run
-from pipelines.storage.record_files import RecordWriter, write_empty
+from pipelines.storage.record_files import RecordWriter, has_many_sites, write_empty
 from pipelines.tables.bad_batches import bad_batches, surroundings
 from pipelines.tables.compute import TableEngine
 
@@ -37,12 +37,16 @@ def decode_to_records(
 
     Raises InputError where none of the files can be read.
     """
-    run = Run(files, options, progress)
+    return written(Run(files, options, progress), folder)
+
+
+def written(run: Run, folder: Path) -> LocalRecords:
+    """Write the records of a run as FOLDER/<table>/*.parquet. Raises InputError where none of its files can be read."""
     run.suspects = []
-    writer = RecordWriter(str(folder), "part")
+    writer = RecordWriter(str(folder), "part", by_site=not has_many_sites(run.files, run.options.site))
     for table, batch in run.records():
         writer.write(table, batch)
-    write_empty(str(folder), options, {file.table for file in writer.close()})
+    write_empty(str(folder), run.options, {file.table for file in writer.close()})
     return LocalRecords(sorted(run.problems), run.suspects, run.files)
 
 

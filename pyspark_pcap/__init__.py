@@ -1,5 +1,5 @@
 """Spark finds `format("pcap")` here: it looks for a module pyspark_<format> with a class DefaultSource."""
 
-from pipelines.spark.source import PcapDataSource as DefaultSource
+from pipelines.sources.packets import PcapDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

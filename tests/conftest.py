@@ -23,7 +23,7 @@ SLOW = (
         "test_engine.py",
         "test_invariants.py",
         "test_memory.py",
-        "test_resends.py",
+        "session/test_resends.py",
         "test_together.py",
         "test_workers.py",
     ),

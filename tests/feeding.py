@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import TABLES, Conn
 from dissectors.rows.sink import Sink
+from dissectors.session.conversation import Conversation, Protocol
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 Step = tuple[int, bytes]  # direction, bytes: one "application write"; a Gap stands as (direction, length)
@@ -28,10 +28,13 @@ def feed(
     midstream: bool = False,
     options: Options | None = None,
     keep: Callable[[int, int], int] = lambda step, size: size,
+    hung_up: bool = False,
+    step_ns: int = 1_000_000,
 ) -> tuple[Sink, Conversation]:
     """Play a script of (direction, bytes) and (direction, bytes lost) through a conversation.
 
-    keep: how much of step n the capture keeps, of so many bytes; a snap length cut the rest.
+    keep: how much of step n the capture keeps, of so many bytes; a snap length cut the rest. hung_up: a peer closes the
+    connection in the end. step_ns: from one step to the next.
     """
     options = options or Options(tables=tuple(TABLES), full=True, payloads=True)
     sink = Sink(options.tables, full=options.full, payloads=options.payloads)
@@ -40,7 +43,7 @@ def feed(
     offsets = [0, 0]
     order = itertools.count(1)
     for step, (direction, data) in enumerate(script):
-        time = 1_700_000_000_000_000_000 + step * 1_000_000
+        time = 1_700_000_000_000_000_000 + step * step_ns
         if isinstance(data, int):
             conversation.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
             offsets[direction] += data
@@ -57,7 +60,7 @@ def feed(
             conversation.receive(direction, Gap(offsets[direction], lost, "snaplen", next(order), step + 1, time))
             offsets[direction] += lost
     conversation.advance()
-    conversation.close(1_700_000_000_000_000_000 + (len(script) - 1) * 1_000_000)
+    conversation.close(1_700_000_000_000_000_000 + (len(script) - 1) * step_ns, hung_up)
     return sink, conversation
 
 

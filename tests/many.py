@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dissectors.conversation import Protocol
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES, TABLES, Conn
 from dissectors.rows.sink import Sink
+from dissectors.session.conversation import Protocol
 from dissectors.tcp.chunk import Chunk, joined
 from dissectors.wire.codec_sums import counting
 

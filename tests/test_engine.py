@@ -13,11 +13,11 @@ import pytest
 
 import dissectors
 from dissectors.capture.reader import Reader
-from dissectors.conversation import Conversation
 from dissectors.engine import Engine
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
+from dissectors.session.conversation import Conversation
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.packed import Packer
 from tests.benchmarks import hostile

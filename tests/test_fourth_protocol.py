@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dissectors
-from dissectors.protocols import named, protocols, register, unregister
+from dissectors.session.protocols import named, protocols, register, unregister
 from pipelines.report import colours
 from tests.feeding import CLIENT, SERVER, feed_every_way
 from tests.forensics.scene import Scene, broken, investigate

@@ -23,20 +23,26 @@ LAYERS = (
     ("dissectors.records",),
     ("dissectors.findings",),
     ("dissectors.wire", "dissectors.options"),
-    ("dissectors.rows.late_names", "dissectors.rows", "dissectors.frame"),
+    ("dissectors.rows.late_names", "dissectors.rows", "dissectors.session.frame"),
     ("dissectors.rows.sink",),
     ("dissectors.capture",),
     ("dissectors.tcp",),
     ("dissectors.tls",),
     ("dissectors.checksum",),
-    ("dissectors.inbox", "dissectors.resends", "dissectors.search", "dissectors.preambles", "dissectors.foreign"),
-    ("dissectors.reporter",),
-    ("dissectors.framing",),
-    ("dissectors.conversation",),
+    (
+        "dissectors.session.inbox",
+        "dissectors.session.resends",
+        "dissectors.session.search",
+        "dissectors.session.preambles",
+        "dissectors.session.foreign",
+    ),
+    ("dissectors.session.reporter",),
+    ("dissectors.session.framing",),
+    ("dissectors.session.conversation",),
     ("dissectors.rows.exchange",),
     ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),
-    ("dissectors.protocols", "dissectors.recognition"),
-    ("dissectors.session",),
+    ("dissectors.session.protocols", "dissectors.session.recognition"),
+    ("dissectors.session.connection",),
     ("dissectors.engine",),
     ("dissectors.release",),
     ("dissectors.local_decoder",),
@@ -51,9 +57,11 @@ LAYERS = (
     ("pipelines.answers", "pipelines.report", "pipelines.spark"),
     ("pipelines.lake",),
     ("pipelines",),  # the modules beside the folders, which join them
-    ("pipelines.cli", "pyspark_pcap"),
+    ("pipelines.sources",),
+    ("pipelines.cli", "pyspark_brokerscope", "pyspark_pcap"),
     ("brokerscope",),
 )
+PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 # Packages of one layer that do not import each other.
@@ -72,7 +80,7 @@ def layer(module: str) -> str:
 
 def modules() -> list[tuple[str, Path]]:
     out = []
-    for package in ("brokerscope", "dissectors", "pipelines", "pyspark_pcap"):
+    for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             out.append((name, path))
@@ -88,7 +96,11 @@ def imports(module: str, path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert not node.level, f"{module}: relative import"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in found if name.split(".")[0] in ("brokerscope", "dissectors", "pipelines", "pyspark_pcap")}
+    return {
+        name
+        for name in found
+        if name.split(".")[0] in ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+    }
 
 
 @pytest.mark.parametrize(("module", "path"), modules(), ids=lambda x: x if isinstance(x, str) else "")

@@ -115,7 +115,7 @@ def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.
         (lambda cap: cap.top(by="colour"), "by: no 'colour'"),
         (lambda cap: cap.connection("10."), "10. fits 9 connections"),
         (lambda cap: cap.connection("nowhere"), "no connection nowhere"),
-        (lambda cap: cap.show(":99999"), "packet 99999 is not there"),
+        (lambda cap: cap.show(":99999"), "there is no TCP packet 99999"),
         (lambda cap: cap.sql("selec 1"), "syntax error"),
         (lambda cap: brokerscope.open(WRONG[0]), "not int"),
         (lambda cap: brokerscope.open([]), "no captures"),

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping
 
 from dissectors import checksum
 from dissectors.checksum.unit_format import FieldSpan, UnitFormat, spans
-from dissectors.conversation import Conversation, Protocol
-from dissectors.frame import Frame
-from dissectors.inbox import INVALID, MORE
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.exchange import CALL, OK, ORPHAN, PRODUCE, UNANSWERED, ErrorCode, PendingRequest, Report
 from dissectors.rows.sink import Sink, Suspect
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.frame import Frame
+from dissectors.session.inbox import INVALID, MORE
+from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import CLIENT
 
 HEAD = struct.Struct(">IIBI")

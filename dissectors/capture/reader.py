@@ -52,9 +52,18 @@ class Reader:
     """The packets of one file, or of a part of it."""
 
     def __init__(
-        self, path: str, file: int, limits: Limits, part: Part | None = None, fragments: Fragments | None = None
+        self,
+        path: str,
+        file: int,
+        limits: Limits,
+        part: Part | None = None,
+        fragments: Fragments | None = None,
+        size: int | None = None,
     ) -> None:
-        """file: the index that its packets carry; fragments: those of its site. Raises InputError for no capture."""
+        """file: the index that its packets carry; fragments: those of its site; size: bytes of the file that count.
+
+        Raises InputError for no capture.
+        """
         self.path = path
         self.file = file
         self.limits = limits
@@ -70,7 +79,7 @@ class Reader:
         self._position = 0
         self._stream: IO[bytes]
         self._raw: BinaryIO
-        self._stream, self.compression, self._raw = open_capture(path)
+        self._stream, self.compression, self._raw = open_capture(path, size=size)
         self._head, problem = read_fully(self._stream, _HEAD)
         self.format = _format(self._head)
         if self.format is None:

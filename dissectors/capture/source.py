@@ -224,9 +224,46 @@ class _Raw(io.RawIOBase):
         super().close()
 
 
-def open_capture(path: str, ahead: int = _REMOTE_BYTES) -> tuple[IO[bytes], str | None, BinaryIO]:
-    """(stream of decompressed bytes, compression or None, the raw file, whose position shows the progress)."""
+class _Beginning(io.RawIOBase):
+    """The first bytes of a file to which more may be written, as if it ended there."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(self._size + offset if whence == io.SEEK_END else offset, whence % 2)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        data = self._file.read(min(len(view), max(0, self._size - self._file.tell())))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_capture(
+    path: str, ahead: int = _REMOTE_BYTES, size: int | None = None
+) -> tuple[IO[bytes], str | None, BinaryIO]:
+    """(stream of decompressed bytes, compression or None, the raw file, whose position shows the progress).
+
+    size: bytes of the file that count, from its beginning; all where it is None.
+    """
     raw = open_raw(path, ahead)
+    if size is not None:
+        raw = cast(BinaryIO, io.BufferedReader(_Beginning(raw, size), _FIRST_BYTES))
     try:
         head = raw.read(_PEEK)
     except OSError as error:

@@ -25,7 +25,7 @@ from typing import Any
 from dissectors.forensics.packet_checksums import OFFLOADED, RIGHT, WRONG, ZERO
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.forensics.reference_bytes import Copy
-from dissectors.protocols import named
+from dissectors.session.protocols import named
 
 BEFORE, AFTER, PRODUCER, BROKER, UNDECIDED = "before_tcp", "after_tcp", "producer", "broker", "undecided"
 CERTAIN, LIKELY = "certain", "likely"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from dissectors.checksum import shown
 from dissectors.forensics.cases import Case, Excerpt, Location
-from dissectors.protocols import named
+from dissectors.session.protocols import named
 from dissectors.wire.codec_sums import Sum
 
 _ROW = (

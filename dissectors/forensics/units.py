@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable, Sequence
 
 from dissectors.checksum.unit_format import FieldSpan, Identity, UnitFormat
-from dissectors.protocols import named
 from dissectors.rows.sink import Suspect
+from dissectors.session.protocols import named
 from dissectors.wire.codecs import CodecError
 
 _UNKNOWN = UnitFormat()

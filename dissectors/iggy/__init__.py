@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dissectors.checksum.unit_format import UnitFormat
-from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
-from dissectors.search import Recogniser
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.search import Recogniser
 
 
 class Iggy(Protocol):
@@ -36,6 +36,11 @@ class Iggy(Protocol):
         from dissectors.iggy import tables
 
         return list(dict.fromkeys(release.dialect for release in tables.releases()))
+
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
+        from dissectors.iggy.errors import meaning
+
+        return None if code is None else meaning(code, name)
 
     def recognise(self, client: bytes, server: bytes) -> float:
         """How sure it is that these bytes are Iggy's."""

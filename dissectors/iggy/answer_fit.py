@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
 from dissectors.iggy.plain_state import PlainState
+from dissectors.session.frame import Frame
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:

@@ -17,10 +17,6 @@ cdef enum:
     FRAME = 3
     FRAME_HEADER = 48
     INDEX_ENTRY = 16
-    AVAILABLE = 1
-    UNAVAILABLE = 10
-    POISONED = 20
-    DELETED = 30
 
 @cython.final
 cdef class MessageFormat:

@@ -64,6 +64,7 @@ if not cython.compiled:
         PAYLOAD,
         PAYLOAD_LENGTH,
         START,
+        STATE,
         STORED,
         TIMESTAMP,
     )
@@ -72,9 +73,10 @@ if not cython.compiled:
 
     SEND_A, POLL_A, MESSAGE_B, FRAME = range(4)
     FRAME_HEADER, INDEX_ENTRY = 48, 16
-    AVAILABLE, UNAVAILABLE, POISONED, DELETED = 1, 10, 20, 30
     LARGEST = (1 << 63) - 1
 
+STATES = {1: "available", 10: "unavailable", 20: "poisoned", 30: "marked_for_deletion"}
+"""What a poll of 2023 to 0.4 says of each message."""
 BATCH_HEADER = 256  # bytes
 _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 _PRODUCER = Struct("<QH2xI")
@@ -146,12 +148,13 @@ def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: 
     r.pos += 16
     stored: cython.longlong = r.u32le()
     size: cython.longlong = r.u32le()
-    if state not in (AVAILABLE, UNAVAILABLE, POISONED, DELETED):
+    if state not in STATES:
         raise MalformedBodyError(f"message state {state}", pos + 8)
     after: cython.Py_ssize_t = _add_a(r, pos, pos + 17, headers, size, end, run)
     run.cells[run.count - 1, OFFSET] = offset
     run.cells[run.count - 1, TIMESTAMP] = timestamp
     run.cells[run.count - 1, STORED] = stored
+    run.cells[run.count - 1, STATE] = state
     return after
 
 
@@ -176,7 +179,7 @@ def _add_a(
     run.cells[i, END] = stop
     run.cells[i, ID_AT] = id_at
     run.cells[i, OFFSET] = ABSENT
-    run.cells[i, TIMESTAMP] = run.cells[i, ORIGIN] = run.cells[i, STORED] = 0
+    run.cells[i, TIMESTAMP] = run.cells[i, ORIGIN] = run.cells[i, STORED] = run.cells[i, STATE] = 0
     run.cells[i, PAYLOAD] = payload
     run.cells[i, PAYLOAD_LENGTH] = length
     run.cells[i, HEADERS] = headers
@@ -219,6 +222,7 @@ def _add_b(
     run.cells[i, COVERED] = run.cells[i, ID_AT] = pos + 8
     run.cells[i, END] = stop
     run.cells[i, STORED] = r.i64le()
+    run.cells[i, STATE] = 0
     r.pos += 16
     run.cells[i, PAYLOAD] = payload
     run.cells[i, PAYLOAD_LENGTH] = length

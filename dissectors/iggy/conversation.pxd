@@ -1,12 +1,12 @@
-from dissectors.conversation cimport Conversation
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.conversation cimport Conversation
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.exchanges cimport IggyExchanges
-from dissectors.iggy.frames cimport measure_legacy, measure_vsr
+from dissectors.iggy.frames cimport PREFIX, measure_legacy, measure_vsr
 from dissectors.iggy.legacy cimport Legacy
 from dissectors.iggy.pending cimport IggyRequest
 from dissectors.iggy.vsr cimport Vsr
-from dissectors.inbox cimport MORE
+from dissectors.session.inbox cimport MORE
 
 cdef enum:
     CLIENT = 0
@@ -26,3 +26,6 @@ cdef class IggyConversation(Conversation):
     cdef public FrameFacts _first
     cdef public long long _latest
     cdef public str _reported
+    cdef public bint of_older_server
+
+    cdef bint _answers_as_older(self, bytes buf, Py_ssize_t pos, Py_ssize_t end) except -1

@@ -6,8 +6,6 @@ from itertools import islice, takewhile
 
 import cython
 
-from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import frames, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.exchanges import IggyExchanges
@@ -19,14 +17,16 @@ from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.vsr import Vsr
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.sink import Sink
-from dissectors.search import Judgement, SearchBudget
+from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.frame import Frame, FrameFacts
+from dissectors.session.resends import AT_END
+from dissectors.session.search import Judgement, SearchBudget
 from dissectors.tcp.chunk import Gap
 
 if not cython.compiled:
-    from dissectors.iggy.frames import measure_legacy, measure_vsr
-    from dissectors.inbox import MORE
+    from dissectors.iggy.frames import PREFIX, measure_legacy, measure_vsr
+    from dissectors.session.inbox import MORE
     from dissectors.tcp.chunk import CLIENT, SERVER
 
 _LOOKED_AT = 64  # requests in flight
@@ -39,7 +39,7 @@ class IggyConversation(Conversation):
     CARRIED = (
         *Conversation.CARRIED,
         *("era", "exchanges", "legacy", "vsr", "framing", "is_vsr", "most", "_searched", "client_end", "server_end"),
-        *("_first", "_latest", "_reported"),
+        *("_first", "_latest", "_reported", "of_older_server"),
     )
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
@@ -58,6 +58,7 @@ class IggyConversation(Conversation):
         self._first: FrameFacts | None = None  # the first frame
         self._latest = 0  # when the latest came
         self._reported: str | None = None  # the dialect, to other connections
+        self.of_older_server = False  # whether a server in legacy framing answers a client of VSR
 
     # --- what the base class asks ---
 
@@ -81,7 +82,7 @@ class IggyConversation(Conversation):
             if framing is None:
                 return MORE
             self._frame_as(framing)
-        if not self.is_vsr:
+        if not self.is_vsr or (direction == SERVER and self._answers_as_older(buf, pos, end)):
             return measure_legacy(direction, buf, pos, end, most)
         size: cython.longlong = measure_vsr(buf, pos, end, most)
         return self._cut_in_header(direction, buf, pos, end) if size == MORE else size
@@ -95,8 +96,9 @@ class IggyConversation(Conversation):
             pos, needs, found = self._next_answer(buf, pos, end, final, clues, budget)
             if found:
                 return pos, True
+        known = LEGACY if self.of_older_server and direction == SERVER else self.framing
         at, found, framing = resync.search(
-            self.framing, direction, buf, pos, end, final, clues, budget, self._searched[direction]
+            known, direction, buf, pos, end, final, clues, budget, self._searched[direction]
         )
         budget.needs = max(0, min(budget.needs, needs - at))
         if found and framing:
@@ -117,9 +119,11 @@ class IggyConversation(Conversation):
             if lost:
                 self.exchanges.pairing.found(frame.order, lost)
         else:
+            if self.of_older_server and not self.server_end:
+                self.exchanges.diagnostics.older_server(frame)
             lost -= self.server_end
             self.server_end = frame.offset + frame.size
-        if self.is_vsr:
+        if self.is_vsr and not (self.of_older_server and frame.direction == SERVER):
             self.vsr.on_frame(frame, lost)
         else:
             self.legacy.on_frame(frame, lost)
@@ -208,6 +212,19 @@ class IggyConversation(Conversation):
             self.framing = framing
             self.is_vsr = framing == VSR
             self.era.frame_as(framing)
+
+    def _answers_as_older(self, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether the server answers a VSR client in legacy framing.
+
+        Its first eight bytes show that: a status that is an error and a length. A VSR header begins with a checksum of
+        16 bytes, or with zeros.
+        """
+        if self.of_older_server or self.server_end or end - pos < PREFIX:
+            return self.of_older_server
+        if resync.may_be_error(buf, pos, pos + PREFIX):
+            self.of_older_server = True
+            self.exchanges.meet_older_server()
+        return self.of_older_server
 
     def _after(self, order: int, end: int) -> int:
         """Index of the first byte from the server that was delivered after a request: no answer begins before."""

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
@@ -33,6 +32,7 @@ from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.iggy.walk import Fields
 from dissectors.redaction import without_tokens
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT

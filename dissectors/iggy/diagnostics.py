@@ -1,4 +1,7 @@
-"""Findings about a connection as a whole: retries, unknown commands, the protocol version.
+"""Findings about a connection as a whole: retries, unknown commands, the protocol version, servers of another era.
+
+A server that cannot read a client's login, or answers in the other framing, is of another era than the client: nothing
+works on such a connection, and what the server says of it ("invalid command") does not tell why.
 
 A server that cannot commit a request for now answers TransientNotCommitted or TransientNotAccepted (57, 58), and the
 client's library sends the same request again: those are retries of one request, not failures of many.
@@ -6,15 +9,21 @@ client's library sends the same request again: those are retries of one request,
 
 from __future__ import annotations
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import TRANSIENT
+from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.state import LOGINS
+from dissectors.rows.exchange import ErrorCode
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.wording import counted, were
 
 _REFUSALS = 1024  # requests refused for now that are remembered
+_UNREADABLE = frozenset({3, 4, 14003})  # InvalidCommand, InvalidFormat, IncompatibleProtocolVersion
+_FRAMED = {LEGACY: "Iggy 0.8 and older", VSR: "Iggy 0.9 and newer"}
+"""Framing -> the releases that use it, as people number them."""
 
 
 class IggyDiagnostics:
@@ -26,6 +35,7 @@ class IggyDiagnostics:
         self._retries: dict[int, int] = {}  # status -> requests sent again after it
         self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
+        self.of_another_era = False  # whether client and server were found to be of different eras
 
     def request(self, request: IggyRequest) -> None:
         """A VSR request: it may be one that was refused."""
@@ -33,10 +43,37 @@ class IggyDiagnostics:
         if refused is not None:
             self._retries[refused] = self._retries.get(refused, 0) + 1
 
-    def refused(self, request: IggyRequest, status: int) -> None:
-        """A request was answered with an error."""
-        if status in TRANSIENT and len(self._refused) < _REFUSALS:
-            self._refused[request.operation, request.correlation_id, request.frame.size] = status
+    def refused(self, request: IggyRequest, error: ErrorCode, frame: Frame) -> None:
+        """A request was answered with an error. frame: the answer."""
+        if error.code in TRANSIENT and len(self._refused) < _REFUSALS:
+            self._refused[request.operation, request.correlation_id, request.frame.size] = error.code
+        elif error.code in _UNREADABLE and request.api in LOGINS and request.well_formed:
+            self._unreadable(request, error, frame)
+
+    def _unreadable(self, login: IggyRequest, error: ErrorCode, frame: Frame) -> None:
+        """A server refused a whole login for its format; one that names neither a user nor a version is no client's."""
+        version = (login.values or {}).get("protocol_version")
+        if login.user or version:
+            client = f"{self._era.dialect} (protocol {version})" if version else self._era.dialect
+            self._another_era(frame, f"could not read the login: {error.name}", client)
+
+    def older_server(self, frame: Frame) -> None:
+        """The server of a VSR client answers in legacy framing. frame: its first answer."""
+        client = f"{self._era.dialect} ({_FRAMED[VSR]})"
+        self._another_era(frame, f"answers in the framing of {_FRAMED[LEGACY]}", client)
+
+    def _another_era(self, frame: Frame, what: str, client: str) -> None:
+        """Report once a connection that the server is of another era than the client."""
+        if self.of_another_era:
+            return
+        self.of_another_era = True
+        self._conversation.finding_at(
+            frame,
+            "wrong_protocol_version",
+            f"The server {what}; the client speaks {client}",
+            client=client,
+            server=what,
+        )
 
     def unknown(self, frame: Frame, code: int) -> None:
         """A command that no release has: report it once a connection."""

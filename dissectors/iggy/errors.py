@@ -20,6 +20,11 @@ def error(code: int, allowed: int) -> ErrorCode:
     return ErrorCode(code, status.name, status.scope, status.retriable)
 
 
+def meaning(code: int, name: str | None) -> str | None:
+    """What an error number says by the name that it has in some releases, in one line; None where it is not known."""
+    return next((status.meaning for status in tables.statuses().get(code, ()) if status.name == name), None)
+
+
 def eviction(reason: int, allowed: int) -> ErrorCode:
     """The reason of an eviction, as the error that a client's library makes of it."""
     name, code = tables.evictions().get(reason, (f"Eviction{reason}", 0))

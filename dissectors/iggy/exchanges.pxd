@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.answer_fit cimport AnswerFit, answer_code
 from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.era cimport Era

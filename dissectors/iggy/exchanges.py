@@ -14,14 +14,13 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
-from dissectors.iggy import layouts, tables
+from dissectors.iggy import layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit
 from dissectors.iggy.decode import Body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error
+from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.loss.orphans import IggyOrphans
 from dissectors.iggy.match import PAIRED, Pairing
@@ -33,6 +32,8 @@ from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import Fields
 from dissectors.rows.exchange import CONSUME, OK, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import SERVER
 
 if not cython.compiled:
@@ -80,6 +81,11 @@ class IggyExchanges(PlainState):
         """Drop the references between its parts, so that it is freed without the garbage collector."""
         self.rows.dialects.release()
         vars(self.orphans).clear()
+
+    def meet_older_server(self) -> None:
+        """The client sends VSR frames and the server answers in legacy framing: judge its answers by its own era."""
+        self.fit.era = Era()
+        self.fit.era.frame_as(LEGACY)
 
     def api(self, code: int) -> str:
         """The name of a command."""
@@ -135,9 +141,15 @@ class IggyExchanges(PlainState):
                 topic = request.values.get("name")  # its number may be left to the server
             if stream is not None and topic is not None:
                 request.topics = self.state.names.topics(stream, topic)
+            elif stream is not None:
+                request.stream = self.state.names.stream(stream)
+        if request.api == "CREATE_STREAM" and request.values is not None:
+            request.stream = request.values.get("name")
         request.group = group_of(request.api, layout, fields)
         request.alone = fields.form(layout.at_consumer) == SINGLE_CONSUMER
         request.most = fields.number(layout.at_count)
+        request.offset = fields.number(layout.at_offset)
+        request.auto_commit = fields.number(layout.at_auto_commit) == 1
         request.partition_id = request.partition = partition_of(layout, fields)
         if layout.at_partitioning >= 0:
             request.partition = ABSENT
@@ -154,7 +166,8 @@ class IggyExchanges(PlainState):
             request.records = run.total
             request.payload_bytes = run.payload_bytes if frame.complete else ABSENT
             request.client_id = self.state.user
-            request.batches = self.rows.batches(run, frame, request.frame, PRODUCE, request.partition, request)
+            key = None if read.layout is None else read.fields.key(read.layout.at_partitioning)
+            request.batches = self.rows.batches(run, frame, request.frame, PRODUCE, request.partition, request, key)
         elif read.layout is not None:
             request.records = read.fields.number(read.layout.at_messages_count)
         if self._shows(request):
@@ -202,7 +215,7 @@ class IggyExchanges(PlainState):
         delivers: cython.bint = layouts.delivers(request.api_code)
         if status:
             errors = (self.error(status, frame, start),)
-            self.diagnostics.refused(request, status)
+            self.diagnostics.refused(request, errors[0], frame)
         elif frame.start + frame.size <= start:
             self._learn(request, _NOTHING, facts)
         elif delivers or self._matters(request):
@@ -214,6 +227,8 @@ class IggyExchanges(PlainState):
         if request.waits:
             long_poll = records <= 0 or elapsed(request.frame.last_ns, facts.first_ns) > LONG_NS
         shown = self._shown(read, frame, status, errors) if self._shows(request) else None
+        if self.rows.report.wants_positions and not status:
+            positions.answered(self.rows.report, request, read, facts)
         self.rows.report_answer(request, facts, errors, OK, shown, long_poll)
 
     def _shows(self, request: IggyRequest) -> bool:
@@ -226,6 +241,7 @@ class IggyExchanges(PlainState):
             self.state.is_changed_by(request.api)
             or self._shows(request)
             or (request.api == "SEND_MESSAGES" and bool(request.batches))
+            or (request.api == positions.GET and self.rows.report.wants_positions)
         )
 
     def _read_answer(self, request: IggyRequest, read: Body, frame: Frame, facts: FrameFacts) -> Sequence[ErrorCode]:
@@ -274,8 +290,8 @@ class IggyExchanges(PlainState):
         """The error of an answer, with its text where there is one."""
         text = None
         if frame.complete:
-            text = error_text(self.era, frame.data, start, frame.start + frame.size)
-        return error(status, self.era.allowed)._replace(message=text)
+            text = error_text(self.fit.era, frame.data, start, frame.start + frame.size)
+        return error(status, self.fit.era.allowed)._replace(message=text)
 
     def _learn(self, request: IggyRequest, values: dict[str, Any], facts: FrameFacts) -> None:
         """Keep what a successful answer shows beyond its own exchange, and where messages that were sent now lie."""

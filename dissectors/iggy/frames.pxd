@@ -1,4 +1,4 @@
-from dissectors.inbox cimport INVALID, MORE
+from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.wire.reader cimport WireReader, reader
 
 cdef enum:

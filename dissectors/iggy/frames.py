@@ -20,7 +20,7 @@ from dissectors.iggy import tables
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
-    from dissectors.inbox import INVALID, MORE
+    from dissectors.session.inbox import INVALID, MORE
     from dissectors.tcp.chunk import CLIENT
     from dissectors.wire.reader import reader
 

@@ -11,13 +11,16 @@ cdef class BodyLayout:
     cdef readonly FieldPlan plan
     cdef readonly bint has_parts
     cdef readonly bint introduces
+    cdef readonly Py_ssize_t at_auto_commit
     cdef readonly Py_ssize_t at_consumer
     cdef readonly Py_ssize_t at_count
     cdef readonly Py_ssize_t at_current_offset
     cdef readonly Py_ssize_t at_group
     cdef readonly Py_ssize_t at_messages_count
     cdef readonly Py_ssize_t at_metadata_length
+    cdef readonly Py_ssize_t at_offset
     cdef readonly Py_ssize_t at_partition
     cdef readonly Py_ssize_t at_partitioning
+    cdef readonly Py_ssize_t at_stored_offset
     cdef readonly Py_ssize_t at_stream
     cdef readonly Py_ssize_t at_topic

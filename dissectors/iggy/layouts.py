@@ -117,9 +117,9 @@ class BodyLayout:
     """
 
     __slots__ = (
-        *("at_consumer", "at_count", "at_current_offset", "at_group", "at_messages_count", "at_metadata_length"),
-        *("at_partition", "at_partitioning", "at_stream", "at_topic", "fields", "has_parts", "introduces", "name"),
-        *("plan", "releases", "run", "text"),
+        *("at_auto_commit", "at_consumer", "at_count", "at_current_offset", "at_group", "at_messages_count"),
+        *("at_metadata_length", "at_offset", "at_partition", "at_partitioning", "at_stored_offset", "at_stream"),
+        *("at_topic", "fields", "has_parts", "introduces", "name", "plan", "releases", "run", "text"),
     )
 
     def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
@@ -131,14 +131,17 @@ class BodyLayout:
         self.plan = _compile(self.fields)
         self.has_parts = not _PARTS.isdisjoint(self.plan.names)
         self.introduces = not _INTRODUCING.isdisjoint(self.plan.names)
+        self.at_auto_commit = self.plan.place("auto_commit")
         self.at_consumer = self.plan.place("consumer")
         self.at_count = self.plan.place("count")
         self.at_current_offset = self.plan.place("current_offset")
         self.at_group = self.plan.place("group_id")
         self.at_messages_count = self.plan.place("messages_count")
         self.at_metadata_length = self.plan.place("metadata_length")
+        self.at_offset = self.plan.place("offset")
         self.at_partition = self.plan.place("partition_id")
         self.at_partitioning = self.plan.place("partitioning")
+        self.at_stored_offset = self.plan.place("stored_offset")
         self.at_stream = self.plan.place("stream_id")
         self.at_topic = self.plan.place("topic_id")
 

@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.exchanges cimport IggyExchanges

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.match import HELD, UNSURE
 from dissectors.iggy.pending import Answer
 from dissectors.iggy.plain_state import PlainState
+from dissectors.session.frame import Frame
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:

@@ -20,7 +20,8 @@ cdef enum:
     HEADERS = 9
     HEADERS_LENGTH = 10
     STORED = 11
-    CELLS = 12
+    STATE = 12
+    CELLS = 13
 
 @cython.final
 @cython.freelist(16)

@@ -14,7 +14,7 @@ from dissectors.wire.arrays import Numbers, grid
 
 if not cython.compiled:
     START, COVERED, END, ID_AT, OFFSET, TIMESTAMP, ORIGIN, PAYLOAD, PAYLOAD_LENGTH, HEADERS, HEADERS_LENGTH = range(11)
-    STORED, CELLS = 11, 12
+    STORED, STATE, CELLS = range(11, 14)
     from dissectors.rows.layout import ABSENT
 
     MASK64 = (1 << 64) - 1
@@ -38,6 +38,7 @@ class Msg(NamedTuple):
     headers: int
     headers_length: int
     stored: int
+    state: int  # 0 where the layout has none
 
 
 class Producer(NamedTuple):
@@ -153,6 +154,7 @@ class MessageRun:
             self.cells[i, HEADERS],
             self.cells[i, HEADERS_LENGTH],
             self.cells[i, STORED] & MASK64,
+            self.cells[i, STATE],
         )
 
     @property

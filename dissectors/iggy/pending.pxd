@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.plain_state cimport PlainState
 from dissectors.rows.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
@@ -33,11 +33,14 @@ cdef class IggyRequest(PendingRequest):
     cdef public bint alone
     cdef public object batches
     cdef public long long most
+    cdef public long long offset
+    cdef public bint auto_commit
     cdef public long long operation
     cdef public long long order
     cdef public long long partition
     cdef public long long partition_id
     cdef public bint silent
+    cdef public str stream
     cdef public str user
     cdef public dict values
     cdef public bint waits

@@ -7,10 +7,10 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.exchange import PendingRequest
 from dissectors.rows.table import int64
+from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
@@ -68,8 +68,10 @@ class IggyRequest(PendingRequest):
     order: delivery order of its last byte
     batches: that it carries, reported once it is answered
     operation: of VSR
+    stream: that it is about, where it names no topic
     partition: that it names; partition_id: in a field of that name
     most: messages that it asks for
+    offset: that it stores; auto_commit: what it gets counts as read
     alone: whether a single consumer asks, not a group
     user: who logs in
     values: fields of the body, where the answer is understood with them only
@@ -78,21 +80,22 @@ class IggyRequest(PendingRequest):
 
     fields = (
         *PendingRequest.fields,
-        *("alone", "batches", "most", "operation", "order", "partition", "partition_id", "silent", "user", "values"),
-        *("waits", "well_formed"),
+        *("alone", "auto_commit", "batches", "most", "offset", "operation", "order", "partition", "partition_id"),
+        *("silent", "stream", "user", "values", "waits", "well_formed"),
     )
     frame: FrameFacts
 
     def __init__(self, frame: FrameFacts, api: str | None, code: cython.longlong) -> None:
         self.begin(frame, api, code)
         self.topics = ()
+        self.stream: str | None = None
         self.order = frame.order
         self.batches: Sequence[BatchFacts] = ()
         self.operation = 0
         self.partition = ABSENT
         self.partition_id = ABSENT
-        self.most = ABSENT
-        self.alone = False
+        self.most = self.offset = ABSENT
+        self.alone = self.auto_commit = False
         self.user: str | None = None
         self.values: dict[str, Any] | None = None
         self.waits = self.silent = False

@@ -14,7 +14,7 @@ from dissectors.iggy.frames import LEGACY, PAIR, VSR
 from dissectors.iggy.loss import resync
 from dissectors.iggy.loss.places import Clues
 from dissectors.limits import MIB
-from dissectors.search import GrowingSearch, Judgement, SearchBudget
+from dissectors.session.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _MOST = 256 * MIB

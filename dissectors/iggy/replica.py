@@ -12,8 +12,6 @@ import json
 from struct import Struct
 
 from dissectors.checksum import XXH3, compute, shown
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame
 from dissectors.iggy import tables
 from dissectors.iggy.batches import BATCH_HEADER, read
 from dissectors.iggy.field_types import MalformedBodyError
@@ -22,6 +20,8 @@ from dissectors.iggy.message import MessageRun
 from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.rows.table import int64
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
 _SEALS = Struct("<QQQQ")

@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.era cimport Era
@@ -6,7 +6,8 @@ from dissectors.iggy.message cimport MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit
 from dissectors.iggy.pending cimport BatchFacts, IggyRequest
 from dissectors.iggy.state cimport IggyState
 from dissectors.rows.exchange cimport PendingRequest, Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
 cdef extern from *:
@@ -36,7 +37,7 @@ cdef class IggyRows(PlainState):
     cpdef int report_answer(self, IggyRequest request, FrameFacts facts, errors=*, str status=*, str shown=*, long long long_poll=*) except -1
     cdef int _report_exchange(self, str kind, PendingRequest request, FrameFacts facts, errors, str status, str shown, long long long_poll) except -1
     cdef int _report_sent(self, IggyRequest request, str outcome) except -1
-    cpdef object batches(self, MessageRun run, Frame frame, FrameFacts facts, str role, long long partition, PendingRequest request)
+    cpdef object batches(self, MessageRun run, Frame frame, FrameFacts facts, str role, long long partition, PendingRequest request, bytes key=*)
     cpdef int report_batches(self, MessageRun run, Frame frame, FrameFacts facts, str role, long long partition, PendingRequest request) except -1
     cdef int _describe(self, BatchFacts batch, MessageRun run, IggyUnit unit, verdict, Frame frame) except -1
     cdef int _report_batch(self, BatchFacts batch, PendingRequest request, FrameFacts facts, str outcome) except -1

@@ -12,8 +12,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
@@ -39,56 +37,12 @@ from dissectors.rows.exchange import (
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP
-    from dissectors.rows.fields import (
-        BATCH_BASE_OFFSET,
-        BATCH_BASE_SEQUENCE,
-        BATCH_CHECKSUM_COMPUTED,
-        BATCH_CHECKSUM_KIND,
-        BATCH_CHECKSUM_STORED,
-        BATCH_CODEC,
-        BATCH_DIALECT,
-        BATCH_FIRST_TIMESTAMP,
-        BATCH_FORMAT,
-        BATCH_LAST_OFFSET,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_OUTCOME,
-        BATCH_PACKET_REF,
-        BATCH_PARTITION,
-        BATCH_POSITION,
-        BATCH_PRODUCER,
-        BATCH_PRODUCER_EPOCH,
-        BATCH_RECORDS,
-        BATCH_ROLE,
-        BATCH_STORED_BYTES,
-        BATCH_STREAM_OFFSET,
-        BATCH_TIME,
-        BATCH_TOPIC,
-        BATCH_UNCOMPRESSED_BYTES,
-        BATCH_VERDICT,
-        EXCHANGE_DIALECT,
-        EXCHANGE_LONG_POLL,
-        EXCHANGE_RESPONSE,
-        EXCHANGE_STATUS,
-        MESSAGE_EVENT_TIME,
-        MESSAGE_HEADER_BYTES,
-        MESSAGE_HEADER_COUNT,
-        MESSAGE_HEADERS,
-        MESSAGE_MESSAGE_ID,
-        MESSAGE_OFFSET,
-        MESSAGE_PACKET_REF,
-        MESSAGE_PARTITION,
-        MESSAGE_POSITION,
-        MESSAGE_ROLE,
-        MESSAGE_STREAM_OFFSET,
-        MESSAGE_TIME,
-        MESSAGE_TIMESTAMP,
-        MESSAGE_TOPIC,
-        MESSAGE_VALUE,
-        MESSAGE_VALUE_BYTES,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
     LARGEST = (1 << 63) - 1
@@ -135,8 +89,8 @@ class DialectRows(PlainState):
         """Report the rows that wait, with the dialect that is believed now."""
         dialect = self.dialect()
         for table, slots, field in (
-            (self.sink.exchanges, self.exchanges, EXCHANGE_DIALECT),
-            (self.sink.batches, self.batches, BATCH_DIALECT),
+            (self.sink.exchanges, self.exchanges, fields.EXCHANGE_DIALECT),
+            (self.sink.batches, self.batches, fields.BATCH_DIALECT),
         ):
             for slot in slots:
                 table.put(slot, field, dialect)
@@ -163,7 +117,7 @@ class DialectRows(PlainState):
         if self.era.settled:
             if self.exchanges or self.batches:
                 self.flush()
-            table.put(slot, EXCHANGE_DIALECT if of_exchanges else BATCH_DIALECT, self.era.dialect)
+            table.put(slot, fields.EXCHANGE_DIALECT if of_exchanges else fields.BATCH_DIALECT, self.era.dialect)
             table.finish(slot)
         else:
             (self.exchanges if of_exchanges else self.batches).append(slot)
@@ -213,7 +167,7 @@ class IggyRows(PlainState):
         """Report a request with its answer. status: where there are no errors. shown: the answer's body."""
         request.client_id = self.state.user or request.user
         if errors:
-            topic = request.topics[0] if request.topics else None
+            topic = request.topics[0] if request.topics else request.stream
             partition = None if request.partition_id == ABSENT else request.partition_id
             errors = [error._replace(topic=topic, partition=partition) for error in errors]
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
@@ -238,10 +192,10 @@ class IggyRows(PlainState):
             if errors:
                 report.fail(slot, errors)
             else:
-                report.exchanges.put(slot, EXCHANGE_STATUS, status)
-            report.exchanges.waiting[slot, EXCHANGE_LONG_POLL] = long_poll
+                report.exchanges.put(slot, fields.EXCHANGE_STATUS, status)
+            report.exchanges.waiting[slot, fields.EXCHANGE_LONG_POLL] = long_poll
             if shown is not None:
-                report.exchanges.put(slot, EXCHANGE_RESPONSE, shown)
+                report.exchanges.put(slot, fields.EXCHANGE_RESPONSE, shown)
             report.finish_exchange(slot)
 
     def _report_sent(self, request: IggyRequest, outcome: str) -> None:
@@ -286,11 +240,12 @@ class IggyRows(PlainState):
         role: str,
         partition: cython.longlong,
         request: PendingRequest,
+        key: bytes | None = None,
     ) -> Sequence[BatchFacts]:
         """The batches of a run, verified: what rows of `batches` say of them.
 
         What is wrong with them becomes findings, their messages rows of `messages`. partition: of units that name none;
-        ABSENT where nothing says it.
+        ABSENT where nothing says it. key: by which a send places its messages.
         """
         report: Report = self.report
         unit: IggyUnit
@@ -313,7 +268,7 @@ class IggyRows(PlainState):
             if report.wants_batches:
                 found.append(batch)
             if report.wants_messages:
-                self._messages(run, unit, frame, facts, batch, request)
+                self._messages(run, unit, frame, facts, batch, request, key)
         return found
 
     def report_batches(
@@ -370,31 +325,32 @@ class IggyRows(PlainState):
         report: Report = self.report
         table: RowTable = report.batches
         slot: cython.Py_ssize_t = report.open_batch(request, facts)
-        table.put(slot, BATCH_ROLE, batch.role)
-        table.put(slot, BATCH_TOPIC, batch.topic)
-        table.put(slot, BATCH_CODEC, "none")
-        table.put(slot, BATCH_FORMAT, batch.format)
-        table.put(slot, BATCH_CHECKSUM_KIND, batch.checksum_kind)
-        table.put(slot, BATCH_CHECKSUM_STORED, batch.stored)
-        table.put(slot, BATCH_CHECKSUM_COMPUTED, batch.computed)
-        table.put(slot, BATCH_VERDICT, batch.verdict)
-        table.put(slot, BATCH_OUTCOME, outcome)
-        table.put(slot, BATCH_PRODUCER, batch.producer)
-        table.waiting[slot, BATCH_PARTITION] = batch.partition
-        table.waiting[slot, BATCH_BASE_OFFSET] = batch.first
-        table.waiting[slot, BATCH_LAST_OFFSET] = batch.last
-        table.waiting[slot, BATCH_POSITION] = batch.first
+        table.put(slot, fields.BATCH_ROLE, batch.role)
+        table.put(slot, fields.BATCH_TOPIC, batch.topic)
+        table.put(slot, fields.BATCH_CODEC, "none")
+        table.put(slot, fields.BATCH_FORMAT, batch.format)
+        table.put(slot, fields.BATCH_CHECKSUM_KIND, batch.checksum_kind)
+        table.put(slot, fields.BATCH_CHECKSUM_STORED, batch.stored)
+        table.put(slot, fields.BATCH_CHECKSUM_COMPUTED, batch.computed)
+        table.put(slot, fields.BATCH_VERDICT, batch.verdict)
+        table.put(slot, fields.BATCH_OUTCOME, outcome)
+        table.put(slot, fields.BATCH_PRODUCER, batch.producer)
+        table.waiting[slot, fields.BATCH_PARTITION] = batch.partition
+        table.waiting[slot, fields.BATCH_BASE_OFFSET] = batch.first
+        table.waiting[slot, fields.BATCH_LAST_OFFSET] = batch.last
+        table.waiting[slot, fields.BATCH_POSITION] = batch.first
         if batch.position is not None:
-            table.put(slot, BATCH_POSITION, batch.position)
-        table.waiting[slot, BATCH_RECORDS] = batch.records
-        table.waiting[slot, BATCH_STORED_BYTES] = table.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.size
-        table.waiting[slot, BATCH_PRODUCER_EPOCH] = batch.producer_epoch
-        table.waiting[slot, BATCH_BASE_SEQUENCE] = batch.base_sequence
-        table.waiting[slot, BATCH_FIRST_TIMESTAMP] = batch.first_time
-        table.waiting[slot, BATCH_MAX_TIMESTAMP] = batch.last_time
-        table.waiting[slot, BATCH_TIME] = batch.time
-        table.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
-        table.waiting[slot, BATCH_STREAM_OFFSET] = batch.stream_offset
+            table.put(slot, fields.BATCH_POSITION, batch.position)
+        table.waiting[slot, fields.BATCH_RECORDS] = batch.records
+        table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.size
+        table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.size
+        table.waiting[slot, fields.BATCH_PRODUCER_EPOCH] = batch.producer_epoch
+        table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.base_sequence
+        table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.first_time
+        table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.last_time
+        table.waiting[slot, fields.BATCH_TIME] = batch.time
+        table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
+        table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.stream_offset
         report.finish_batch(slot)
 
     def _bad(
@@ -448,8 +404,9 @@ class IggyRows(PlainState):
         facts: FrameFacts,
         batch: BatchFacts,
         request: PendingRequest,
+        key: bytes | None,
     ) -> None:
-        """Write a row of `messages` for each message of a unit."""
+        """Write a row of `messages` for each message of a unit. key: the one key of all of them."""
         payloads, produced, report = self.report.sink.payloads, batch.role == PRODUCE, self.report
         table: RowTable = report.messages
         slot: cython.Py_ssize_t
@@ -457,25 +414,29 @@ class IggyRows(PlainState):
             headers = batches.headers_of(run, m, frame.data)
             timestamp = m.timestamp or m.origin if produced else m.timestamp
             slot = report.open_message(request, facts)
-            table.put(slot, MESSAGE_ROLE, batch.role)
-            table.put(slot, MESSAGE_TOPIC, batch.topic)
-            table.waiting[slot, MESSAGE_PARTITION] = batch.partition
+            table.put(slot, fields.MESSAGE_ROLE, batch.role)
+            table.put(slot, fields.MESSAGE_TOPIC, batch.topic)
+            table.waiting[slot, fields.MESSAGE_PARTITION] = batch.partition
             if not produced and m.offset is not None:
-                table.put(slot, MESSAGE_OFFSET, m.offset)
-                table.put(slot, MESSAGE_POSITION, str(m.offset))
-            table.put(slot, MESSAGE_TIMESTAMP, timestamp * NS_PER_US or None)
-            table.put(slot, MESSAGE_EVENT_TIME, m.origin * NS_PER_US or None)
-            table.put(slot, MESSAGE_MESSAGE_ID, str(message_id(frame.data, m.id_at)))
-            table.waiting[slot, MESSAGE_VALUE_BYTES] = m.payload_length
+                table.put(slot, fields.MESSAGE_OFFSET, m.offset)
+                table.put(slot, fields.MESSAGE_POSITION, str(m.offset))
+            table.put(slot, fields.MESSAGE_TIMESTAMP, timestamp * NS_PER_US or None)
+            table.put(slot, fields.MESSAGE_EVENT_TIME, m.origin * NS_PER_US or None)
+            table.put(slot, fields.MESSAGE_MESSAGE_ID, str(message_id(frame.data, m.id_at)))
+            table.put(slot, fields.MESSAGE_STATE, batches.STATES.get(m.state))
+            if key is not None:
+                table.waiting[slot, fields.MESSAGE_KEY_BYTES] = len(key)
+            table.waiting[slot, fields.MESSAGE_VALUE_BYTES] = m.payload_length
             if headers is not None:
-                table.waiting[slot, MESSAGE_HEADER_COUNT] = len(headers)
-            table.waiting[slot, MESSAGE_HEADER_BYTES] = m.headers_length
+                table.waiting[slot, fields.MESSAGE_HEADER_COUNT] = len(headers)
+            table.waiting[slot, fields.MESSAGE_HEADER_BYTES] = m.headers_length
             if payloads:
-                table.put(slot, MESSAGE_VALUE, frame.data[m.payload : m.payload + m.payload_length])
-                table.put(slot, MESSAGE_HEADERS, json.dumps(headers) if headers else None)
-            table.waiting[slot, MESSAGE_TIME] = batch.time
-            table.waiting[slot, MESSAGE_PACKET_REF] = batch.packet_ref
-            table.waiting[slot, MESSAGE_STREAM_OFFSET] = batch.stream_offset
+                table.put(slot, fields.MESSAGE_KEY, key)
+                table.put(slot, fields.MESSAGE_VALUE, frame.data[m.payload : m.payload + m.payload_length])
+                table.put(slot, fields.MESSAGE_HEADERS, json.dumps(headers) if headers else None)
+            table.waiting[slot, fields.MESSAGE_TIME] = batch.time
+            table.waiting[slot, fields.MESSAGE_PACKET_REF] = batch.packet_ref
+            table.waiting[slot, fields.MESSAGE_STREAM_OFFSET] = batch.stream_offset
             report.finish_message(slot)
 
 
@@ -516,6 +477,7 @@ def _message_dicts(run: MessageRun, buf: bytes) -> list[dict[str, Any]]:
             "offset": m.offset,
             "timestamp": m.timestamp,
             "origin_timestamp": m.origin,
+            **({"state": batches.STATES[m.state]} if m.state else {}),
             "payload_length": m.payload_length,
             "user_headers": batches.headers_of(run, m, buf),
         }

@@ -49,6 +49,7 @@ class Status(NamedTuple):
     releases: int
     scope: str
     retriable: bool
+    meaning: str  # in one line
 
 
 class Plane(NamedTuple):
@@ -173,8 +174,8 @@ def operations() -> dict[int, Operation]:
 def statuses() -> dict[int, tuple[Status, ...]]:
     """Error number -> what it means, release by release."""
     found: dict[int, tuple[Status, ...]] = {}
-    for code, name, since, until, scope, retriable in rows("errors.tsv"):
-        status = Status(int(code), name, span(since, until), scope, retriable == "1")
+    for code, name, since, until, scope, retriable, meaning in rows("errors.tsv"):
+        status = Status(int(code), name, span(since, until), scope, retriable == "1", meaning)
         found[status.code] = (*found.get(status.code, ()), status)
     return found
 

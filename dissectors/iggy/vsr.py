@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, replica, tables
 from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
 from dissectors.iggy.errors import error, eviction
@@ -18,6 +17,7 @@ from dissectors.iggy.pending import Answer
 from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.rows.table import int64
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
 if not cython.compiled:
@@ -141,4 +141,5 @@ class Vsr(PlainState):
         if request is None:
             self._exchanges.rows.lone(facts, PUSH, "EVICTION", EVICTION, error=evicted)
         else:
+            self._exchanges.diagnostics.refused(request, evicted, frame)
             self._exchanges.rows.report_answer(request, facts, (evicted,))

@@ -79,6 +79,7 @@ cdef class Fields:
     cdef Py_ssize_t _composed(self, Py_ssize_t i, long long kind, bytes buf, Py_ssize_t pos, Py_ssize_t end) except -1
     cpdef long long number(self, Py_ssize_t i)
     cpdef long long form(self, Py_ssize_t i)
+    cpdef bytes key(self, Py_ssize_t i)
     cpdef object identity(self, Py_ssize_t i)
     cpdef dict values(self)
     cpdef object whole(self)

@@ -294,6 +294,11 @@ class Fields:
         form: cython.longlong = MISSING if i < 0 or i >= self.reached else self.notes[i, FORM_NOTE]
         return form
 
+    def key(self, i: cython.Py_ssize_t) -> bytes | None:
+        """The key in a field of partitioning, by its index; None where messages are not placed by a key."""
+        key: bytes | None = self.objects[i] if self.form(i) == KEY else None
+        return key
+
     def identity(self, i: cython.Py_ssize_t) -> int | str | None:
         """The number or name in a field, by its index; None where it was not read."""
         if i < 0 or i >= self.reached:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dissectors.checksum.unit_format import UnitFormat
-from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
-from dissectors.search import Recogniser
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.search import Recogniser
 
 
 class Kafka(Protocol):
@@ -36,10 +36,10 @@ class Kafka(Protocol):
 
         return {older: api.name for api in schema.apis().values() for older in api.older_names} | errors.older_names()
 
-    def error_meaning(self, code: int) -> str | None:
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.kafka.errors import meaning
 
-        return meaning(code)
+        return None if code is None else meaning(code)
 
     def recognise(self, client: bytes, server: bytes) -> float:
         from dissectors.kafka.recognise import recognise

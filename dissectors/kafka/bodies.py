@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.frame import Frame
 from dissectors.kafka import envelope
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.decode import ENVELOPE, FETCH_SNAPSHOT, ApiVersion
@@ -12,6 +11,7 @@ from dissectors.kafka.fetch import begin_with_batches
 from dissectors.kafka.full import Full
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.rows import to_json
+from dissectors.session.frame import Frame
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 

@@ -25,6 +25,12 @@ cdef enum:
     NUMBER = 2
     PAIR_KIND = 3
 
+    AT_TOPIC = 0
+    AT_PARTITION = 1
+    WHAT = 2
+    STATED = 3
+    ELEMENTS = 4
+
 @cython.final
 cdef class NoteRows:
     cdef Py_ssize_t width
@@ -44,6 +50,7 @@ cdef class RecordSet:
     cdef public Py_ssize_t start
     cdef public long long size
     cdef public list batches
+    cdef public bint malformed
 
 @cython.final
 cdef class BodyNotes:
@@ -56,6 +63,7 @@ cdef class BodyNotes:
     cdef NoteRows record_sets
     cdef NoteRows errors
     cdef NoteRows placed
+    cdef NoteRows positions
     cdef long long[:, ::1] kept
     cdef bytes data
     cdef MessageWords message
@@ -83,6 +91,9 @@ cdef class BodyNotes:
     cdef bint _is_placed(self, Py_ssize_t i, topic, long long partition)
     cdef object _value(self, Py_ssize_t place)
     cdef list _pairs(self, bint forgotten)
+    cpdef list stated(self)
+    cpdef list stated_numbers(self, Py_ssize_t i, Py_ssize_t size)
+    cpdef str stated_text(self, Py_ssize_t i)
     cdef object _topic(self, Py_ssize_t i)
     cdef bytes _id(self, Py_ssize_t i)
     cdef str _text(self, Py_ssize_t at, Py_ssize_t size)

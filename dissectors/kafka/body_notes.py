@@ -5,6 +5,8 @@
     record_sets   record set          SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE
     errors        error               CODE, FAULT_TOPIC, FAULT_PARTITION, SCOPE, MESSAGE_AT, MESSAGE_SIZE
     placed        partition           PAIR_TOPIC, PAIR_PARTITION, NUMBER, PAIR_KIND (BARE, NUMBERED, FORGOTTEN)
+    positions     position            AT_TOPIC, AT_PARTITION, WHAT (position_fields.py), STATED: the number, or where an
+                                      array or a text lies, and ELEMENTS: how many it has
     kept          value, by place     a number and 0, or where a text is and its size; the place is that in words.VALUES
 
 …_AT is an index into `data`, …_TOPIC a row of `named` or -1. ABSENT stands for what the body does not say.
@@ -31,6 +33,7 @@ if not cython.compiled:
     SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE = 0, 1, 2, 3
     CODE, FAULT_TOPIC, FAULT_PARTITION, SCOPE, MESSAGE_AT, MESSAGE_SIZE = 0, 1, 2, 3, 4, 5
     PAIR_TOPIC, PAIR_PARTITION, NUMBER, PAIR_KIND = 0, 1, 2, 3
+    AT_TOPIC, AT_PARTITION, WHAT, STATED, ELEMENTS = 0, 1, 2, 3, 4
 
 Topic = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -46,9 +49,10 @@ class RecordSet:
     """Where a partition's records lie: `size` bytes from an index of the buffer on.
 
     batches: those in it, once it was looked at
+    malformed: something in it is no batch
     """
 
-    __slots__ = ("batches", "partition", "size", "start", "topic")
+    __slots__ = ("batches", "malformed", "partition", "size", "start", "topic")
 
     def __init__(
         self, topic: Topic | None, partition: cython.longlong, start: cython.Py_ssize_t, size: cython.longlong
@@ -58,6 +62,7 @@ class RecordSet:
         self.start = start
         self.size = size
         self.batches: list[RecordBatch] = []
+        self.malformed = False
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)
@@ -121,6 +126,7 @@ class BodyNotes:
         self.record_sets = NoteRows(4)
         self.errors = NoteRows(6)
         self.placed = NoteRows(4)
+        self.positions = NoteRows(5)
         self.kept: Numbers = grid(VALUE_COUNT, 2)
         for place in range(VALUE_COUNT):
             self.kept[place, 1] = ABSENT
@@ -146,6 +152,7 @@ class BodyNotes:
         self.record_sets.clear()
         self.errors.clear()
         self.placed.clear()
+        self.positions.clear()
         self._places = None
 
     @property
@@ -286,6 +293,24 @@ class BodyNotes:
                 number = self.placed.cells[i, NUMBER]
                 found.append((topic, partition, number) if kind == NUMBERED else (topic, partition))
         return found
+
+    def stated(self) -> list[tuple[Topic | None, int, int, int]]:
+        """(topic, partition, what, number) of each position; of an array or a text the number is where it lies."""
+        cells = self.positions.cells
+        return [
+            (self._topic(cells[i, AT_TOPIC]), cells[i, AT_PARTITION], cells[i, WHAT], cells[i, STATED])
+            for i in range(self.positions.count)
+        ]
+
+    def stated_numbers(self, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> list[int]:
+        """The numbers of `size` bytes that position i says, where it is an array."""
+        start: cython.Py_ssize_t = self.positions.cells[i, STATED]
+        stop: cython.Py_ssize_t = start + size * self.positions.cells[i, ELEMENTS]
+        return [int.from_bytes(self.data[at : at + size], "big", signed=True) for at in range(start, stop, size)]
+
+    def stated_text(self, i: cython.Py_ssize_t) -> str:
+        """The text that position i says, where it is one."""
+        return self._text(self.positions.cells[i, STATED], self.positions.cells[i, ELEMENTS])
 
     def _topic(self, i: cython.Py_ssize_t) -> Topic | None:
         """The topic in a row of `named`."""

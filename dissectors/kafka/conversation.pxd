@@ -1,12 +1,12 @@
 cimport cython
-from dissectors.conversation cimport Conversation
-from dissectors.frame cimport Frame, FrameFacts
-from dissectors.inbox cimport INVALID, MORE
+from dissectors.session.conversation cimport Conversation
+from dissectors.session.frame cimport Frame, FrameFacts
+from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.kafka.decode cimport API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, ApiVersion, api_version
 from dissectors.kafka.diagnostics cimport QUEUED_NS, KafkaDiagnostics
 from dissectors.kafka.fetch cimport asked, received, waited_for_data
-from dissectors.kafka.frames cimport measure_request, measure_response
+from dissectors.kafka.frames cimport measure_request, measure_response, names_client
 from dissectors.kafka.match cimport KafkaPendingRequests
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.request_sizes cimport RequestSizes
@@ -18,7 +18,8 @@ from dissectors.kafka.verify cimport BatchVerifier
 from dissectors.kafka.walk cimport Walker
 from dissectors.kafka.words cimport ACKS_PLACE, SESSION_PLACE
 from dissectors.rows.exchange cimport queued
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 from dissectors.wire.reader cimport WireReader
 
@@ -51,6 +52,13 @@ cdef class KafkaConversation(Conversation):
     cdef public object _resync
     cdef public object _recovery
     cdef public object _orphans
+    cdef public bytes client_raw
+    cdef public long long client_size
+    cdef public KafkaRequest newest
+    cdef public bint _holding
+    cdef public object _doubts
+    cdef public object _lost
+    cdef public object served
     cdef long long _frame_limit
     cdef Walker _requests
     cdef Walker _answers

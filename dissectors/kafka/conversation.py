@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from sys import intern
+from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.frame import Frame
-from dissectors.kafka import bodies, special
-from dissectors.kafka.body_notes import BodyNotes
+from dissectors.kafka import bodies, positions, special
+from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
 from dissectors.kafka.diagnostics import KafkaDiagnostics
+from dissectors.kafka.doubts import KINDS as DOUBTED
+from dissectors.kafka.doubts import LARGEST, DoubtedFinding, Doubts, LostFraming, cut_short, doubted
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.fetch import fetching
-from dissectors.kafka.frames import begins_with_token, plausible_request
+from dissectors.kafka.frames import begins_with_token, measure_stranger, plausible_request
 from dissectors.kafka.full import ENDS_EARLY
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import TopicNames
@@ -26,36 +27,34 @@ from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.resync import Resync
 from dissectors.kafka.rows import KafkaRows
+from dissectors.kafka.served import VersionsAnswer, refusal
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.kafka.walk import walkers_of
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
-from dissectors.tcp.chunk import SERVER, Gap
+from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.frame import Frame
+from dissectors.session.resends import AT_END
+from dissectors.tcp.chunk import SERVER, Chunk, Gap
 from dissectors.wire.reader import ReadError, WireReader
+from dissectors.wording import counted
 
 if not cython.compiled:
-    from dissectors.inbox import INVALID, MORE
     from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
     from dissectors.kafka.diagnostics import QUEUED_NS
     from dissectors.kafka.fetch import asked, received, waited_for_data
-    from dissectors.kafka.frames import measure_request, measure_response
+    from dissectors.kafka.frames import measure_request, measure_response, names_client
     from dissectors.kafka.pending import new_request
     from dissectors.kafka.produce import sent, settle
     from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
+    from dissectors.rows import fields
     from dissectors.rows.exchange import queued
-    from dissectors.rows.fields import (
-        EXCHANGE_COMPLETE,
-        EXCHANGE_LONG_POLL,
-        EXCHANGE_RESPONSE,
-        EXCHANGE_STATUS,
-        EXCHANGE_THROTTLE_MS,
-    )
     from dissectors.rows.layout import ABSENT
+    from dissectors.session.inbox import INVALID, MORE
     from dissectors.tcp.chunk import CLIENT
 
     REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
@@ -63,6 +62,7 @@ if not cython.compiled:
 
 _HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
+_REMEMBERED = 64  # bytes of the end of a request in which the next one may begin
 _UNKNOWN = 1000  # and how many APIs that the tables do not have
 
 
@@ -72,7 +72,8 @@ class KafkaConversation(Conversation):
     CARRIED = (
         *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "diagnostics",
         "sessions", "used", "precedents", "raw_sasl", "tokens", "software", "last_id", "first_fetch", "known_clients",
-        "unknown_apis", "holes_of_client", "_resync", "_recovery", "_orphans",
+        "unknown_apis", "holes_of_client", "_resync", "_recovery", "_orphans", "client_raw", "client_size", "newest",
+        "_holding", "_doubts", "_lost", "served",
     )  # fmt: skip
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
@@ -99,6 +100,13 @@ class KafkaConversation(Conversation):
         self._resync: Resync | None = None
         self._recovery: BatchRecovery | None = None
         self._orphans: KafkaOrphans | None = None
+        self.client_raw, self.client_size = b"", -1  # client id of the newest request, and its length, -1 for null
+        self.newest: KafkaRequest | None = None  # the newest request, where another may follow right behind it
+        self._holding = False  # whether what looks wrong is kept as a doubt
+        self._doubts: Doubts | None = None  # what looks wrong in the newest request
+        self._lost: LostFraming | None = None  # while the request behind it is searched
+        self.served: VersionsAnswer | None = None  # which versions the broker serves, once it has said so
+        self.inboxes[CLIENT].remembers = _REMEMBERED
         self._begin()
 
     def _begin(self) -> None:
@@ -137,10 +145,80 @@ class KafkaConversation(Conversation):
             reader = self._requests.reader
             reader.open(buf, pos, end)
             size: cython.longlong = measure_request(reader, self._frame_limit, self.raw_sasl)
+            if size > 0:
+                if (
+                    self.last_id == ABSENT
+                    or self.raw_sasl
+                    or names_client(reader, pos, self.client_raw, self.client_size)
+                ):
+                    return size
+                return measure_stranger(buf, pos, end, size, self.last_id)
             return self._measure_token(buf, pos, end) if size == INVALID and self.frames == 0 else size
         reader = self._answers.reader
         reader.open(buf, pos, end)
         return measure_response(reader, self._frame_limit, self.raw_sasl)
+
+    def measure_cut(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        """Size of a frame of which no more bytes will come: see Framing."""
+        if direction == SERVER:
+            return MORE
+        reader: WireReader = self._requests.reader
+        reader.open(buf, pos, end)
+        return measure_request(reader, self._frame_limit, self.raw_sasl)
+
+    def mistaken(self, direction: int) -> Chunk | None:
+        """The bytes of the newest request, in which the next one may begin: see Framing."""
+        inbox, call = self.inboxes[direction], self.newest
+        if direction == SERVER or call is None or call.frame is None or not call.frame.complete:
+            return None
+        if call.frame.offset + call.frame.size != inbox.offset:
+            return None
+        if self._doubts is not None and self._doubts.framed is not None:
+            return self._doubts.framed
+        return inbox.before(call.frame.offset + 1)
+
+    def frame_within(self, direction: int, buf: bytes, start: int, end: int) -> int:
+        """Where another request begins within one that never ended: see Framing."""
+        if direction == SERVER or self.raw_sasl:
+            return -1
+        at, found = self.resync(direction, buf, start, end, True)
+        return at if found else -1
+
+    def on_lost(self, direction: int) -> None:
+        """The newest request is not as long as it announces: see Framing."""
+        inbox = self.inboxes[direction]
+        if self.newest is not None:
+            self._lost = LostFraming(self.newest, inbox.offset, *inbox.origin(inbox.offset))
+        self.newest = None
+
+    def on_found(self, direction: int, offset: int) -> bool:
+        """The next request begins at a stream offset: see Framing."""
+        if self._lost is None or direction == SERVER:
+            return False
+        call, self._lost = self._lost.call, None
+        assert call.frame is not None
+        announced, actual = call.frame.size, offset - call.frame.offset
+        if actual == announced:
+            return True  # it ended there, and was only taken for no request
+        if self._doubts is not None:
+            self._doubts.keep_before(offset)
+        if actual < announced:
+            cut_short(call, offset)
+        self.finding(
+            "framing_lost",
+            f"A request {call.api} announces {counted(announced, 'byte')}, and the next one begins after {actual}",
+            direction=direction,
+            time=call.frame.first_ns,
+            packet_ref=call.frame.packet_ref,
+            offset=call.frame.offset,
+            length=announced,
+            api=call.api,
+            version=None if call.version == ABSENT else call.version,
+            correlation_id=call.correlation_id,
+            announced=announced,
+            actual=actual,
+        )
+        return True
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         """Where a frame begins again: see Framing."""
@@ -159,6 +237,9 @@ class KafkaConversation(Conversation):
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         """Requests or answers may have been in a hole."""
+        if direction == CLIENT:
+            self._settle_doubts()
+            self.newest = None
         if direction == SERVER:
             self.waiting.lose()
         elif len(self.holes_of_client) < _HOLES:
@@ -172,10 +253,12 @@ class KafkaConversation(Conversation):
 
     def on_close(self) -> None:
         """Report what has no answer, and what was noticed of the client."""
+        self._settle_doubts()
         for frame, call in self._explained():
             assert call.api_version is not None
             self._answer(frame, call, call.api_version, min(frame.end, frame.known))
         for call in (*(self.tokens or ()), *self.waiting.rest()):
+            self._report_unserved(call)
             self._unanswered(call, AT_END, explained=False)
         self.tokens = None
         if self.rows.report.wants_findings:
@@ -189,6 +272,7 @@ class KafkaConversation(Conversation):
     def shed(self) -> None:
         """Give up what is not whole."""
         super().shed()
+        self._settle_doubts()
         if self._recovery is not None:
             self._recovery.finish(CLIENT, SERVER)
 
@@ -200,8 +284,9 @@ class KafkaConversation(Conversation):
 
     @property
     def held(self) -> int:
-        """Bytes kept for frames that are not whole yet, and for batches behind holes."""
-        return super().held + self.held_behind_holes
+        """Bytes kept for frames that are not whole yet, for batches behind holes and for doubts."""
+        doubted = self._doubts.framed if self._doubts is not None else None
+        return super().held + self.held_behind_holes + (0 if doubted is None else len(doubted.data))
 
     def summary(self) -> ConversationSummary:
         """For the connection's row."""
@@ -217,14 +302,23 @@ class KafkaConversation(Conversation):
 
     def _request(self, frame: Frame) -> None:
         have: cython.Py_ssize_t = min(frame.end, frame.known)
+        self.newest = None
+        if self._doubts is not None:
+            self._settle_doubts()
         if self.raw_sasl and self._is_token(frame, have):
             return
         if have - frame.start < REQUEST_AT_LEAST:
             self._too_short(frame, have, "A request too short for its header")
             return
+        self._holding = frame.complete
         call: KafkaRequest = self._open_request(frame, have)
+        self._holding = False
+        self.newest = call
+        if self._doubts is not None:
+            self._begin_doubts(frame, call)
         if call.acks == 0:
-            self._sent_one_way(call)
+            if self._doubts is None:
+                self._sent_one_way(call)
             return
         dropped = self.waiting.add(call)
         if dropped is not None:
@@ -236,7 +330,7 @@ class KafkaConversation(Conversation):
         start: cython.Py_ssize_t = frame.start
         key: cython.int
         version: cython.int
-        client: cython.longlong = 0
+        client: cython.longlong = -1
         client_id: str | None = None
         reader.open(frame.data, start + 4, have)
         key = reader.i16()
@@ -251,6 +345,8 @@ class KafkaConversation(Conversation):
         elif client >= 0:
             at += client
             client_id = self._client(frame, at - client, at, have)
+        else:
+            self.client_size = -1
         call: KafkaRequest = new_request(frame.facts, api, self.last_id, client_id)
         if api.known:
             self._request_body(frame, call, api, at, have)
@@ -266,6 +362,8 @@ class KafkaConversation(Conversation):
     ) -> str | None:
         """The client id that stands in data[start:end]; None for the beginning of a name that is not known."""
         raw: bytes = frame.data[start:end]
+        if end <= have:
+            self.client_raw, self.client_size = raw, end - start
         known = self.known_clients.get(raw)
         if known is None and end <= have:
             known = self._new_client(raw, frame.offset)
@@ -308,6 +406,8 @@ class KafkaConversation(Conversation):
                 call.session = self.sessions.fetch(call.session_number, call.session_epoch, notes)
         if api.special:
             special.requested(self, frame, call, api, notes, at)
+        if self.rows.report.wants_positions:
+            positions.asked(self, call, api, notes)
         if call.session is not None:
             call.topic_keys, call.partitions = call.session.topics, call.session.partitions
 
@@ -415,27 +515,74 @@ class KafkaConversation(Conversation):
                 )
         if api.special and not faults:
             special.answered(self, frame, call, api, notes)
+        if self.rows.report.wants_positions:
+            positions.answered(self, frame, call, api, notes, faults)
         if not self.rows.report.wants_exchanges:
             self.rows.errors(call, frame, faults)
             return
         if call.partitions == ABSENT or call.partitions == 0:
             call.partitions = notes.partitions
+        topics: tuple[Topic, ...] = ()
+        if call.session is None or not call.session.gapless:
+            topics = notes.topics()
+            if topics and call.session is not None:
+                call.session.answered(topics)
         slot: cython.Py_ssize_t = self.rows.open_exchange(
             ORPHAN if call.frame is None else CALL,
             call,
             frame,
-            notes.topics() if call.session is None else (),
+            topics,
             faults,
             None,
         )
         table: RowTable = self.rows.report.exchanges
         if notes.whole and not faults:
-            table.put(slot, EXCHANGE_STATUS, OK)
-        table.waiting[slot, EXCHANGE_THROTTLE_MS] = notes.throttle
-        table.waiting[slot, EXCHANGE_LONG_POLL] = long_poll
+            table.put(slot, fields.EXCHANGE_STATUS, OK)
+        table.waiting[slot, fields.EXCHANGE_THROTTLE_MS] = notes.throttle
+        table.waiting[slot, fields.EXCHANGE_LONG_POLL] = long_poll
         if body is not None:
-            table.put(slot, EXCHANGE_RESPONSE, body)
+            table.put(slot, fields.EXCHANGE_RESPONSE, body)
         self.rows.report.finish_exchange(slot)
+
+    # --- what looks wrong in a request that may be another one's beginning ---
+
+    def finding(
+        self, kind: str, message: str, *, direction: int | None = None, time: int | None = None, **more: Any
+    ) -> None:
+        """Report a finding, or keep it as a doubt: see ConnectionReporter."""
+        if self._holding and kind in DOUBTED:
+            if self._doubts is None:
+                self._doubts = Doubts()
+            self._doubts.findings.append(DoubtedFinding(kind, message, direction, time, more))
+        else:
+            super().finding(kind, message, direction=direction, time=time, **more)
+
+    def _begin_doubts(self, frame: Frame, call: KafkaRequest) -> None:
+        """Keep what is needed to find another request within this one, which is whole."""
+        assert self._doubts is not None
+        end = frame.offset + frame.size
+        start = max(frame.offset + 1, end - LARGEST)
+        self._doubts.framed = next(self.inboxes[CLIENT].captured(start, end), None)
+        self._doubts.one_way = call if call.acks == 0 else None
+        if self.sink.suspects:
+            self._doubts.suspects = doubted(self.sink.suspects, self.conn, frame)
+
+    def _settle_doubts(self) -> None:
+        """Tell what is wrong in the newest request: it is as long as it announces, or that will not be known."""
+        if self._lost is not None:
+            _, offset, time, packet_ref = self._lost
+            self._lost = None
+            message = "These bytes are no request, and none was found behind them"
+            self.finding("malformed_frame", message, direction=CLIENT, time=time, packet_ref=packet_ref, offset=offset)
+        if self._doubts is None:
+            return
+        doubts, self._doubts = self._doubts, None
+        for each in doubts.findings:
+            self.finding(each.kind, each.message, direction=each.direction, time=each.time, **each.more)
+        if doubts.suspects and self.sink.suspects is not None:
+            self.sink.suspects.extend(doubts.suspects)
+        if doubts.one_way is not None:
+            self._sent_one_way(doubts.one_way)
 
     # --- what is rare in requests and answers ---
 
@@ -498,6 +645,23 @@ class KafkaConversation(Conversation):
             message = f"{api.name} version {api.version} is not known: its requests are matched, not decoded"
             self.finding_at(frame, "unknown_api", message, key=api.key, version=api.version)
 
+    def _report_unserved(self, call: KafkaRequest) -> None:
+        """Report a request without an answer if the broker said before that it does not serve its version."""
+        api, frame = call.api_version, call.frame
+        reason = refusal(self.served, api) if self.served is not None and api is not None else None
+        if reason is not None and frame is not None:
+            self.finding(
+                "unserved_version",
+                reason[0].upper() + reason[1:],
+                direction=CLIENT,
+                time=frame.first_ns,
+                packet_ref=frame.packet_ref,
+                offset=frame.offset,
+                length=frame.size,
+                api=call.api,
+                version=call.version,
+            )
+
     def _report_unknown_codes(self, frame: Frame, api: ApiVersion, notes: BodyNotes) -> None:
         for fault in notes.faults():
             if not is_known(fault.code):
@@ -533,7 +697,7 @@ class KafkaConversation(Conversation):
         if self.rows.report.wants_exchanges:
             slot = self.rows.open_exchange(UNANSWERED, call, None, (), [], until)
             if explained:
-                self.rows.report.exchanges.put(slot, EXCHANGE_COMPLETE, False)
+                self.rows.report.exchanges.put(slot, fields.EXCHANGE_COMPLETE, False)
             self.rows.report.finish_exchange(slot)
 
     def _is_refused(self, frame: Frame, at: int, have: int) -> bool:

@@ -6,13 +6,16 @@ from dissectors.kafka.words cimport MessageWords
 cpdef enum:
     PRODUCE = 0
     FETCH = 1
+    LIST_OFFSETS = 2
     CONTROLLED_SHUTDOWN = 7
     OFFSET_COMMIT = 8
     FIND_COORDINATOR = 10
     JOIN_GROUP = 11
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
     END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
     UNSUPPORTED_VERSION = 35
     ENVELOPE = 58
     FETCH_SNAPSHOT = 59
@@ -32,6 +35,8 @@ cdef class ApiVersion:
     cdef readonly bint response_tags
     cdef MessageWords _request_words
     cdef MessageWords _response_words
+    cdef MessageWords _request_positions
+    cdef MessageWords _response_positions
 
     cpdef MessageWords request_words(self)
     cpdef MessageWords response_words(self)

@@ -22,6 +22,7 @@ from dissectors.kafka.words import NO_MESSAGE, MessageWords, message_words
 
 if not cython.compiled:
     PRODUCE, FETCH, OFFSET_COMMIT, CONTROLLED_SHUTDOWN = 0, 1, 8, 7
+    LIST_OFFSETS, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT = 2, 22, 28
     FIND_COORDINATOR, JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS, END_TXN = 10, 11, 17, 18, 26
     ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH, SHARE_ACKNOWLEDGE = 58, 59, 78, 79
     UNSUPPORTED_VERSION = 35
@@ -44,7 +45,9 @@ class ApiVersion:
     """
 
     __slots__ = (
+        "_request_positions",
         "_request_words",
+        "_response_positions",
         "_response_words",
         "has_client_id",
         "key",
@@ -70,6 +73,7 @@ class ApiVersion:
         self.request_tags = request is not None and version in request.flexible
         self.response_tags = self.request_tags and key != API_VERSIONS
         self._request_words = self._response_words = NO_MESSAGE
+        self._request_positions = self._response_positions = NO_MESSAGE
 
     def __reduce__(self) -> tuple[Any, ...]:
         return api_version, (self.key, self.version)
@@ -88,11 +92,21 @@ class ApiVersion:
 
     def note_request(self, walker: Walker, data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of the body of a request. at: index after its client id. Raises ReadError where no body begins."""
-        return walker.note(self.request_words(), data, walker.after_tags(data, at) if self.request_tags else at, end)
+        words: MessageWords = self.request_words()
+        if walker.positions:
+            if self._request_positions is NO_MESSAGE:
+                self._request_positions = message_words(f"{self.name}Request", self.version, positions=True)
+            words = self._request_positions
+        return walker.note(words, data, walker.after_tags(data, at) if self.request_tags else at, end)
 
     def note_response(self, walker: Walker, data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of the body of a response. at: index after its correlation id. Raises ReadError likewise."""
-        return walker.note(self.response_words(), data, walker.after_tags(data, at) if self.response_tags else at, end)
+        words: MessageWords = self.response_words()
+        if walker.positions:
+            if self._response_positions is NO_MESSAGE:
+                self._response_positions = message_words(f"{self.name}Response", self.version, positions=True)
+            words = self._response_positions
+        return walker.note(words, data, walker.after_tags(data, at) if self.response_tags else at, end)
 
     def request_body(self, data: bytes, at: int) -> int:
         """The index of a request's body; at: index after its client id. Raises ReadError."""

@@ -1,6 +1,7 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.record_batch cimport RecordBatch
+from dissectors.rows.fields cimport ABSENT
 
 cdef enum:
     QUEUED_NS = 10000000
@@ -37,6 +38,9 @@ cdef class KafkaDiagnostics:
     cdef public Tally behind
     cdef public Tally overtaken
     cdef public Tally late
+    cdef public Tally tails
+    cdef public long long tail_bytes
+    cdef public dict stuck
     cdef public long long latest_ns
     cdef public long long latest_allowed_ms
     cdef public long long single

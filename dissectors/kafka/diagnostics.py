@@ -3,12 +3,14 @@
     removed_in_4_0       APIs and versions that brokers refuse since Kafka 4.0
     old_message_format   messages of magic 0 or 1, which brokers must convert
     not_idempotent       batches without a producer id that wait for an answer: a retry may write them twice
-    unbatched            nearly every batch holds one message
+    unbatched            nearly every batch, or set of messages of magic 0 or 1, holds one message
     useless_compression  compressed batches are as large as what is in them
     duplicate_sequence   a batch that was not refused was sent again with the same sequence number
     rebalance_storm      a group's members join again and again
     frequent_commits     offsets are committed many times a second
     head_of_line         requests waited behind others of their own connection, mostly behind a fetch that was held
+    partial_batches      answers to fetches end within a batch, because the fetch allowed no more bytes
+    stuck_consumer       fetches at one offset bring only the beginning of a batch, again and again
 
 and what single requests and answers say that no column holds: findings of their frames, for verdicts.
 
@@ -27,14 +29,17 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import END_TXN, HEARTBEATS, JOIN_GROUP, SHARE_ACKNOWLEDGE, SHARE_FETCH, ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.state import set_state, state_of
+from dissectors.rows.exchange import PRODUCE
+from dissectors.session.frame import FrameFacts
 from dissectors.wording import counted, were
 
 if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+
     QUEUED_NS = 10_000_000  # a request that waited so long behind others …
     SEQUENCES = 1 << 16  # sequence numbers remembered on one connection
 
@@ -44,6 +49,7 @@ _MOSTLY = 0.9  # share of batches with one message that makes a producer unbatch
 _USELESS = 0.98  # stored size against uncompressed size
 _COMMITS_A_SECOND = 5
 _JOINS, _JOINS_NS = 8, 60_000_000_000  # so many in so much time are a storm; a Connect worker starts with some five
+_STUCK, _PARTITIONS = 3, 1000  # fetches at one offset that bring no whole batch; offsets that are remembered
 _GROUPS = 1000  # groups counted on one connection
 _SECOND = 1_000_000_000
 _EPOCHS = 1000  # members of groups whose epoch is remembered on one connection
@@ -132,6 +138,7 @@ class KafkaDiagnostics:
     packed: compressed batches, with their bytes; repeated: batches that were sent again
     behind: requests that waited behind others, with their times and APIs; overtaken: answers to later requests first
     late: fetches that were answered later than they allowed, and the latest
+    tails: answers that end within a batch, with the bytes of these; stuck: where nothing else came
     """
 
     __slots__ = (
@@ -156,6 +163,9 @@ class KafkaDiagnostics:
         "sequences",
         "single",
         "stored_bytes",
+        "stuck",
+        "tail_bytes",
+        "tails",
         "uncompressed_bytes",
     )
 
@@ -168,6 +178,9 @@ class KafkaDiagnostics:
         self.overtaken = Tally()
         self.late = Tally()
         self.latest_ns = self.latest_allowed_ms = 0
+        self.tails = Tally()
+        self.tail_bytes = 0
+        self.stuck: dict[tuple[Topic | None, int, int], Tally] = {}  # by topic, partition and offset
         self.single = self.stored_bytes = self.uncompressed_bytes = self.queued_ns = self.longest_ns = 0
         self.queued_apis: dict[str, int] = {}
         self.removed: dict[tuple[str, int], Tally] = {}  # by API and version
@@ -214,15 +227,42 @@ class KafkaDiagnostics:
 
     def seen_batch(self, frame: FrameFacts, role: str, batch: RecordBatch) -> None:
         """A batch, sent or received."""
-        if batch.magic < 2:
-            self._old_format(frame, role, batch.magic)
         if batch.uncompressed > 0 and batch.codec != "none":
             self.packed.add(frame)
             self.stored_bytes += batch.start + batch.size - batch.body
             self.uncompressed_bytes += batch.uncompressed
 
-    def _old_format(self, frame: FrameFacts, role: str, magic: int) -> None:
-        self.old_formats.setdefault((role, magic), Tally()).add(frame)
+    def old_messages(self, frame: FrameFacts, role: str, messages: list[RecordBatch]) -> None:
+        """The messages of magic 0 or 1 of a partition, at least one, sent or received: together they are a batch."""
+        count = sum(message.count for message in messages if message.count != ABSENT)
+        tally = self.old_formats.setdefault((role, messages[0].magic), Tally())
+        if tally.more is None:
+            tally.more = {"messages": 0, "offset": -1}
+        tally.more["messages"] += count
+        if tally.more["offset"] != frame.offset:  # several partitions of one frame count once
+            tally.more["offset"] = frame.offset
+            tally.add(frame)
+        if role == PRODUCE:
+            self.produced.add(frame)
+            self.single += count == 1
+
+    def ends_within_batch(self, frame: FrameFacts, size: int) -> None:
+        """The batches of a partition end with the first `size` bytes of one."""
+        self.tails.add(frame)
+        self.tail_bytes += size
+
+    def brought_no_batch(
+        self, frame: FrameFacts, topic: Topic | None, name: str | None, partition: int, offset: int
+    ) -> None:
+        """A fetch of a partition at an offset, ABSENT if not known, brought only the beginning of a batch."""
+        key = topic, partition, offset
+        known = self.stuck.get(key)
+        if known is None:
+            if offset == ABSENT or len(self.stuck) >= _PARTITIONS:
+                return
+            known = self.stuck[key] = Tally()
+            known.more = {"topic": name, "partition": partition, "position": offset}
+        known.add(frame)
 
     def produced_batch(
         self,
@@ -330,8 +370,10 @@ class KafkaDiagnostics:
             more = {"api": api, "version": version, "count": tally.count}
             yield Advice("removed_in_4_0", text, tally, more)
         for (role, magic), tally in self.old_formats.items():
-            text = f"{were(tally.count, 'batch')} in message format {magic} ({role}), which brokers must convert"
-            more = {"role": role, "magic": magic, "count": tally.count}
+            messages = (tally.more or {})["messages"]
+            where = counted(tally.count, "request" if role == PRODUCE else "answer")
+            text = f"{were(messages, 'message')} in format {magic}, in {where}: brokers must convert them"
+            more = {"role": role, "magic": magic, "count": tally.count, "messages": messages}
             yield Advice("old_message_format", text, tally, more)
         yield from self._of_producers()
         if self.overtaken.count:
@@ -349,6 +391,15 @@ class KafkaDiagnostics:
             text = f"{were(count, 'fetch')} answered later than allowed, one after {ms} ms of {self.latest_allowed_ms}"
             more = {"count": count, "longest_ns": self.latest_ns, "allowed_ms": self.latest_allowed_ms}
             yield Advice("fetch_overdue", text, self.late, more)
+        if self.tails.count:
+            count, size = self.tails.count, self.tail_bytes
+            text = f"{counted(count, 'set')} of batches in answers to fetches end within a batch: {size} bytes of it"
+            yield Advice("partial_batches", text, self.tails, {"count": count, "bytes": size})
+        for tally in self.stuck.values():
+            if tally.count >= _STUCK and tally.more is not None:
+                offset = tally.more["position"]
+                text = f"{tally.count} fetches at offset {offset} brought only the beginning of a batch each"
+                yield Advice("stuck_consumer", text, tally, {"count": tally.count, **tally.more})
         for group, tally in self.joins.items():
             joins = dict(tally.more or {})
             if joins.pop("times") and joins["most"] >= _JOINS:

@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.kafka.body_notes cimport BodyNotes, RecordSet
 from dissectors.kafka.decode cimport FETCH, FETCH_SNAPSHOT, SHARE_FETCH, ApiVersion
 from dissectors.kafka.delivery cimport READ_COMMITTED, delivered
@@ -21,3 +21,4 @@ cdef extern from *:
 cdef int asked(KafkaRequest call, BodyNotes notes) except -1
 cdef int received(KafkaRows rows, BatchVerifier verifier, KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, ApiVersion api, BodyNotes notes, str role) except -1
 cdef long long waited_for_data(KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, BodyNotes notes)
+cdef int _look_at_ends(KafkaRows rows, KafkaDiagnostics diagnostics, Frame frame, RecordSet records, str role, long long offset) except -1

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import ApiVersion
@@ -27,6 +26,7 @@ from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.rows.exchange import CONSUME, OK, REPLICATE
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH
@@ -104,6 +104,8 @@ def received(
             if rows.report.wants_findings:
                 for batch in records.batches:
                     diagnostics.seen_batch(frame, role, batch)
+                if api.key == FETCH:
+                    _look_at_ends(rows, diagnostics, frame, records, role, offset)
             rows.batches(role, call, frame, records.topic, records.partition, records.batches, OK, ABSENT)
         ranges = () if listed is None else of_partition(listed, records.topic, records.partition)
         if shared:
@@ -112,6 +114,34 @@ def received(
             total += delivered(frame.data, records.batches, offset, ranges, verifier.limit)
     call.records = total
     call.payload_bytes = size
+
+
+def _look_at_ends(
+    rows: KafkaRows,
+    diagnostics: KafkaDiagnostics,
+    frame: Frame,
+    records: RecordSet,
+    role: str,
+    offset: cython.longlong,
+) -> None:
+    """Take note of old messages, and of a batch that was cut where the fetch allowed no more bytes.
+
+    offset: at which the partition was fetched, ABSENT if not known
+    """
+    last: RecordBatch
+    tail: cython.longlong = records.size
+    if records.batches:
+        last = records.batches[len(records.batches) - 1]
+        tail = records.start + records.size - last.start - last.size
+        if last.magic < 2:
+            diagnostics.old_messages(frame, role, records.batches)
+        if diagnostics.stuck:
+            diagnostics.stuck.pop((records.topic, records.partition, offset), None)
+    if tail > 0 and frame.complete and not records.malformed:
+        diagnostics.ends_within_batch(frame, tail)
+        if not records.batches:
+            name = rows.names.name(records.topic)
+            diagnostics.brought_no_batch(frame, records.topic, name, records.partition, offset)
 
 
 def waited_for_data(

@@ -1,4 +1,4 @@
-from dissectors.inbox cimport INVALID, MORE
+from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.wire.reader cimport WireReader
 
 cdef enum:
@@ -12,3 +12,4 @@ cdef enum:
 
 cpdef long long measure_request(WireReader r, long long limit, bint raw)
 cpdef long long measure_response(WireReader r, long long limit, bint raw)
+cpdef bint names_client(WireReader r, Py_ssize_t start, bytes client, long long size)

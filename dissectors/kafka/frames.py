@@ -12,10 +12,11 @@ import cython
 
 from dissectors.kafka.decode import REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
+from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.reader import ReadError, WireReader
 
 if not cython.compiled:
-    from dissectors.inbox import INVALID, MORE
+    from dissectors.session.inbox import INVALID, MORE
 
     SIZE_BYTES, HEAD_BYTES, SMALLEST_REQUEST, SMALLEST_RESPONSE, WITHOUT_CLIENT = 4, 14, 8, 4, 7
     HIGHEST_KEY, HIGHEST_VERSION = 999, 99
@@ -25,6 +26,7 @@ _LIMITS = Limits()
 MAX_FRAME = _LIMITS.frame_bytes
 assert (_LIMITS.api_key, _LIMITS.api_version) == (HIGHEST_KEY, HIGHEST_VERSION)
 SAMPLE = 1 << 12  # of a larger one so much is looked at
+_NEAR = 64  # how far behind the correlation id of a request that of the next one is, at most
 _APPENDED = 8  # bytes that some clients write after a body
 
 _TOKEN, _LONGEST_LENGTH = 0x60, 0x84
@@ -58,6 +60,20 @@ def measure_request(r: WireReader, limit: cython.longlong, raw: cython.bint) -> 
         if client < -1 or client > size - (HEAD_BYTES - SIZE_BYTES):
             return INVALID
     return SIZE_BYTES + size
+
+
+def names_client(r: WireReader, start: cython.Py_ssize_t, client: bytes, size: cython.longlong) -> cython.bint:
+    """Whether the request whose bytes lie at index `start` of the reader's names this client.
+
+    client, size: the client id and its length, -1 for null. A request that does not have all of it does not name it.
+    """
+    i: cython.Py_ssize_t = 0
+    r.pos = start + HEAD_BYTES - 2
+    if r.left() < 2 or r.i16() != size or r.left() < size:
+        return False
+    while i < size and r.data[r.pos + i] == client[i]:
+        i += 1
+    return i >= size
 
 
 def measure_response(r: WireReader, limit: cython.longlong, raw: cython.bint) -> cython.longlong:
@@ -130,6 +146,31 @@ def decodes_response(api: ApiVersion, buf: bytes, pos: int, size: int) -> bool:
         return api.is_response(buf, api.response_body(buf, body), pos + size)
     except ReadError:
         return False
+
+
+def measure_stranger(buf: bytes, pos: int, end: int, size: int, last_id: int) -> int:
+    """Size of a request that does not name the client of those before it; INVALID where it is none, MORE likewise.
+
+    Few connections carry requests of several clients, so that what stands here is rather no request at all. One it is
+    if its correlation id follows `last_id`, or if its body, of a large one the first bytes, is what its header says.
+    """
+    have = end - pos
+    if size < HEAD:
+        return INVALID
+    _, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, pos)
+    api = api_version(key, version)
+    named = max(0, client) if api.has_client_id else 0
+    if have < HEAD + named:
+        return MORE
+    if not is_text(buf[pos + HEAD : pos + HEAD + named]):
+        return INVALID
+    if 0 < correlation_id - last_id <= _NEAR:
+        return size
+    if have < min(size, SAMPLE):
+        return MORE
+    if size <= SAMPLE:
+        return size if api.known and decodes_request(api, buf, pos) else INVALID
+    return size if begins(api, CLIENT, buf, pos, pos + HEAD + named, size) else INVALID
 
 
 def begins(api: ApiVersion, direction: int, buf: bytes, pos: int, body: int, size: int) -> bool:

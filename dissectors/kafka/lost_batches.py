@@ -6,7 +6,7 @@
     a body without a head   of the frame, or of a record set: a batch is searched, and its topic is not known
 
 A batch that was searched is whole, of magic 2, and its CRC32C is right: a chance of one in 2^32 for each place with a
-header that makes sense. What it costs is bounded by a budget a byte (dissectors/search.py).
+header that makes sense. What it costs is bounded by a budget a byte (dissectors/session/search.py).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy as np
 
 from dissectors.arrow import Octets
 from dissectors.checksum import CRC32C, compute
-from dissectors.frame import Frame
 from dissectors.kafka import batches
 from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.record_batch import RecordBatch
-from dissectors.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.frame import Frame
+from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
 from dissectors.wire.structs import structs
 

@@ -16,12 +16,12 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
-from dissectors.frame import Frame
 from dissectors.kafka import schema
 from dissectors.kafka.decode import ApiVersion, after_tags, api_version
 from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.walk import walker
 from dissectors.kafka.words import MessageWords
+from dissectors.session.frame import Frame
 from dissectors.wire.reader import ReadError
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.decode cimport ApiVersion
 from dissectors.kafka.sessions cimport FetchSession
 from dissectors.rows.exchange cimport PendingRequest
@@ -24,5 +24,6 @@ cdef class KafkaRequest(PendingRequest):
     cdef public FetchSession session
     cdef public object values
     cdef public object inner
+    cdef public object stated
 
 cpdef KafkaRequest new_request(FrameFacts frame, ApiVersion api, long long correlation_id, str client_id)

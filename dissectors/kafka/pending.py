@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
 from dissectors.rows.exchange import PendingRequest
+from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
@@ -32,12 +32,14 @@ class KafkaRequest(PendingRequest):
     replica, max_wait_ms, min_bytes, isolation, session_number, session_epoch, session: of a fetch
     values: the single values of a special request (decode.SPECIAL)
     inner: the request in an envelope, decoded
+    stated: positions that count once the answer accepts them, or that the answer is understood by
     """
 
     fields: ClassVar[tuple[str, ...]] = (
         *PendingRequest.fields,
         *("api_version", "number", "topic_keys", "sets", "found", "kept", "acks", "replica"),
         *("max_wait_ms", "min_bytes", "isolation", "session_number", "session_epoch", "session", "values", "inner"),
+        "stated",
     )
 
     def __init__(self) -> None:
@@ -52,6 +54,7 @@ class KafkaRequest(PendingRequest):
         self.session: FetchSession | None = None
         self.values: dict[str, Any] | None = None
         self.inner: dict[str, Any] | None = None
+        self.stated: Any = None
 
 
 def new_request(

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from dissectors.kafka import schema
+from dissectors.kafka import position_fields, schema
 from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 
 VALUES: dict[str, tuple[str, ...]] = {
@@ -98,6 +98,8 @@ class Op(StrEnum):
     VALUE = auto()  # a number that is kept
     TEXT = auto()  # … a text
     GROUP = auto()  # … a group's name, where there is one only, and KEY_TYPE says that it is a group's
+    POSITION = auto()  # a number that says where the partition stands
+    POSITION_LIST = auto()  # … an array of numbers of `size` bytes, or a text
     RECORDS = auto()  # a record set
     ARRAY = auto()
     STRUCT = auto()
@@ -149,9 +151,9 @@ class Plan(NamedTuple):
 
 
 @cache
-def plan(name: str, version: int) -> Plan:
-    """The plan for one message in one version."""
-    return _Compiler(MessageVersion(schema.message(name), version)).compile()
+def plan(name: str, version: int, positions: bool = False) -> Plan:
+    """The plan for one message in one version. positions: note the fields of `position_fields` too."""
+    return _Compiler(MessageVersion(schema.message(name), version), positions).compile()
 
 
 def notes(step: Step) -> bool:
@@ -167,10 +169,14 @@ class _Around(NamedTuple):
 
 
 class _Compiler:
-    def __init__(self, known: MessageVersion) -> None:
+    def __init__(self, known: MessageVersion, positions: bool) -> None:
         self._known = known
         self._message = known.message.name
         self._values = (*VALUES.get(self._message, ()), *((GROUP,) if known.message.kind == "request" else ()))
+        self._positions: frozenset[str] = frozenset()
+        if positions:
+            self._positions = frozenset(position_fields.FIELDS.get(self._message, ()))
+            self._values += position_fields.VALUES.get(self._message, ())
         self._pair_values = PAIRED.get(self._message)
         self._response = known.message.kind == "response"
 
@@ -243,6 +249,8 @@ class _Compiler:
         return each, [Step(Op.TAGS, tags=tags)]
 
     def _field(self, field: SchemaField, around: _Around) -> Step:
+        if field.name in self._positions:
+            return self._position(field)
         if field.array:
             return self._array(field, around)
         if field.struct:
@@ -261,6 +269,12 @@ class _Compiler:
         if self._is_group(field):
             return self._sized(field, Op.GROUP)
         return Step(Op.SKIP, size=number.size) if number.size else self._sized(field, Op.SIZED)
+
+    def _position(self, field: SchemaField) -> Step:
+        if field.array or field.type == "string":
+            size = SIZES[field.type] if field.array else 1
+            return self._sized(field, Op.POSITION_LIST, name=field.name, size=size)
+        return Step(Op.POSITION, field.name, SIZES[field.type])
 
     def _array(self, field: SchemaField, around: _Around) -> Step:
         forgotten = around.forgotten or field.name == _FORGOTTEN
@@ -317,7 +331,7 @@ class _Compiler:
         """Whether something in it is noted with its partition."""
         if field.struct:
             return any(map(self._needs_partition, self._known.plain(field.fields)))
-        return field.type == "records" or self._is_error(field)
+        return field.type == "records" or field.name in self._positions or self._is_error(field)
 
     def _scope(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> str:
         """What an error is about; plain: the fields of its struct."""

@@ -1,4 +1,4 @@
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.kafka.body_notes cimport BodyNotes, RecordSet
 from dissectors.kafka.diagnostics cimport KafkaDiagnostics
 from dissectors.kafka.pending cimport KafkaRequest

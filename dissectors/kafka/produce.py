@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet, Topic
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -13,6 +12,7 @@ from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.rows.exchange import FAILED, OK, PRODUCE, UNKNOWN
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
@@ -46,6 +46,10 @@ def sent(
                 for batch in records.batches:
                     diagnostics.seen_batch(frame, PRODUCE, batch)
                     diagnostics.produced_batch(frame, batch, records.topic, records.partition, call.acks != 0)
+                if records.batches:
+                    batch = records.batches[0]
+                    if batch.magic < 2:
+                        diagnostics.old_messages(frame, PRODUCE, records.batches)
             if rows.report.wants_messages and call.acks != 0:
                 _keep_messages(rows, verifier, frame, call, records)
     call.records = total
@@ -90,6 +94,7 @@ def settle(
                 if base < 0 or _begins_later(records):
                     base = ABSENT
         rows.batches(PRODUCE, call, call.frame, records.topic, records.partition, records.batches, outcome, base)
+    call.sets = None  # they are not needed again, and the newest request is kept
     if call.kept:
         rows.report.sink.let_go(call.kept)
         call.kept = 0

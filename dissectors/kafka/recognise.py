@@ -19,7 +19,7 @@ from dissectors.kafka.full import full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.resync import Resync
 from dissectors.rows.layout import ABSENT
-from dissectors.search import GrowingSearch, Judgement, SearchBudget
+from dissectors.session.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT
 
 _FEW, _VERSIONS_BYTES = 8, 64  # every broker knows more APIs; a shorter list is no evidence
@@ -73,7 +73,11 @@ def recognise(client: bytes, server: bytes) -> float:
     if from_client == CERTAIN or not server:
         return from_client
     from_server = _answers(server)
-    return from_server if not client else max(from_client, min(from_server, POSSIBLE))
+    if not client:
+        return from_server
+    if from_client == NO:
+        return POSSIBLE if from_server >= LIKELY else NO
+    return max(from_client, min(from_server, POSSIBLE))
 
 
 def _first_request(data: bytes, server: bytes) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import ApiVersion
@@ -16,6 +15,7 @@ from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.walk import Walker
 from dissectors.rows.exchange import OK, UNKNOWN
 from dissectors.rows.layout import ABSENT
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one

@@ -15,7 +15,7 @@ from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVers
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.rows.layout import ABSENT
-from dissectors.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import ReadError
 from dissectors.wire.structs import integers
@@ -156,7 +156,8 @@ class Resync:
     """Finds the next frame after a loss, with what is known of the connection.
 
     Where nothing is known yet, as in a connection that began before the capture, one head is no proof, for other
-    protocols have bytes like it: then a request must read to its end and name its client, or another one must follow.
+    protocols have bytes like it: then a request must read to its end and name its client, or another one must follow;
+    a Produce must name a topic.
     """
 
     __slots__ = ("_believed", "_conversation", "_unfound")
@@ -224,6 +225,8 @@ class Resync:
         size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
         if client > 0 and api_version(key, version).has_client_id:
             return verdict
+        if key == PRODUCE and not produces(buf, at):
+            return Judgement.NO
         return self._is_followed(buf, at + 4 + size, correlation_id, end, final)
 
     def _judge_alone(self, buf: bytes, at: int, end: int) -> Judgement:

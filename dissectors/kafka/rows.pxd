@@ -1,10 +1,11 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
+from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.pending cimport KafkaRequest
 from dissectors.kafka.record_batch cimport RecordBatch, plus
 from dissectors.rows.exchange cimport Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 
 cdef extern from *:

@@ -8,7 +8,6 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka import secrets
 from dissectors.kafka.batches import CHECKSUM_KINDS
 from dissectors.kafka.body_notes import Fault, Topic
@@ -21,56 +20,11 @@ from dissectors.kafka.state import set_state, state_of
 from dissectors.redaction import without_tokens
 from dissectors.rows.exchange import PRODUCE, ErrorCode, Report
 from dissectors.rows.table import RowTable
+from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
     from dissectors.kafka.record_batch import plus
-    from dissectors.rows.fields import (
-        BATCH_BASE_OFFSET,
-        BATCH_BASE_SEQUENCE,
-        BATCH_CHECKSUM_COMPUTED,
-        BATCH_CHECKSUM_KIND,
-        BATCH_CHECKSUM_STORED,
-        BATCH_CODEC,
-        BATCH_CONTROL,
-        BATCH_FIRST_TIMESTAMP,
-        BATCH_FORMAT,
-        BATCH_LAST_OFFSET,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_OUTCOME,
-        BATCH_PACKET_REF,
-        BATCH_PARTITION,
-        BATCH_POSITION,
-        BATCH_PRODUCER,
-        BATCH_PRODUCER_EPOCH,
-        BATCH_RECORDS,
-        BATCH_ROLE,
-        BATCH_STORED_BYTES,
-        BATCH_STREAM_OFFSET,
-        BATCH_TIME,
-        BATCH_TOPIC,
-        BATCH_TRANSACTIONAL,
-        BATCH_UNCOMPRESSED_BYTES,
-        BATCH_VERDICT,
-        MESSAGE_EVENT_TIME,
-        MESSAGE_HEADER_BYTES,
-        MESSAGE_HEADER_COUNT,
-        MESSAGE_HEADERS,
-        MESSAGE_KEY,
-        MESSAGE_KEY_BYTES,
-        MESSAGE_OFFSET,
-        MESSAGE_PACKET_REF,
-        MESSAGE_PARTITION,
-        MESSAGE_POSITION,
-        MESSAGE_PRODUCER,
-        MESSAGE_ROLE,
-        MESSAGE_SEQUENCE,
-        MESSAGE_STREAM_OFFSET,
-        MESSAGE_TIME,
-        MESSAGE_TIMESTAMP,
-        MESSAGE_TOPIC,
-        MESSAGE_VALUE,
-        MESSAGE_VALUE_BYTES,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
     NS, LATEST_MS = 1_000_000, 9_223_372_036_854
@@ -185,38 +139,38 @@ class KafkaRows:
         """The row of one batch. first, last: its offsets."""
         table: RowTable = self.report.batches
         slot: cython.Py_ssize_t = self.report.open_batch(call, frame)
-        table.put(slot, BATCH_ROLE, role)
-        table.put(slot, BATCH_TOPIC, topic)
-        table.waiting[slot, BATCH_PARTITION] = partition
-        table.waiting[slot, BATCH_BASE_OFFSET] = first
-        table.waiting[slot, BATCH_LAST_OFFSET] = last
+        table.put(slot, fields.BATCH_ROLE, role)
+        table.put(slot, fields.BATCH_TOPIC, topic)
+        table.waiting[slot, fields.BATCH_PARTITION] = partition
+        table.waiting[slot, fields.BATCH_BASE_OFFSET] = first
+        table.waiting[slot, fields.BATCH_LAST_OFFSET] = last
         if first >= 0 or first == ABSENT:
-            table.waiting[slot, BATCH_POSITION] = first
+            table.waiting[slot, fields.BATCH_POSITION] = first
         else:
-            table.put(slot, BATCH_POSITION, first)
-        table.waiting[slot, BATCH_RECORDS] = batch.count
-        table.put(slot, BATCH_CODEC, batch.codec)
-        table.waiting[slot, BATCH_STORED_BYTES] = batch.size
-        table.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed
-        table.put(slot, BATCH_FORMAT, FORMATS[batch.magic])
+            table.put(slot, fields.BATCH_POSITION, first)
+        table.waiting[slot, fields.BATCH_RECORDS] = batch.count
+        table.put(slot, fields.BATCH_CODEC, batch.codec)
+        table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.size
+        table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed
+        table.put(slot, fields.BATCH_FORMAT, FORMATS[batch.magic])
         if batch.producer_id >= 0:
-            table.put(slot, BATCH_PRODUCER, str(batch.producer_id))
+            table.put(slot, fields.BATCH_PRODUCER, str(batch.producer_id))
         if batch.producer_epoch >= 0:
-            table.waiting[slot, BATCH_PRODUCER_EPOCH] = batch.producer_epoch
+            table.waiting[slot, fields.BATCH_PRODUCER_EPOCH] = batch.producer_epoch
         if batch.base_sequence >= 0:
-            table.waiting[slot, BATCH_BASE_SEQUENCE] = batch.base_sequence
-        table.waiting[slot, BATCH_TRANSACTIONAL] = batch.transactional
-        table.waiting[slot, BATCH_CONTROL] = batch.control
-        table.waiting[slot, BATCH_FIRST_TIMESTAMP] = nanoseconds(batch.first_timestamp)
-        table.waiting[slot, BATCH_MAX_TIMESTAMP] = nanoseconds(batch.max_timestamp)
-        table.put(slot, BATCH_CHECKSUM_KIND, CHECKSUM_KINDS[batch.magic])
-        table.waiting[slot, BATCH_CHECKSUM_STORED] = batch.crc
-        table.waiting[slot, BATCH_CHECKSUM_COMPUTED] = batch.computed
-        table.put(slot, BATCH_VERDICT, batch.verdict)
-        table.put(slot, BATCH_OUTCOME, outcome)
-        table.waiting[slot, BATCH_TIME] = batch.time
-        table.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
-        table.waiting[slot, BATCH_STREAM_OFFSET] = batch.stream_offset
+            table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.base_sequence
+        table.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
+        table.waiting[slot, fields.BATCH_CONTROL] = batch.control
+        table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = nanoseconds(batch.first_timestamp)
+        table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = nanoseconds(batch.max_timestamp)
+        table.put(slot, fields.BATCH_CHECKSUM_KIND, CHECKSUM_KINDS[batch.magic])
+        table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.crc
+        table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
+        table.put(slot, fields.BATCH_VERDICT, batch.verdict)
+        table.put(slot, fields.BATCH_OUTCOME, outcome)
+        table.waiting[slot, fields.BATCH_TIME] = batch.time
+        table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
+        table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.stream_offset
         self.report.finish_batch(slot)
 
     def messages(
@@ -237,25 +191,25 @@ class KafkaRows:
             key, value = entry.key, entry.value
             slot = report.open_message(call, frame)
             for field, content in (
-                (MESSAGE_ROLE, role),
-                (MESSAGE_TOPIC, topic),
-                (MESSAGE_PARTITION, None if partition == ABSENT else partition),
-                (MESSAGE_OFFSET, offset),
-                (MESSAGE_POSITION, offset),
-                (MESSAGE_TIMESTAMP, _ns(entry.timestamp)),
-                (MESSAGE_EVENT_TIME, _ns(batch.max_timestamp) if batch.log_append else None),
-                (MESSAGE_SEQUENCE, batch.base_sequence + entry.number if batch.base_sequence >= 0 else None),
-                (MESSAGE_PRODUCER, None if batch.producer_id < 0 else str(batch.producer_id)),
-                (MESSAGE_KEY_BYTES, None if key is None else len(key)),
-                (MESSAGE_VALUE_BYTES, None if value is None else len(value)),
-                (MESSAGE_HEADER_COUNT, len(entry.headers)),
-                (MESSAGE_HEADER_BYTES, entry.header_bytes),
-                (MESSAGE_KEY, key if payloads else None),
-                (MESSAGE_VALUE, secrets.payload(topic, value) if payloads else None),
-                (MESSAGE_HEADERS, _headers(entry.headers) if payloads else None),
-                (MESSAGE_TIME, batch.time),
-                (MESSAGE_PACKET_REF, batch.packet_ref),
-                (MESSAGE_STREAM_OFFSET, batch.stream_offset),
+                (fields.MESSAGE_ROLE, role),
+                (fields.MESSAGE_TOPIC, topic),
+                (fields.MESSAGE_PARTITION, None if partition == ABSENT else partition),
+                (fields.MESSAGE_OFFSET, offset),
+                (fields.MESSAGE_POSITION, offset),
+                (fields.MESSAGE_TIMESTAMP, _ns(entry.timestamp)),
+                (fields.MESSAGE_EVENT_TIME, _ns(batch.max_timestamp) if batch.log_append else None),
+                (fields.MESSAGE_SEQUENCE, batch.base_sequence + entry.number if batch.base_sequence >= 0 else None),
+                (fields.MESSAGE_PRODUCER, None if batch.producer_id < 0 else str(batch.producer_id)),
+                (fields.MESSAGE_KEY_BYTES, None if key is None else len(key)),
+                (fields.MESSAGE_VALUE_BYTES, None if value is None else len(value)),
+                (fields.MESSAGE_HEADER_COUNT, len(entry.headers)),
+                (fields.MESSAGE_HEADER_BYTES, entry.header_bytes),
+                (fields.MESSAGE_KEY, key if payloads else None),
+                (fields.MESSAGE_VALUE, secrets.payload(topic, value) if payloads else None),
+                (fields.MESSAGE_HEADERS, _headers(entry.headers) if payloads else None),
+                (fields.MESSAGE_TIME, batch.time),
+                (fields.MESSAGE_PACKET_REF, batch.packet_ref),
+                (fields.MESSAGE_STREAM_OFFSET, batch.stream_offset),
             ):
                 table.put(slot, field, content)
             report.finish_message(slot)

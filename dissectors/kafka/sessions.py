@@ -76,6 +76,12 @@ class FetchSession:
             self.topics = tuple([topic for topic in self.held if topic is not None])  # None: without name and id
             self.partitions = sum(map(len, self.held.values()))
 
+    def answered(self, topics: tuple[Topic, ...]) -> None:
+        """An answer names topics, which bytes of a request that were not captured may have added."""
+        for topic in topics:
+            self.held.setdefault(topic, {})
+        self.topics = tuple([topic for topic in self.held if topic is not None])
+
     def _forget(self, topic: Topic | None, partition: int) -> None:
         held = self.held.get(topic)
         if held is not None:

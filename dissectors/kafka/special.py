@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.frame import Frame
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.decode import (
     API_VERSIONS,
@@ -16,6 +15,10 @@ from dissectors.kafka.decode import (
 )
 from dissectors.kafka.diagnostics import ACKNOWLEDGING, INSPECTED, Remark, share_acknowledged
 from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.served import VersionsAnswer, shared
+from dissectors.session.frame import Frame
+
+RESPONSE_HEAD = 8  # bytes before the body, or the tagged fields, of an answer
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
@@ -44,6 +47,9 @@ def answered(conversation: _Conversation, frame: Frame, call: KafkaRequest, api:
     request: dict[str, Any] = call.values or {}
     if api.key == SASL_HANDSHAKE and api.version == 0:
         conversation.raw_sasl = True
+    if api.key == API_VERSIONS and frame.complete:
+        body = frame.data[api.response_body(frame.data, frame.start + RESPONSE_HEAD) : frame.start + frame.size]
+        conversation.served = shared(VersionsAnswer(api.version, body))
     if not conversation.rows.report.wants_findings:
         return
     if api.key == JOIN_GROUP:

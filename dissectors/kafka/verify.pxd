@@ -1,6 +1,6 @@
 cimport cython
-from dissectors.frame cimport Frame
-from dissectors.framing cimport Framing
+from dissectors.session.frame cimport Frame
+from dissectors.session.framing cimport Framing
 from dissectors.kafka.body_notes cimport RecordSet
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.record_batch cimport RecordBatch, read_batches

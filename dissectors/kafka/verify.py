@@ -13,7 +13,6 @@ from typing import Any
 import cython
 
 from dissectors.checksum import shown
-from dissectors.frame import Frame
 from dissectors.kafka import batches, internal, messages
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.body_notes import RecordSet
@@ -22,6 +21,7 @@ from dissectors.kafka.names import TopicNames
 from dissectors.kafka.record_batch import RecordBatch, read_batches
 from dissectors.kafka.state import set_state
 from dissectors.rows.exchange import Report
+from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wire.reader import WireReader
 from dissectors.wording import counted
@@ -69,6 +69,7 @@ class BatchVerifier:
             for batch in self.conversation.recovery().units(frame, records, lenient=lenient, old=old):
                 found.append(batch)  # noqa: PERF402 (those before an error count)
         except BatchError as trouble:
+            records.malformed = True
             if frame.complete:
                 self._malformed(frame, records, trouble.at, trouble)
         return found

@@ -12,6 +12,7 @@ cdef enum:
 
 @cython.final
 cdef class Walker:
+    cdef readonly bint positions
     cdef readonly BodyNotes notes
     cdef readonly WireReader reader
     cdef MessageWords message
@@ -31,6 +32,7 @@ cdef class Walker:
     cdef bint _tags(self, long long left, Py_ssize_t first, Py_ssize_t behind, long long topic, long long partition) except -1
     cdef long long _topic(self, Py_ssize_t name_at, long long name_size, Py_ssize_t id_at, long long listed)
     cdef int _pair(self, long long topic, long long partition, long long kind) except -1
+    cdef int _position(self, long long topic, long long partition, long long what, long long stated, long long elements) except -1
     cdef int _error_text(self, long long size, int error, int slot) except -1
     cdef int _fault(self, Py_ssize_t at, long long topic, long long partition) except -1
     cdef bint _is_within(self) except -1

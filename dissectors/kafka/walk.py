@@ -24,7 +24,10 @@ from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 
 if not cython.compiled:
     from dissectors.kafka.body_notes import (
+        AT_PARTITION,
+        AT_TOPIC,
         CODE,
+        ELEMENTS,
         FAULT_PARTITION,
         FAULT_TOPIC,
         ID_AT,
@@ -42,6 +45,8 @@ if not cython.compiled:
         SET_PARTITION,
         SET_SIZE,
         SET_TOPIC,
+        STATED,
+        WHAT,
     )
     from dissectors.kafka.words import (
         ARRAY,
@@ -57,6 +62,8 @@ if not cython.compiled:
         PAIR_VALUE,
         PARTITION,
         PARTITIONS,
+        POSITION,
+        POSITION_LIST,
         RECORDS,
         SIZED,
         SKIP,
@@ -80,7 +87,9 @@ class Walker:
     What looks at single bodies uses that of its thread: `walker`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, positions: cython.bint = False) -> None:
+        """positions: conversations note with it where partitions stand (ApiVersion.note_request)."""
+        self.positions = positions
         self.notes = BodyNotes()
         self.reader = WireReader()
         self.message = NO_MESSAGE
@@ -189,6 +198,15 @@ class Walker:
                 notes.kept[w.words[at + 1], 0] = r.integer(w.words[at + 2])
                 notes.kept[w.words[at + 1], 1] = 0
                 at += 3
+            elif word == POSITION:
+                self._position(topic, partition, w.words[at + 1], r.integer(w.words[at + 2]), 0)
+                at += 3
+            elif word == POSITION_LIST:
+                n = self._count(w.words[at + 2], False)
+                if n * w.words[at + 3] <= r.left():
+                    self._position(topic, partition, w.words[at + 1], r.pos, n)
+                r.skip(n * w.words[at + 3])
+                at += 4
             elif word == PARTITION:
                 partition = r.i32()
                 at += 1
@@ -370,6 +388,22 @@ class Walker:
         placed.cells[row, NUMBER] = self.number
         placed.cells[row, PAIR_KIND] = kind
 
+    def _position(
+        self,
+        topic: cython.longlong,
+        partition: cython.longlong,
+        what: cython.longlong,
+        stated: cython.longlong,
+        elements: cython.longlong,
+    ) -> None:
+        positions: NoteRows = self.notes.positions
+        row: cython.Py_ssize_t = positions.add()
+        positions.cells[row, AT_TOPIC] = topic
+        positions.cells[row, AT_PARTITION] = partition
+        positions.cells[row, WHAT] = what
+        positions.cells[row, STATED] = stated
+        positions.cells[row, ELEMENTS] = elements
+
     def _error_text(self, size: cython.longlong, error: cython.int, slot: cython.int) -> None:
         """Keep the text that follows, if there is an error that it explains and all of it is there."""
         kept: cython.bint = 0 < size <= self.reader.left() and self.slots[error, CODE_READ] != 0
@@ -435,7 +469,8 @@ def walkers_of(sink: Sink) -> tuple[Walker, Walker]:
     """The walkers of the conversations that write to a sink: for requests, for answers."""
     found = _walkers.get(sink)
     if found is None:
-        found = _walkers[sink] = (Walker(), Walker())
+        positions = "positions" in sink.tables
+        found = _walkers[sink] = (Walker(positions), Walker(positions))
     return found
 
 

@@ -18,6 +18,8 @@
     TEXT        place, kind                             note: a text
     GROUP       kind                                    note: a group's name
     RECORDS     kind                                    note: a record set
+    POSITION    what, bytes                             note: a number that says where the partition stands
+    POSITION_LIST what, kind, bytes                     note: where an array of such numbers, or a text, lies
     ARRAY       kind, counted, size, n                  an array; size: of each element, or 0: the n words that follow
                                                         walk one
     STRUCT      n                                       the n words that follow, with a topic of their own
@@ -28,6 +30,7 @@
     pair kind: BARE, NUMBERED, or FORGOTTEN of what leaves a fetch session
     place: index into VALUES
     scope: index into the `scopes` of the message
+    what: as position_fields.py has it
 
 Words are made when a message of a version is met first.
 """
@@ -35,11 +38,12 @@ Words are made when a message of a version is met first.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import cython
 
+from dissectors.kafka import position_fields
 from dissectors.kafka.plan import GROUP as GROUP_NAME
 from dissectors.kafka.plan import KEY_TYPE, NOTES, Op, Step, plan
 
@@ -47,18 +51,18 @@ if not cython.compiled:
     from dissectors.wire.reader import COMPACT, PLAIN, WIDE
 
     (SKIP, SIZED, NAME, ID, TOPIC, PARTITION, PAIR_VALUE, PAIR, PARTITIONS, ERROR, ERROR_TEXT, FAULT, THROTTLE, VALUE,
-     TEXT, GROUP, RECORDS, ARRAY, STRUCT, OPTIONAL, TAGS) = range(21)  # fmt: skip
+     TEXT, GROUP, RECORDS, ARRAY, STRUCT, OPTIONAL, TAGS, POSITION, POSITION_LIST) = range(23)  # fmt: skip
     BARE, NUMBERED, FORGOTTEN = range(3)
-    VALUE_COUNT, NO_SLOT, SLOTS = 21, -1, 8
-    GROUP_PLACE, KEY_TYPE_PLACE, ACKS_PLACE = 0, 1, 2
+    VALUE_COUNT, NO_SLOT, SLOTS = 22, -1, 8
+    GROUP_PLACE, KEY_TYPE_PLACE, ACKS_PLACE, TRANSACTION_PLACE = 0, 1, 2, 3
     REPLICA_PLACE, MAX_WAIT_PLACE, ISOLATION_PLACE, SESSION_PLACE, EPOCH_PLACE = 4, 5, 6, 7, 8
-    MIN_BYTES_PLACE = 20
+    MIN_BYTES_PLACE, KEEPS_PREPARED_PLACE = 20, 21
 
 VALUES = (
     GROUP_NAME, KEY_TYPE, "acks", "transactionalId", "replicaId", "maxWaitMs", "isolationLevel", "sessionId",
     "sessionEpoch", "shareSessionEpoch", "memberId", "generationId", "generationIdOrMemberEpoch", "producerId",
     "producerEpoch", "clientSoftwareName", "clientSoftwareVersion", "mechanism", "committed", "memberEpoch",
-    "minBytes",
+    "minBytes", "keepPreparedTxn",
 )  # fmt: skip
 """The single values that are noted, by place."""
 assert len(VALUES) == VALUE_COUNT
@@ -82,10 +86,13 @@ NO_MESSAGE = MessageWords(array("i"), 0, 0, {}, ())
 
 
 @cache
-def message_words(name: str, version: int) -> MessageWords:
-    """The words of a request or response. Raises KeyError or FileNotFoundError where the tables do not have it."""
-    known = plan(name, version)
-    writer = _Writer()
+def message_words(name: str, version: int, positions: bool = False) -> MessageWords:
+    """The words of a request or response. positions: those that also note where partitions stand.
+
+    Raises KeyError or FileNotFoundError where the tables do not have it.
+    """
+    known = plan(name, version, positions)
+    writer = _Writer(position_fields.FIELDS.get(name, {}))
     noting = writer.steps(known.noting)
     rest = writer.steps(known.steps[known.last :])
     assert max(writer.errors, writer.error_texts) <= SLOTS
@@ -109,7 +116,9 @@ def _least(step: Step) -> int:
 class _Writer:
     """Writes the words of one plan, and gathers what their operands number."""
 
-    def __init__(self) -> None:
+    def __init__(self, positions: Mapping[str, int]) -> None:
+        """positions: field -> what it says of a partition."""
+        self._positions = positions
         self.values: dict[int, bool] = {}
         self.scopes: list[str] = []
         self.errors = 0
@@ -172,6 +181,10 @@ class _Writer:
                 return [GROUP, kind]
             case Op.RECORDS:
                 return [RECORDS, kind]
+            case Op.POSITION:
+                return [POSITION, self._positions[step.name], step.size]
+            case Op.POSITION_LIST:
+                return [POSITION_LIST, self._positions[step.name], kind, step.size]
             case Op.ARRAY:
                 inner = [] if step.size else self._struct(step.inner)
                 return [ARRAY, kind, step.counted, step.size, len(inner), *inner]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dissectors.conversation import Protocol
 from dissectors.pulsar.recognise import PulsarRecogniser, recognise
+from dissectors.session.conversation import Protocol
 
 if TYPE_CHECKING:
     from dissectors.checksum.unit_format import UnitFormat
-    from dissectors.conversation import Conversation
     from dissectors.options import Options
     from dissectors.records import Conn
     from dissectors.redaction import CredentialCarriers
     from dissectors.rows.sink import Sink
+    from dissectors.session.conversation import Conversation
 
 
 class Pulsar(Protocol):
@@ -34,6 +34,11 @@ class Pulsar(Protocol):
         from dissectors.pulsar.secrets import carriers
 
         return carriers()
+
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
+        from dissectors.pulsar.errors import meaning
+
+        return None if name is None else meaning(name)
 
     def recognise(self, client: bytes, server: bytes) -> float:
         return recognise(client, server)

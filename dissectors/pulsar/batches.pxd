@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.fields cimport (
     KEY_KEY,
     META_CHUNK_ID,

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.pulsar import api
+from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, decompress
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader

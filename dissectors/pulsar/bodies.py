@@ -1,4 +1,10 @@
-"""Command -> JSON for `--full`, by the protobuf library: without its secrets, and payloads only where asked for."""
+"""Command -> JSON for `--full`, by the protobuf library: without its secrets, and payloads only where asked for.
+
+Bytes are base64, but for two fields whose meaning the protocol knows:
+
+    schema_version   a number of eight bytes, big-endian; null where it is empty: data without a schema
+    schema_data      text, as JSON and Avro schemas are; of a KeyValue schema its two parts (u32 size | schema, twice)
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,9 @@ from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.redaction import PAYLOAD, REDACTED, without_tokens
 from dissectors.wire.protobuf import MessageFields
+
+_KEY_VALUE = {name: number for number, name in api.enum("Schema.Type").items()}["KeyValue"]
+VERSION_BYTES = 8  # of the version of a schema
 
 
 def body_of(command: PulsarCommand, entry: PulsarEntry | None, *, payloads: bool) -> str | None:
@@ -37,7 +46,7 @@ def _shown(name: str, read: MessageFields, payloads: bool) -> dict[str, Any]:
 
 
 def to_dict(message: Any, *, payloads: bool) -> dict[str, Any]:
-    """The fields that are set, by the schema's names: enums by name, bytes as base64, secrets redacted.
+    """The fields that are set, by the schema's names: enums by name, bytes as above, secrets redacted.
 
     payloads: with the data of applications.
     """
@@ -48,6 +57,10 @@ def to_dict(message: Any, *, payloads: bool) -> dict[str, Any]:
             out[field.name] = REDACTED
         elif not payloads and secrets.is_payload(name, field.name):
             out[field.name] = PAYLOAD
+        elif field.name == "schema_version":
+            out[field.name] = _version(value)
+        elif field.name == "schema_data":
+            out[field.name] = _schema(value, key_value=message.type == _KEY_VALUE)
         elif field.is_repeated:
             out[field.name] = [_value(field, item, payloads) for item in value]
         else:
@@ -65,4 +78,43 @@ def _value(field: Any, value: Any, payloads: bool) -> Any:
         return value if named is None else named.name
     if field.type == field.TYPE_STRING:
         return without_tokens(api.text(value))
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    return _base64(value) if isinstance(value, bytes) else value
+
+
+def _version(value: bytes) -> int | str | None:
+    """The version of a schema; base64 where it has another form than brokers give it."""
+    if not value:
+        return None
+    return int.from_bytes(value, "big", signed=True) if len(value) == VERSION_BYTES else _base64(value)
+
+
+def _schema(data: bytes, *, key_value: bool) -> str | dict[str, str]:
+    """What a schema says: text, base64 where it is none, or both parts of a KeyValue schema."""
+    if key_value and (parts := _key_and_value(data)) is not None:
+        return {"key": _text(parts[0]), "value": _text(parts[1])}
+    return _text(data)
+
+
+def _key_and_value(data: bytes) -> tuple[bytes, bytes] | None:
+    """The two schemas of a KeyValue schema; None where the sizes are not those of its bytes. A size of -1: none."""
+    parts, at = [], 0
+    for _ in range(2):
+        if at + 4 > len(data):
+            return None
+        size = max(0, int.from_bytes(data[at : at + 4], "big", signed=True))
+        parts.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return (parts[0], parts[1]) if at == len(data) else None
+
+
+def _text(data: bytes) -> str:
+    """UTF-8 text without its credentials; base64 of what is no text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return _base64(data)
+    return without_tokens(text) if all(c.isprintable() or c in "\t\r\n" for c in text) else _base64(data)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -10,7 +10,8 @@ The conversation is this table. A command takes one of four parts:
 Two commands play two parts: CLOSE_PRODUCER and CLOSE_CONSUMER are requests of clients, but one-way from brokers (with a
 request_id of 2^64-1); ACK is a request only where it carries a request_id.
 
-Source: Pulsar binary protocol specification, "Interactions"; PulsarApi.proto for the ids that a command carries.
+Source: Pulsar binary protocol specification, "Interactions"; PulsarApi.proto for the ids that a command carries, and
+the comments of its enum ProtocolVersion for the versions.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class CommandType(NamedTuple):
     by: str = ""  # one of KEYS
     answers: tuple[str, ...] = ()
     about: str = ""  # how it names its topic: by a field of this name, or by the id of a producer, consumer …
+    since: int = 0  # the protocol version that introduced it; of CLOSE_PRODUCER and CLOSE_CONSUMER: sent by a broker
 
 
 _TABLE = (
@@ -72,32 +74,40 @@ _TABLE = (
     CommandType(12, "UNSUBSCRIBE", CLIENT, REQUEST, "request", ("SUCCESS",), "consumer"),
     CommandType(13, "SUCCESS", SERVER, ANSWER, "request"),
     CommandType(14, "ERROR", SERVER, ANSWER, "request"),
-    CommandType(15, "CLOSE_PRODUCER", EITHER, REQUEST, "request", ("SUCCESS",), "producer"),
-    CommandType(16, "CLOSE_CONSUMER", EITHER, REQUEST, "request", ("SUCCESS",), "consumer"),
+    CommandType(15, "CLOSE_PRODUCER", EITHER, REQUEST, "request", ("SUCCESS",), "producer", since=5),
+    CommandType(16, "CLOSE_CONSUMER", EITHER, REQUEST, "request", ("SUCCESS",), "consumer", since=5),
     CommandType(17, "PRODUCER_SUCCESS", SERVER, ANSWER, "request"),
     CommandType(18, "PING", EITHER, REQUEST, "ping", ("PONG",)),
     CommandType(19, "PONG", EITHER, ANSWER, "ping"),
-    CommandType(20, "REDELIVER_UNACKNOWLEDGED_MESSAGES", CLIENT, ONE_WAY, "", (), "consumer"),
-    CommandType(21, "PARTITIONED_METADATA", CLIENT, REQUEST, "request", ("PARTITIONED_METADATA_RESPONSE",), "topic"),
-    CommandType(22, "PARTITIONED_METADATA_RESPONSE", SERVER, ANSWER, "request"),
-    CommandType(23, "LOOKUP", CLIENT, REQUEST, "request", ("LOOKUP_RESPONSE",), "topic"),
-    CommandType(24, "LOOKUP_RESPONSE", SERVER, ANSWER, "request"),
-    CommandType(25, "CONSUMER_STATS", CLIENT, REQUEST, "request", ("CONSUMER_STATS_RESPONSE",), "consumer"),
-    CommandType(26, "CONSUMER_STATS_RESPONSE", SERVER, ANSWER, "request"),
-    CommandType(27, "REACHED_END_OF_TOPIC", SERVER, ONE_WAY, "", (), "consumer"),
+    CommandType(20, "REDELIVER_UNACKNOWLEDGED_MESSAGES", CLIENT, ONE_WAY, "", (), "consumer", since=2),
+    CommandType(
+        21, "PARTITIONED_METADATA", CLIENT, REQUEST, "request", ("PARTITIONED_METADATA_RESPONSE",), "topic", since=7
+    ),
+    CommandType(22, "PARTITIONED_METADATA_RESPONSE", SERVER, ANSWER, "request", since=7),
+    CommandType(23, "LOOKUP", CLIENT, REQUEST, "request", ("LOOKUP_RESPONSE",), "topic", since=7),
+    CommandType(24, "LOOKUP_RESPONSE", SERVER, ANSWER, "request", since=7),
+    CommandType(25, "CONSUMER_STATS", CLIENT, REQUEST, "request", ("CONSUMER_STATS_RESPONSE",), "consumer", since=8),
+    CommandType(26, "CONSUMER_STATS_RESPONSE", SERVER, ANSWER, "request", since=8),
+    CommandType(27, "REACHED_END_OF_TOPIC", SERVER, ONE_WAY, "", (), "consumer", since=9),
     CommandType(28, "SEEK", CLIENT, REQUEST, "request", ("SUCCESS",), "consumer"),
-    CommandType(29, "GET_LAST_MESSAGE_ID", CLIENT, REQUEST, "request", ("GET_LAST_MESSAGE_ID_RESPONSE",), "consumer"),
-    CommandType(30, "GET_LAST_MESSAGE_ID_RESPONSE", SERVER, ANSWER, "request"),
-    CommandType(31, "ACTIVE_CONSUMER_CHANGE", SERVER, ONE_WAY, "", (), "consumer"),
-    CommandType(32, "GET_TOPICS_OF_NAMESPACE", CLIENT, REQUEST, "request", ("GET_TOPICS_OF_NAMESPACE_RESPONSE",)),
-    CommandType(33, "GET_TOPICS_OF_NAMESPACE_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(
+        29, "GET_LAST_MESSAGE_ID", CLIENT, REQUEST, "request", ("GET_LAST_MESSAGE_ID_RESPONSE",), "consumer", 12
+    ),
+    CommandType(30, "GET_LAST_MESSAGE_ID_RESPONSE", SERVER, ANSWER, "request", since=12),
+    CommandType(31, "ACTIVE_CONSUMER_CHANGE", SERVER, ONE_WAY, "", (), "consumer", since=12),
+    CommandType(
+        32, "GET_TOPICS_OF_NAMESPACE", CLIENT, REQUEST, "request", ("GET_TOPICS_OF_NAMESPACE_RESPONSE",), "", 12
+    ),
+    CommandType(33, "GET_TOPICS_OF_NAMESPACE_RESPONSE", SERVER, ANSWER, "request", since=12),
     CommandType(34, "GET_SCHEMA", CLIENT, REQUEST, "request", ("GET_SCHEMA_RESPONSE",), "topic"),
     CommandType(35, "GET_SCHEMA_RESPONSE", SERVER, ANSWER, "request"),
-    CommandType(36, "AUTH_CHALLENGE", SERVER, REQUEST, "challenge", ("AUTH_RESPONSE",)),
-    CommandType(37, "AUTH_RESPONSE", CLIENT, ANSWER, "challenge"),
+    CommandType(36, "AUTH_CHALLENGE", SERVER, REQUEST, "challenge", ("AUTH_RESPONSE",), since=14),
+    CommandType(37, "AUTH_RESPONSE", CLIENT, ANSWER, "challenge", since=14),
     CommandType(38, "ACK_RESPONSE", SERVER, ANSWER, "ack", (), "consumer"),
-    CommandType(39, "GET_OR_CREATE_SCHEMA", CLIENT, REQUEST, "request", ("GET_OR_CREATE_SCHEMA_RESPONSE",), "topic"),
-    CommandType(40, "GET_OR_CREATE_SCHEMA_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(
+        39, "GET_OR_CREATE_SCHEMA", CLIENT, REQUEST, "request", ("GET_OR_CREATE_SCHEMA_RESPONSE",), "topic", 15
+    ),
+    CommandType(40, "GET_OR_CREATE_SCHEMA_RESPONSE", SERVER, ANSWER, "request", since=15),
     CommandType(50, "NEW_TXN", CLIENT, REQUEST, "request", ("NEW_TXN_RESPONSE",)),
     CommandType(51, "NEW_TXN_RESPONSE", SERVER, ANSWER, "request"),
     CommandType(
@@ -122,13 +132,13 @@ _TABLE = (
         60, "END_TXN_ON_SUBSCRIPTION", CLIENT, REQUEST, "request", ("END_TXN_ON_SUBSCRIPTION_RESPONSE",), "subscription"
     ),
     CommandType(61, "END_TXN_ON_SUBSCRIPTION_RESPONSE", SERVER, ANSWER, "request"),
-    CommandType(62, "TC_CLIENT_CONNECT_REQUEST", CLIENT, REQUEST, "request", ("TC_CLIENT_CONNECT_RESPONSE",)),
-    CommandType(63, "TC_CLIENT_CONNECT_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(62, "TC_CLIENT_CONNECT_REQUEST", CLIENT, REQUEST, "request", ("TC_CLIENT_CONNECT_RESPONSE",), since=19),
+    CommandType(63, "TC_CLIENT_CONNECT_RESPONSE", SERVER, ANSWER, "request", since=19),
     CommandType(64, "WATCH_TOPIC_LIST", CLIENT, REQUEST, "request", ("WATCH_TOPIC_LIST_SUCCESS",)),
     CommandType(65, "WATCH_TOPIC_LIST_SUCCESS", SERVER, ANSWER, "request"),
     CommandType(66, "WATCH_TOPIC_UPDATE", SERVER, ONE_WAY),
     CommandType(67, "WATCH_TOPIC_LIST_CLOSE", CLIENT, REQUEST, "request", ("SUCCESS",)),
-    CommandType(68, "TOPIC_MIGRATED", SERVER, ONE_WAY, "", (), "resource"),
+    CommandType(68, "TOPIC_MIGRATED", SERVER, ONE_WAY, "", (), "resource", since=20),
     CommandType(70, "SCALABLE_TOPIC_LOOKUP", CLIENT, REQUEST, "layout", ("SCALABLE_TOPIC_UPDATE",), "topic"),
     CommandType(71, "SCALABLE_TOPIC_UPDATE", SERVER, INITIAL_RESPONSE, "layout"),
     CommandType(72, "SCALABLE_TOPIC_CLOSE", CLIENT, ONE_WAY),
@@ -184,7 +194,7 @@ PAYLOAD = frozenset((6, 9))  # SEND and MESSAGE: message metadata and payload fo
     LOOKUP,
     LOOKUP_RESPONSE,
 ) = range(2, 25)
-WATCH_TOPIC_LIST, WATCH_TOPIC_LIST_CLOSE, SCALABLE_TOPIC_SUBSCRIBE = 64, 67, 73
+WATCH_TOPIC_LIST, WATCH_TOPIC_LIST_CLOSE, TOPIC_MIGRATED, SCALABLE_TOPIC_SUBSCRIBE = 64, 67, 68, 73
 
 FAILING: tuple[str, ...] = tuple(
     sorted(

@@ -1,5 +1,5 @@
-from dissectors.conversation cimport Conversation
-from dissectors.frame cimport Frame
+from dissectors.session.conversation cimport Conversation
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry
 from dissectors.pulsar.decode cimport PulsarCommand, CommandLayout, command_of
 from dissectors.pulsar.diagnostics cimport PulsarDiagnostics
@@ -23,15 +23,19 @@ cdef enum:
     ONE_WAY = 3
 
     CONNECTED = 3
+    SUBSCRIBE = 4
+    PRODUCER = 5
     SEND = 6
     SEND_RECEIPT = 7
+    SEND_ERROR = 8
     MESSAGE = 9
     ACK = 10
     SUCCESS = 13
     ERROR = 14
     PRODUCER_SUCCESS = 17
+    PING = 18
 
-cdef const unsigned char[::1] CHANGING, INSPECTED, FALLIBLE
+cdef const unsigned char[::1] CHANGING, INSPECTED, CONCERNED, STATES, FALLIBLE
 
 cdef class PulsarConversation(Conversation):
     cdef public PulsarState state
@@ -46,6 +50,8 @@ cdef class PulsarConversation(Conversation):
     cdef public bint _full
     cdef public long long _command_limit
     cdef public long long _frame_limit
+    cdef public object rules
+    cdef public bint _replicates
 
     cpdef long long measure(self, int direction, bytes buf, Py_ssize_t pos, Py_ssize_t end)
     cpdef on_frame(self, Frame frame)

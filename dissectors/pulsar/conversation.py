@@ -8,10 +8,8 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.frame import Frame
 from dissectors.options import Options
-from dissectors.pulsar import frames, resync
+from dissectors.pulsar import resync
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.commands import (
     COMMANDS,
@@ -24,16 +22,21 @@ from dissectors.pulsar.diagnostics import INSPECTIONS, PulsarDiagnostics
 from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
-from dissectors.pulsar.frames import measure
+from dissectors.pulsar.frames import DEFAULT_MESSAGE_BYTES, PADDING, measure
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
 from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.positions import STATING, stated
+from dissectors.pulsar.replication import named_by
+from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
-from dissectors.resends import AT_END
 from dissectors.rows.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.rows.sink import Sink
+from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.frame import Frame
+from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import Gap
 from dissectors.wire.arrays import Bytes
 
@@ -45,10 +48,14 @@ if not cython.compiled:
         INITIAL_RESPONSE,
         MESSAGE,
         ONE_WAY,
+        PING,
+        PRODUCER,
         PRODUCER_SUCCESS,
         REQUEST,
         SEND,
+        SEND_ERROR,
         SEND_RECEIPT,
+        SUBSCRIBE,
         SUCCESS,
     )
     from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
@@ -65,20 +72,23 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING, INSPECTED, FALLIBLE = (
+CHANGING, INSPECTED, CONCERNED, STATES, FALLIBLE = (
     _marked([*UPDATES, *ID_FIELDS]),
     _marked(INSPECTIONS),
+    _marked(RULED),
+    _marked(STATING),
     _marked([*FAILURES, *ALWAYS_ERRORS]),
 )
-"""Types of commands that change what is known, that the diagnostics look at, that may carry an error."""
+"""Types of commands that change what is known, that the diagnostics look at, that rules concern, that state a position,
+that may carry an error."""
 
 
 class PulsarConversation(Conversation):
-    """See dissectors.conversation.Conversation."""
+    """See dissectors.session.conversation.Conversation."""
 
     CARRIED = (
         *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "diagnostics", "limit", "lost_requests"),
-        *("client_end", "_new_types", "_full", "_command_limit", "_frame_limit"),
+        *("client_end", "_new_types", "_full", "_command_limit", "_frame_limit", "rules", "_replicates"),
     )
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
@@ -88,21 +98,23 @@ class PulsarConversation(Conversation):
         self.pending = PulsarPendingRequests(options.limits.pending)
         self.emit = PulsarEmitter(report, self.state)
         self.entries = Entries(self, self.state, report)
-        watched = report.wants_findings or report.wants_errors
+        watched = report.wants_findings or report.wants_errors or report.wants_exchanges
         self.diagnostics = PulsarDiagnostics(self, self.emit) if watched else None
+        self.rules = ProtocolRules(self) if report.wants_findings and not midstream else None
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has said
         self._frame_limit, self._command_limit = options.limits.frame_bytes, options.limits.command_bytes
         self._full = sink.full
         self.lost_requests = LostRequests()
         self.client_end = 0  # stream offset at which the client's last frame ended
         self._new_types: set[int] = set()  # types of commands that no table knows
+        self._replicates = False  # a SEND was seen whose receipt names a position or a marker
 
     def release(self) -> None:
         """Drop the parts that refer back to the conversation, so that it is freed without the garbage collector."""
         if self.entries is not None:
             self.entries.messages = None  # type: ignore[assignment]  # they call entries
         self.entries = None  # type: ignore[assignment]
-        self.diagnostics = None
+        self.diagnostics = self.rules = None
         super().release()
 
     # --- frames ---
@@ -113,11 +125,18 @@ class PulsarConversation(Conversation):
         return measure(buf, pos, end, self._frame_limit)
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        limit = self.limit if direction == SERVER else self._frame_limit
+        announced = self.state.max_message_size if direction == SERVER else None
+        limit = self._frame_limit if announced is None else min(self._frame_limit, announced + PADDING)
         return resync.search(buf, pos, end, limit, direction, final, self.budget(direction))
+
+    def on_skipped(self, direction: int, start: int, end: int) -> None:
+        self.rules = None  # what fits no frame may have been commands
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         self.pending.gap(direction, gap.order)
+        self.rules = None  # what was not captured may have kept to them
+        if self.diagnostics is not None:
+            self.diagnostics.gap(gap.order, gap.time)
         if direction == CLIENT and gap.offset == self.client_end:
             self.lost_requests.add_hole(gap.order, self.frames, gap.length)
 
@@ -133,6 +152,10 @@ class PulsarConversation(Conversation):
         if layout is None:
             self._on_new_type(frame, command)
             return
+        if self.rules is not None and self.state.version < (
+            layout.client_since if frame.direction == CLIENT else layout.server_since
+        ):
+            self.rules.on_newer(frame, layout, self.state.version)
         part: cython.int = layout.client_part if frame.direction == CLIENT else layout.server_part
         if layout.code == ACK and command.number(layout.second) == ABSENT:
             part = ONE_WAY
@@ -145,9 +168,21 @@ class PulsarConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.pending.rest():
+            if request.api_code == PING and self.hung_up:
+                self._report_ping(request)
             self._give_up(request, AT_END)
         if self.diagnostics is not None:
             self.diagnostics.close(self.last_ns)
+
+    def _report_ping(self, ping: PulsarRequest) -> None:
+        """Report a PING without an answer, unless the answer may have been in what was not captured."""
+        other = 1 - ping.frame.direction if ping.frame is not None else CLIENT
+        if (
+            self.diagnostics is not None
+            and self.inboxes[other].offset > 0
+            and not self.pending.holed(other, ping.order)
+        ):
+            self.diagnostics.unanswered_ping(ping, self.last_ns)
 
     def summary(self) -> ConversationSummary:
         state = self.state
@@ -172,6 +207,8 @@ class PulsarConversation(Conversation):
             self._update(frame, command, request, request)
         if key is None and command.cut and layout.space:
             key = (layout.space, None)  # its id was not captured
+        if request.receipt_key is not None:
+            key, self._replicates = request.receipt_key, True
         if key is None:
             self._give_up(request, None)
         else:
@@ -187,10 +224,14 @@ class PulsarConversation(Conversation):
     def _on_answer(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         key = key_of(command, layout)
         answer: PulsarRequest = self._request(frame, command, layout, key)
+        if self._replicates and layout.code == SEND_RECEIPT and self.pending.find(frame.direction, named_by(command)):
+            key = named_by(command)
         open_key = self._find(frame, layout, key, command.cut)
         request: PulsarRequest | None = None if open_key is None else self.pending.find(frame.direction, open_key)
         if request is None:
             self._describe(answer, frame, command, layout)
+        else:
+            answer.topic = request.topic
         if command.readable:
             self._update(frame, command, answer, answer if request is None else request)
         error = None
@@ -223,10 +264,19 @@ class PulsarConversation(Conversation):
         if CHANGING[command.code]:
             self.state.update(command.code, command.fields, request)
             self.lost_requests.update(command.code, command.fields)
-            if command.code == CONNECTED and self.state.max_message_size is not None:
-                self.limit = min(self.limit, self.state.max_message_size + frames.PADDING)
+            if command.code == CONNECTED:
+                size = self.state.max_message_size or DEFAULT_MESSAGE_BYTES
+                self.limit = min(self.limit, size + PADDING)
         if INSPECTED[command.code] and self.diagnostics is not None:
             self.diagnostics.inspect(frame, command, own)
+        if (
+            CONCERNED[command.code]
+            and self.rules is not None
+            and (command.code != SEND or own.endpoint is None or self.rules.gone)
+        ):
+            self.rules.inspect(frame, command, own)
+        if STATES[command.code] and self.emit.report.wants_positions:
+            stated(self.emit.report, frame.facts, command, request)
 
     def _on_orphan(
         self,
@@ -299,6 +349,8 @@ class PulsarConversation(Conversation):
         without_id = self.pending.without_id(direction, key[0])
         if without_id is not None:
             return without_id
+        if layout.code == SEND_RECEIPT or layout.code == SEND_ERROR:
+            return self.pending.sent_as(direction, *key[1:])
         if layout.type.by != "request":
             return None
         spaces = (*FAILING, "new type") if layout.code == ERROR else ("new type",)
@@ -312,6 +364,8 @@ class PulsarConversation(Conversation):
         assert request is not None
         if request.correlation_id == ABSENT:
             request.correlation_id = answer.correlation_id
+        if self.rules is not None and (request.api_code == PRODUCER or request.api_code == SUBSCRIBE):
+            self.rules.on_answer(request, refused=error is not None)
         self.entries.settle(request, answer, error)
         self.emit.call(request, frame, answer, error)
 

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.fields cimport ID_ENTRY_ID, ID_LEDGER_ID
 from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.protobuf cimport BYTES, VARINT, MessageFields, MessageShape
@@ -23,6 +23,8 @@ cdef class CommandLayout:
     cdef readonly str about
     cdef readonly int client_part
     cdef readonly int server_part
+    cdef readonly int client_since
+    cdef readonly int server_since
 
 cpdef CommandLayout layout_of(long long code)
 

@@ -10,9 +10,9 @@ import threading
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.pulsar import api
-from dissectors.pulsar.commands import COMMANDS, SPACES, CommandType, part_of
+from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, SPACES, CommandType, part_of
+from dissectors.session.frame import Frame
 from dissectors.wire import varint
 from dissectors.wire.protobuf import INT32, OCTETS, MessageFields, MessageShape, fields
 from dissectors.wire.reader import WireReader
@@ -36,6 +36,7 @@ class CommandLayout:
     space, first, second: what a key begins with, and the numbers of the ids that follow; 0 for none
     subject: the number of the field with the topic, producer id or consumer id that it is about; else 0
     client_part, server_part: its CommandRole where the client or the server sends it, ACK with a request id
+    client_since, server_since: the protocol version from which the client or the server may send it
     """
 
     def __init__(self, command: CommandType) -> None:
@@ -53,6 +54,8 @@ class CommandLayout:
         self.first, self.second = ([numbers[name] for name in ids] + [0, 0])[:2]
         self.about = command.about
         self.client_part, self.server_part = part_of(command, 0), part_of(command, 1)
+        self.client_since = 0 if command.code in CLOSED_BY_BROKERS else command.since
+        self.server_since = command.since
         self.subject = numbers[_SUBJECTS[command.about]] if command.about in _SUBJECTS else 0
 
 

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (
     ACK_ACK_TYPE,
@@ -37,6 +37,10 @@ cdef class Consumption:
     cdef public long long permits
     cdef public long long dry_since
     cdef public long long dry_ns
+    cdef public long long counted_from
+    cdef public long long beyond
+    cdef public FrameFacts beyond_frame
+    cdef public bint batched
 
     cpdef int end_dry(self, long long ns) except -1
 
@@ -49,7 +53,10 @@ cdef class PulsarDiagnostics:
     cdef public long long _unacknowledged
     cdef public long long _samples
     cdef public long long _duplicates
+    cdef public long long _gap_order
+    cdef public long long _gap_ns
 
     cpdef int inspect(self, Frame frame, PulsarCommand command, PulsarRequest request) except -1
+    cdef int _check_count(self, Consumption consumption) except -1
     cdef Consumption _of(self, Frame frame, PulsarRequest request)
     cdef int _acknowledge(self, Consumption consumption, tuple position, long long time) except -1

@@ -1,8 +1,10 @@
 """What the frames of a connection mean together: how consumers keep up, and what a person should look at.
 
 A broker sends a consumer no more messages than it has permits for; FLOW grants them, each message takes one. A consumer
-whose permits run out makes the broker wait: it is slow. MESSAGE to ACK is the time that the application took. What was
-delivered and never acknowledged will be delivered again, to this consumer or another.
+whose permits run out makes the broker wait: it is slow. A broker sends whole batches, and may read several before it
+counts their messages, so it sends more than permits allow; each message beyond them is counted against the next FLOW.
+MESSAGE to ACK is the time that the application took. What was delivered and never acknowledged will be delivered again,
+to this consumer or another.
 """
 
 from __future__ import annotations
@@ -13,8 +15,6 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame, FrameFacts
 from dissectors.pulsar.commands import (
     ACK,
     CLOSE_CONSUMER,
@@ -34,6 +34,8 @@ from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wording import counted
 
@@ -60,7 +62,13 @@ if not cython.compiled:
 
     CUMULATIVE = 1  # ACK.ack_type: all up to this message
 
-SLOW_NS = 1_000_000_000
+SECOND = 1_000_000_000  # ns
+
+KEEP_ALIVE_NS = 10 * SECOND
+"""A PING without an answer for so long was not merely in flight when its connection was closed: peers wait 30 s by
+default, and never less than a few (keepAliveIntervalSeconds)."""
+
+SLOW_NS = SECOND
 """A consumer that left the broker without permits for so long in all is worth a warning."""
 
 _SAMPLES = 1000  # processing times kept for each consumer
@@ -77,13 +85,16 @@ class Consumption:
     delivered, redelivered, acknowledged: messages
     unacknowledged: entries that were delivered: when (ns), and how many messages
     times: ns from MESSAGE to ACK, of the first ones
-    permits: ABSENT before the first FLOW
+    permits: ABSENT where it is not known, as some were granted before the capture or in a gap
+    counted_from: the delivery order from which permits are counted
+    beyond: messages that were sent to it without a permit; beyond_frame: the first of these
+    batched: whether one of these came in a batch
     dry_since: since when it has none (ns), ABSENT while it has some; dry_ns: for how long it had none before
     """
 
     FIELDS = (
         *("begins", "consumer", "delivered", "redelivered", "acknowledged", "unacknowledged", "times", "permits"),
-        *("dry_since", "dry_ns"),
+        *("dry_since", "dry_ns", "counted_from", "beyond", "beyond_frame", "batched"),
     )
     """The attributes, as they are pickled."""
 
@@ -94,7 +105,9 @@ class Consumption:
         self.unacknowledged: dict[Position, tuple[int, int]] = {}
         self.times: list[int] = []
         self.permits = self.dry_since = ABSENT
-        self.dry_ns = 0
+        self.dry_ns = self.counted_from = self.beyond = 0
+        self.beyond_frame: FrameFacts | None = None
+        self.batched = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.FIELDS}
@@ -116,7 +129,10 @@ class Consumption:
 class PulsarDiagnostics:
     """Gathers over one connection; reports at its end, and at once what cannot wait."""
 
-    CARRIED = ("_conversation", "_emit", "_limit", "_consumers", "_unacknowledged", "_samples", "_duplicates")
+    CARRIED = (
+        *("_conversation", "_emit", "_limit", "_consumers", "_unacknowledged", "_samples", "_duplicates"),
+        *("_gap_order", "_gap_ns"),
+    )
     """The attributes, as they are pickled."""
 
     def __init__(self, conversation: Conversation, emit: PulsarEmitter) -> None:
@@ -127,6 +143,8 @@ class PulsarDiagnostics:
         self._unacknowledged = 0  # entries, of all consumers
         self._samples = 0
         self._duplicates = 0
+        self._gap_order = -1  # of the last gap of either direction, and when it was known
+        self._gap_ns = ABSENT
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.CARRIED}
@@ -141,18 +159,46 @@ class PulsarDiagnostics:
         if inspect is not None:
             inspect(self, frame, command, request)
 
+    def gap(self, order: int, time: int) -> None:
+        """Bytes are missing: from here on permits are unknown, until a consumer subscribes anew. time: ns."""
+        self._gap_order, self._gap_ns = order, time
+
+    def unanswered_ping(self, ping: PulsarRequest, last_ns: int | None) -> None:
+        """Report a PING that had no answer until its connection was closed, if that was long. last_ns: when it was."""
+        frame: FrameFacts | None = ping.frame
+        if frame is None or last_ns is None or last_ns - frame.arrived_ns < KEEP_ALIVE_NS:
+            return
+        waited = last_ns - frame.arrived_ns
+        who = "client" if frame.direction == CLIENT else "broker"
+        self._conversation.finding(
+            "keepalive_timeout",
+            f"A PING of the {who} had no answer for {waited // SECOND} s, until the connection was closed",
+            direction=frame.direction,
+            time=frame.first_ns,
+            packet_ref=frame.packet_ref,
+            offset=frame.offset,
+            length=frame.size,
+            waited_ns=waited,
+        )
+
     def close(self, last_ns: int | None) -> None:
         """Report what the connection amounted to. last_ns: until when it is known."""
         for consumer_id, consumption in self._consumers.items():
-            consumption.end_dry(ABSENT if last_ns is None else last_ns)
+            self._check_count(consumption)
+            end_ns: cython.longlong = ABSENT if last_ns is None else last_ns
+            stopped = 0 if consumption.dry_since == ABSENT else max(0, end_ns - consumption.dry_since)
+            consumption.end_dry(end_ns)
             if consumption.delivered:
-                self._report_consumption(consumer_id, consumption)
+                self._report_consumption(consumer_id, consumption, stopped)
+            if consumption.beyond:
+                self._report_beyond(consumer_id, consumption)
         conversation = self._conversation
         if self._duplicates:
             dropped = counted(self._duplicates, "duplicate")
             conversation.finding("deduplicated", f"The broker dropped {dropped} of what it already had")
 
-    def _report_consumption(self, consumer_id: int, consumption: Consumption) -> None:
+    def _report_consumption(self, consumer_id: int, consumption: Consumption, stopped_ns: int) -> None:
+        """stopped_ns: for how long it had no permits when its connection ended."""
         times = sorted(consumption.times)
         unacknowledged = sum(count for _, count in consumption.unacknowledged.values())
         slow = consumption.dry_ns >= SLOW_NS
@@ -181,6 +227,7 @@ class PulsarDiagnostics:
             acknowledged=consumption.acknowledged,
             unacknowledged=unacknowledged,
             without_permits_ns=consumption.dry_ns,
+            stopped_ns=stopped_ns,
             processing_ns={
                 "count": len(times),
                 "p50": _quantile(times, 0.5),
@@ -189,7 +236,35 @@ class PulsarDiagnostics:
             },
         )
 
+    def _report_beyond(self, consumer_id: int, consumption: Consumption) -> None:
+        consumer = consumption.consumer
+        frame: FrameFacts | None = consumption.beyond_frame
+        assert frame is not None
+        who = "a consumer" if consumer is None or not consumer.name else f"consumer {consumer.name}"
+        self._conversation.finding(
+            "beyond_permits",
+            f"{counted(consumption.beyond, 'message')} came to {who} when no permits were left",
+            direction=SERVER,
+            time=frame.first_ns,
+            packet_ref=frame.packet_ref,
+            offset=frame.offset,
+            length=frame.size,
+            topic=None if consumer is None else consumer.topic.name,
+            partition=None if consumer is None else consumer.topic.partition,
+            subscription=None if consumer is None else consumer.subscription,
+            consumer=None if consumer is None else consumer.name,
+            consumer_id=consumer_id & _ALL_ONES,
+            messages=consumption.beyond,
+            batched=consumption.batched,
+        )
+
     # --- consumers ---
+
+    def _check_count(self, consumption: Consumption) -> None:
+        """Forget a consumer's permits if bytes are missing since they are counted."""
+        if consumption.permits != ABSENT and consumption.counted_from < self._gap_order:
+            consumption.end_dry(self._gap_ns)
+            consumption.permits = ABSENT
 
     def _of(self, frame: Frame, request: PulsarRequest) -> Consumption | None:
         """What is kept of the consumer that a command is about; None without its id, or where consumers are many."""
@@ -203,26 +278,33 @@ class PulsarDiagnostics:
         if consumption is not None:
             consumption.consumer = request.endpoint
             self._forget(consumption, list(consumption.unacknowledged))  # of an earlier life of this id
+            self._check_count(consumption)
             consumption.end_dry(frame.arrived_ns)
             consumption.permits = 0
+            consumption.counted_from = frame.order
 
     def _flow(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
-        """A consumer lets the broker send so many messages more. What it had before the capture began is not known."""
+        """Count the permits that a consumer grants. What it had before the capture began is not known."""
+        request.permits = command.fields.number(FLOW_MESSAGE_PERMITS, 0)
         consumption: Consumption | None = self._of(frame, request)
-        if consumption is not None and consumption.permits != ABSENT:
-            consumption.permits += command.fields.number(FLOW_MESSAGE_PERMITS, 0)
-            if consumption.permits > 0:
-                consumption.end_dry(frame.arrived_ns)
+        if consumption is not None:
+            self._check_count(consumption)
+            if consumption.permits != ABSENT:
+                consumption.permits += request.permits
+                request.permits_left = consumption.permits
+                if consumption.permits > 0:
+                    consumption.end_dry(frame.arrived_ns)
 
     def _leave(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """A consumer ends: nobody waits for its permits any more."""
         consumption = self._of(frame, request)
         if consumption is not None:
+            self._check_count(consumption)
             consumption.end_dry(frame.first_ns)
             consumption.permits = ABSENT
 
     def _message(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
-        """The broker sends an entry."""
+        """Count what the broker delivers with an entry, and the permits that it takes."""
         consumption: Consumption | None = self._of(frame, request)
         if consumption is not None:
             messages: cython.longlong = request.records if request.records > 0 else 0
@@ -237,10 +319,24 @@ class PulsarDiagnostics:
             if self._unacknowledged < self._limit and position not in consumption.unacknowledged:
                 self._unacknowledged += 1
                 consumption.unacknowledged[position] = (now, messages)
+            self._check_count(consumption)
+            if request.records == ABSENT:  # how many messages it holds was not captured
+                consumption.end_dry(now)
+                consumption.permits = ABSENT
             if consumption.permits != ABSENT:
-                consumption.permits -= messages if messages > 1 else 1
+                taken: cython.longlong = messages if messages > 1 else 1  # each chunk of a message takes a permit
+                if consumption.permits <= 0:
+                    self._count_beyond(frame, consumption, taken)
+                consumption.permits -= taken
+                request.permits_left = consumption.permits
                 if consumption.permits <= 0 and consumption.dry_since == ABSENT:
                     consumption.dry_since = now
+
+    def _count_beyond(self, frame: Frame, consumption: Consumption, messages: int) -> None:
+        """Count messages that came when no permits were left."""
+        consumption.beyond_frame = consumption.beyond_frame or frame.facts
+        consumption.beyond += messages
+        consumption.batched = consumption.batched or messages > 1
 
     def _ack(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         if command.fields.has(ACK_VALIDATION_ERROR):

@@ -1,9 +1,10 @@
 cimport cython
-from dissectors.frame cimport Frame, FrameFacts
+from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.exchange cimport Report, queued
-from dissectors.rows.fields cimport ABSENT, EXCHANGE_DIALECT, EXCHANGE_LONG_POLL, EXCHANGE_RESPONSE, EXCHANGE_STATUS
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 
 @cython.final
 cdef class PulsarEmitter:

@@ -6,7 +6,6 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import Frame, FrameFacts
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
@@ -21,15 +20,11 @@ from dissectors.rows.exchange import (
     Report,
     queued,
 )
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT
 
 if not cython.compiled:
-    from dissectors.rows.fields import (
-        EXCHANGE_DIALECT,
-        EXCHANGE_LONG_POLL,
-        EXCHANGE_RESPONSE,
-        EXCHANGE_STATUS,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
 
@@ -109,11 +104,13 @@ class PulsarEmitter:
             if error is not None:
                 report.fail(slot, (error,))
             else:
-                report.exchanges.put(slot, EXCHANGE_STATUS, status)
-            report.exchanges.put(slot, EXCHANGE_DIALECT, self.state.dialect)
-            report.exchanges.waiting[slot, EXCHANGE_LONG_POLL] = (
+                report.exchanges.put(slot, fields.EXCHANGE_STATUS, status)
+            report.exchanges.put(slot, fields.EXCHANGE_DIALECT, self.state.dialect)
+            report.exchanges.waiting[slot, fields.EXCHANGE_LONG_POLL] = (
                 request.answer_announced if request.frame is not None else ABSENT
             )
+            report.exchanges.waiting[slot, fields.EXCHANGE_PERMITS] = request.permits
+            report.exchanges.waiting[slot, fields.EXCHANGE_PERMITS_LEFT] = request.permits_left
             if body is not None and report.sink.wants_body(request.api):
-                report.exchanges.put(slot, EXCHANGE_RESPONSE, body)
+                report.exchanges.put(slot, fields.EXCHANGE_RESPONSE, body)
             report.finish_exchange(slot)

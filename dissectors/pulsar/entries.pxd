@@ -1,8 +1,10 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (
+    BROKER_BROKER_TIMESTAMP,
+    BROKER_INDEX,
     META_COMPACTED_BATCH_INDEXES,
     META_ENCRYPTION_KEYS,
     META_MARKER_TYPE,
@@ -15,12 +17,14 @@ from dissectors.pulsar.fields cimport (
     META_UNCOMPRESSED_SIZE,
     PUSH_ACK_SET,
     PUSH_MESSAGE_ID,
+    SEND_HIGHEST_SEQUENCE_ID,
 )
 from dissectors.pulsar.names cimport Topic
 from dissectors.pulsar.pending cimport PendingBatch, PulsarRequest
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.exchange cimport Report
-from dissectors.rows.fields cimport *
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.memory cimport crc32c
 
 cdef extern from *:
@@ -52,3 +56,5 @@ cdef class Entries:
     @cython.locals(codec="long long", topic=Topic)
     cdef PendingBatch _batch(self, PulsarEntry entry)
     cdef int _write(self, PulsarRequest request, PendingBatch batch, str outcome) except -1
+
+cdef long long _ns(long long ms)

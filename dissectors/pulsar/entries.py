@@ -10,21 +10,24 @@ from typing import Any
 
 import cython
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame
 from dissectors.pulsar import batches
 from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
+from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
 from dissectors.wire.memory import crc32c
 
 if not cython.compiled:
     from dissectors.pulsar.commands import SEND
     from dissectors.pulsar.fields import (
+        BROKER_BROKER_TIMESTAMP,
+        BROKER_INDEX,
         META_COMPACTED_BATCH_INDEXES,
         META_ENCRYPTION_KEYS,
         META_MARKER_TYPE,
@@ -37,33 +40,9 @@ if not cython.compiled:
         META_UNCOMPRESSED_SIZE,
         PUSH_ACK_SET,
         PUSH_MESSAGE_ID,
+        SEND_HIGHEST_SEQUENCE_ID,
     )
-    from dissectors.rows.fields import (
-        BATCH_BASE_SEQUENCE,
-        BATCH_CHECKSUM_COMPUTED,
-        BATCH_CHECKSUM_KIND,
-        BATCH_CHECKSUM_STORED,
-        BATCH_CODEC,
-        BATCH_CONTROL,
-        BATCH_DIALECT,
-        BATCH_FIRST_TIMESTAMP,
-        BATCH_FORMAT,
-        BATCH_MAX_TIMESTAMP,
-        BATCH_OUTCOME,
-        BATCH_PACKET_REF,
-        BATCH_PARTITION,
-        BATCH_POSITION,
-        BATCH_PRODUCER,
-        BATCH_RECORDS,
-        BATCH_ROLE,
-        BATCH_STORED_BYTES,
-        BATCH_STREAM_OFFSET,
-        BATCH_TIME,
-        BATCH_TOPIC,
-        BATCH_TRANSACTIONAL,
-        BATCH_UNCOMPRESSED_BYTES,
-        BATCH_VERDICT,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
     MS = 1_000_000
@@ -114,6 +93,10 @@ class Entries:
             entry.to_deliver = command.fields.integers(PUSH_ACK_SET)
         if entry.has_meta:
             request.records = _count(entry) if entry.to_deliver else records(entry.meta)
+        if request.api_code == SEND and command.readable:
+            request.last_sequence = command.number(SEND_HIGHEST_SEQUENCE_ID)
+            if entry.has_meta and self._state.source_receipts and entry.meta.has(META_REPLICATED_FROM):
+                request.receipt_key = receipt_key(entry.meta, request)
         compacted: cython.bint = request.endpoint is not None and request.endpoint.compacted
         if command.readable and (self._report.looks_into_batches or compacted):
             self._look_into(frame, command, request, entry, compacted)
@@ -267,7 +250,6 @@ class Entries:
         batch: PendingBatch = PendingBatch()
         request: PulsarRequest = entry.request
         topic = request.topic
-        published_ms: cython.longlong
         batch.role = entry.role
         batch.topic = None if topic is None else topic.name
         batch.partition = ABSENT if topic is None or topic.partition is None else topic.partition
@@ -277,6 +259,11 @@ class Entries:
         batch.stored, batch.computed, batch.verdict = entry.stored, entry.computed, entry.verdict
         batch.time, batch.packet_ref = entry.time, entry.packet_ref
         batch.offset = entry.frame.offset + entry.at - entry.frame.start
+        if entry.has_broker:
+            batch.broker_ns = _ns(entry.broker.number(BROKER_BROKER_TIMESTAMP, -1))
+            batch.broker_index = entry.broker.number(BROKER_INDEX, -1)
+            if batch.broker_index < 0:
+                batch.broker_index = ABSENT
         if entry.has_meta:
             codec = entry.codec()
             batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)
@@ -286,8 +273,7 @@ class Entries:
             batch.sequence = entry.meta.number(META_SEQUENCE_ID, 0)
             batch.transactional = entry.meta.has(META_TXNID_MOST_BITS) or entry.meta.has(META_TXNID_LEAST_BITS)
             batch.control = entry.meta.has(META_MARKER_TYPE)
-            published_ms = entry.meta.number(META_PUBLISH_TIME, 0)
-            batch.published_ns = published_ms * MS if 0 <= published_ms <= LATEST_MS else ABSENT
+            batch.published_ns = _ns(entry.meta.number(META_PUBLISH_TIME, 0))
         return batch
 
     def _write(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
@@ -295,31 +281,33 @@ class Entries:
         slot: cython.Py_ssize_t
         if report.wants_batches:
             slot = report.open_batch(request, request.frame)
-            report.batches.put(slot, BATCH_ROLE, batch.role)
-            report.batches.put(slot, BATCH_TOPIC, batch.topic)
-            report.batches.put(slot, BATCH_POSITION, position(batch.ledger, batch.entry))
-            report.batches.put(slot, BATCH_FORMAT, FORMAT)
-            report.batches.put(slot, BATCH_CHECKSUM_KIND, batch.kind)
-            report.batches.put(slot, BATCH_VERDICT, batch.verdict)
-            report.batches.put(slot, BATCH_OUTCOME, outcome)
-            report.batches.put(slot, BATCH_DIALECT, self._state.dialect)
-            report.batches.waiting[slot, BATCH_PARTITION] = batch.partition
-            report.batches.waiting[slot, BATCH_RECORDS] = request.records
-            report.batches.waiting[slot, BATCH_STORED_BYTES] = batch.stored_bytes
-            report.batches.waiting[slot, BATCH_CHECKSUM_STORED] = batch.stored
-            report.batches.waiting[slot, BATCH_CHECKSUM_COMPUTED] = batch.computed
-            report.batches.waiting[slot, BATCH_TIME] = batch.time
-            report.batches.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
-            report.batches.waiting[slot, BATCH_STREAM_OFFSET] = batch.offset
+            report.batches.put(slot, fields.BATCH_ROLE, batch.role)
+            report.batches.put(slot, fields.BATCH_TOPIC, batch.topic)
+            report.batches.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
+            report.batches.put(slot, fields.BATCH_FORMAT, FORMAT)
+            report.batches.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
+            report.batches.put(slot, fields.BATCH_VERDICT, batch.verdict)
+            report.batches.put(slot, fields.BATCH_OUTCOME, outcome)
+            report.batches.put(slot, fields.BATCH_DIALECT, self._state.dialect)
+            report.batches.waiting[slot, fields.BATCH_PARTITION] = batch.partition
+            report.batches.waiting[slot, fields.BATCH_RECORDS] = request.records
+            report.batches.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
+            report.batches.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
+            report.batches.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
+            report.batches.waiting[slot, fields.BATCH_TIME] = batch.time
+            report.batches.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
+            report.batches.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
+            report.batches.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
+            report.batches.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
             if batch.codec is not None:
-                report.batches.put(slot, BATCH_CODEC, batch.codec)
-                report.batches.put(slot, BATCH_PRODUCER, batch.producer)
-                report.batches.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
-                report.batches.waiting[slot, BATCH_BASE_SEQUENCE] = batch.sequence
-                report.batches.waiting[slot, BATCH_TRANSACTIONAL] = batch.transactional
-                report.batches.waiting[slot, BATCH_CONTROL] = batch.control
-                report.batches.waiting[slot, BATCH_FIRST_TIMESTAMP] = batch.published_ns
-                report.batches.waiting[slot, BATCH_MAX_TIMESTAMP] = batch.published_ns
+                report.batches.put(slot, fields.BATCH_CODEC, batch.codec)
+                report.batches.put(slot, fields.BATCH_PRODUCER, batch.producer)
+                report.batches.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
+                report.batches.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
+                report.batches.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
+                report.batches.waiting[slot, fields.BATCH_CONTROL] = batch.control
+                report.batches.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
+                report.batches.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
             report.finish_batch(slot)
 
     def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:
@@ -347,6 +335,11 @@ def _count(entry: PulsarEntry) -> int:
     if meta.has(META_COMPACTED_BATCH_INDEXES):
         return sum(batches.delivered(words, index) for index in meta.integers(META_COMPACTED_BATCH_INDEXES))
     return batches.still_to_deliver(words, records(meta))
+
+
+def _ns(ms: cython.longlong) -> cython.longlong:
+    """A time of metadata (ms since the epoch) in ns; ABSENT for one that no record can hold."""
+    return ms * MS if 0 <= ms <= LATEST_MS else ABSENT
 
 
 def _value_bytes(messages: Any) -> int:

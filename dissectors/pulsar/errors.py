@@ -6,6 +6,7 @@ has no name.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from dissectors.pulsar import api
@@ -15,38 +16,25 @@ from dissectors.pulsar.names import Topic
 from dissectors.redaction import without_tokens
 from dissectors.rows.exchange import ErrorCode
 from dissectors.rows.layout import ABSENT
+from dissectors.wire.proto import proto
 from dissectors.wire.protobuf import MessageFields
 
 NAMES = api.enum("ServerError")
 VALIDATION = api.enum("CommandAck.ValidationError")
 
-RETRIABLE: dict[str, bool] = {
-    "MetadataError": True,
-    "PersistenceError": True,
-    "ServiceNotReady": True,  # after a fresh lookup
-    "ProducerBlockedQuotaExceededError": True,
-    "ProducerBlockedQuotaExceededException": True,
-    "TooManyRequests": True,
-    "TransactionCoordinatorNotFound": True,  # after the coordinator has been found again
-    "AuthenticationError": False,
-    "AuthorizationError": False,
-    "ConsumerBusy": False,
-    "ChecksumError": False,
-    "UnsupportedVersionError": False,
-    "TopicNotFound": False,
-    "SubscriptionNotFound": False,
-    "TopicTerminatedError": False,
-    "ProducerBusy": False,
-    "InvalidTopicName": False,
-    "IncompatibleSchema": False,
-    "ConsumerAssignError": False,
-    "InvalidTxnStatus": False,
-    "NotAllowedError": False,
-    "TransactionConflict": False,
-    "TransactionNotFound": False,
-    "ProducerFenced": False,
-}
-"""Whether clients try again by themselves; what is not here depends on the client."""
+
+@cache
+def _lines() -> dict[str, tuple[str, str]]:
+    """Name of an error -> whether clients try again (`true`, `false`, or nothing where it depends), its meaning."""
+    lines = proto("pulsar", "errors.tsv").read_text("utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    return {name: (retriable, meaning) for name, retriable, meaning in rows[1:]}
+
+
+def meaning(name: str) -> str | None:
+    """What an error says, in one line; None for one that is not in the table."""
+    return _lines().get(name, ("", None))[1]
+
 
 REDIRECT = 0
 """LOOKUP_RESPONSE.response: ask another broker."""
@@ -107,7 +95,7 @@ def error_code(
         code,
         name,
         scope or ("request" if topic is None else "topic"),
-        RETRIABLE.get(name or ""),
+        {"true": True, "false": False}.get(_lines().get(name or "", ("", ""))[0]),
         None if topic is None else topic.name,
         None if topic is None else topic.partition,
         None if message is None else without_tokens(message),

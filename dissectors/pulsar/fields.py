@@ -23,6 +23,7 @@ _SHORT = {
     "KeyValue": "PAIR",
     "EncryptionKeys": "KEY",
     "Subscription": "SUBSCRIPTION",
+    "FeatureFlags": "FEATURE",
 }
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

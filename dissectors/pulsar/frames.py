@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
+from dissectors.session.inbox import INVALID, MORE
 from dissectors.wire import varint
+
+DEFAULT_MESSAGE_BYTES = 5 * 1024 * 1024
+"""The limit of a message where CONNECTED announces none (Commands.DEFAULT_MAX_MESSAGE_SIZE)."""
 
 PADDING = 10 * 1024
 """A frame may be this much larger than max_message_size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import cython
 
+from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
 
@@ -20,6 +22,7 @@ if not cython.compiled:
 
 
 _HOLES = 64  # of a direction, the latest
+_OLDEST = 200  # open requests that are looked through for a SEND, the oldest: answers come in the order of requests
 
 
 def key_of(command: PulsarCommand, layout: CommandLayout) -> tuple[Any, ...] | None:
@@ -97,6 +100,22 @@ class PulsarPendingRequests:
         """The key of the one request that is open in a space, if that request's id was not captured."""
         key = (space, None)
         return key if self._spaces[1 - direction].get(space) == 1 and key in self._open[1 - direction] else None
+
+    def sent_as(self, direction: int, producer: int, sequence: int) -> tuple[Any, ...] | None:
+        """The key of an open SEND that an answer names by a sequence id which is not its key.
+
+        SEND_ERROR names a batch by the sequence id of its last message, and a replicated message by its own.
+        """
+        for key, there in islice(self._open[1 - direction].items(), _OLDEST):
+            request = there[0] if isinstance(there, deque) else there
+            named = request.correlation_id, request.last_sequence
+            if request.api_code == SEND and request.endpoint_id == producer and sequence in named:
+                return key
+        return None
+
+    def holed(self, direction: int, order: int) -> bool:
+        """Whether answers from this direction may have been lost since a delivery, as far as holes are remembered."""
+        return any(order < hole for hole in self._holes[direction])
 
     def take(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
         """Remove the request that an answer from `direction` answers."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from dissectors.conversation import Conversation
 from dissectors.pulsar import api, batches
 from dissectors.pulsar.batches import MalformedEntryError, PulsarEntry, Single, is_chunk, position
 from dissectors.pulsar.chunks import Chunks
@@ -29,6 +28,7 @@ from dissectors.pulsar.fields import (
 from dissectors.pulsar.pending import Columns, PendingBatch
 from dissectors.pulsar.secrets import property_value
 from dissectors.rows.layout import ABSENT
+from dissectors.session.conversation import Conversation
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 
@@ -151,12 +151,25 @@ class MessageRows:
             "packet_ref": entry.packet_ref,
             "stream_offset": entry.offset,
             "ordering_key": own.octets(field.ordering_key) if shown else None,
+            "broker_timestamp": None if batch.broker_ns == ABSENT else batch.broker_ns,
+            "broker_index": _broker_index(entry, batch, index),
         }
 
 
 def within(position: str | None, suffix: str | None) -> str | None:
     """`ledger:entry` and `:batch index` as one."""
     return None if position is None else position + (suffix or "")
+
+
+def _broker_index(entry: PulsarEntry, batch: PendingBatch, number: int | None) -> int | None:
+    """The number of a message in its partition; None where the broker gave none. number: its place in its batch.
+
+    A broker gives the number of the last message of an entry.
+    """
+    if batch.broker_index == ABSENT:
+        return None
+    after = 0 if number is None else entry.meta.number(META_NUM_MESSAGES_IN_BATCH, 0) - 1 - number
+    return batch.broker_index - after if 0 <= after <= batch.broker_index else None
 
 
 def _compacted_out(single: Single) -> bool:

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.frame cimport Frame
+from dissectors.session.frame cimport Frame
 from dissectors.pulsar.names cimport Endpoint, Topic
 from dissectors.rows.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
@@ -18,6 +18,10 @@ cdef class PulsarRequest(PendingRequest):
     cdef public object messages
     cdef public long long kept
     cdef public bint answer_announced
+    cdef public tuple receipt_key
+    cdef public long long last_sequence
+    cdef public long long permits
+    cdef public long long permits_left
 
     cdef int begin_command(self, Frame frame, str name, long long code, object type, long long correlation_id) except -1
     cpdef int attach(self, Endpoint endpoint) except -1
@@ -48,3 +52,5 @@ cdef class PendingBatch:
     cdef public long long offset
     cdef public str topic
     cdef public long long partition
+    cdef public long long broker_ns
+    cdef public long long broker_index

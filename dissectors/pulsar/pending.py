@@ -7,10 +7,10 @@ from typing import Any
 
 import cython
 
-from dissectors.frame import Frame
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.exchange import OK, PendingRequest
+from dissectors.session.frame import Frame
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
@@ -30,11 +30,14 @@ class PulsarRequest(PendingRequest):
     batch: the row of `batches`, which waits for the receipt; messages: those of `messages`
     kept: what the messages are for `Sink.let_go`
     answer_announced: the broker has said that the answer will come later
+    receipt_key: what its receipt will name, where that is not its sequence id (replication.py)
+    last_sequence: of a SEND with a batch, the sequence id of its last message
+    permits, permits_left: of a FLOW or MESSAGE, the columns of `exchanges`
     """
 
     fields = (
         *(*PendingRequest.fields, "type", "order", "endpoint_id", "endpoint", "topic", "ledger", "entry", "status"),
-        *("batch", "messages", "kept", "answer_announced"),
+        *("batch", "messages", "kept", "answer_announced", "receipt_key", "last_sequence", "permits", "permits_left"),
     )
 
     def begin_command(
@@ -54,6 +57,8 @@ class PulsarRequest(PendingRequest):
         self.messages: Sequence[Columns] = ()
         self.kept = 0
         self.answer_announced = False
+        self.receipt_key: tuple[Any, ...] | None = None
+        self.last_sequence = self.permits = self.permits_left = ABSENT
 
     def attach(self, endpoint: Endpoint) -> None:
         """It is about this producer or consumer."""
@@ -80,12 +85,13 @@ class PendingBatch:
     """A row of `batches`, until its position and its outcome are known. Times are ns; numbers may be ABSENT.
 
     codec, producer: None where the metadata cannot be read
+    broker_ns, broker_index: when the broker received it, and the number of its last message in the partition
     """
 
     FIELDS = (
         *("role", "ledger", "entry", "codec", "stored_bytes", "uncompressed_bytes", "producer", "sequence"),
         *("transactional", "control", "published_ns", "kind", "stored", "computed", "verdict", "time", "packet_ref"),
-        *("offset", "topic", "partition"),
+        *("offset", "topic", "partition", "broker_ns", "broker_index"),
     )
     """The attributes, as they are pickled."""
 
@@ -96,6 +102,7 @@ class PendingBatch:
         self.topic: str | None = None
         self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
         self.sequence = self.published_ns = self.stored = self.computed = ABSENT
+        self.broker_ns = self.broker_index = ABSENT
         self.stored_bytes = self.time = self.packet_ref = self.offset = 0
         self.transactional = self.control = False
 

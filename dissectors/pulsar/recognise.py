@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from dissectors.inbox import MORE
 from dissectors.pulsar.commands import CONNECT
 from dissectors.pulsar.frames import judge
 from dissectors.pulsar.resync import search
-from dissectors.search import GrowingSearch, SearchBudget
+from dissectors.session.inbox import MORE
+from dissectors.session.search import GrowingSearch, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 CERTAIN, POSSIBLE, UNCLEAR, NO = 1.0, 0.3, 0.1, 0.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from dissectors.inbox import MORE
 from dissectors.pulsar.commands import COMMANDS
 from dissectors.pulsar.frames import judge, sender_bit, tag
-from dissectors.search import Judgement, SearchBudget, first_start
+from dissectors.session.inbox import MORE
+from dissectors.session.search import Judgement, SearchBudget, first_start
 
 _SHORTEST = 12  # of frames that a search may find: sizes, type, tag, size 0
 

@@ -6,6 +6,9 @@ from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.protobuf cimport MessageFields
 
+cdef enum:
+    NEWEST = 1073741824
+
 @cython.final
 cdef class PulsarState:
     cdef public PulsarNames names
@@ -15,6 +18,10 @@ cdef class PulsarState:
     cdef public str server_version
     cdef public object max_message_size
     cdef public bint connected
+    cdef public bint source_receipts
+    cdef public long long version
+    cdef public long long _client_version
+    cdef public bint _client_sources
 
     cpdef int update(self, int code, MessageFields fields, PulsarRequest request) except -1
     cpdef int set_subject(self, PulsarRequest request, CommandLayout layout, MessageFields fields) except -1

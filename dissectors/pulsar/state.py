@@ -33,10 +33,14 @@ if not cython.compiled:
         ADD_PARTITION_TO_TXN_PARTITIONS,
         ADD_SUBSCRIPTION_TO_TXN_SUBSCRIPTION,
         CONNECT_CLIENT_VERSION,
+        CONNECT_FEATURE_FLAGS,
+        CONNECT_PROTOCOL_VERSION,
+        CONNECTED_FEATURE_FLAGS,
         CONNECTED_MAX_MESSAGE_SIZE,
         CONNECTED_PROTOCOL_VERSION,
         CONNECTED_SERVER_VERSION,
         END_TXN_ON_SUBSCRIPTION_SUBSCRIPTION,
+        FEATURE_SUPPORTS_REPL_DEDUP_BY_LID_AND_EID,
         PARTITIONED_TOPIC_METADATA_RESPONSE_PARTITIONS,
         PRODUCER_PRODUCER_ID,
         PRODUCER_PRODUCER_NAME,
@@ -57,6 +61,8 @@ if not cython.compiled:
     )
     from dissectors.rows.layout import ABSENT
 
+    NEWEST = 1 << 30  # above every version of the protocol
+
 _TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
 
@@ -73,7 +79,7 @@ class PulsarState:
 
     CARRIED = (
         *("names", "dialect", "client_software", "client_version", "server_version", "max_message_size"),
-        "connected",
+        *("connected", "source_receipts", "version", "_client_version", "_client_sources"),
     )
     """The attributes, as they are pickled."""
 
@@ -85,6 +91,10 @@ class PulsarState:
         self.server_version: str | None = None
         self.max_message_size: int | None = None
         self.connected = False  # the login was accepted
+        self.source_receipts = True  # receipts name replicated messages by their source, unless a peer cannot
+        self.version = NEWEST  # that both peers speak; NEWEST while it is not known
+        self._client_version = NEWEST
+        self._client_sources = True
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.CARRIED}
@@ -110,15 +120,21 @@ class PulsarState:
         software = fields.text(CONNECT_CLIENT_VERSION)
         if software is not None:
             self.client_software, self.client_version = _software(short(software))
+        if fields.has(CONNECT_PROTOCOL_VERSION):
+            self._client_version = fields.number(CONNECT_PROTOCOL_VERSION, 0)
+        self._client_sources = _names_sources(fields, CONNECT_FEATURE_FLAGS)
 
     def _connected(self, fields: MessageFields, request: PulsarRequest) -> None:
         self.connected = True
         software = fields.text(CONNECTED_SERVER_VERSION)
         if software is not None:
-            name, version = _software(short(software))
-            self.server_version = version or name
+            name, release = _software(short(software))
+            self.server_version = release or name
         if fields.has(CONNECTED_PROTOCOL_VERSION):
-            self.dialect = f"pulsar-v{fields.number(CONNECTED_PROTOCOL_VERSION, 0)}"
+            version: cython.longlong = fields.number(CONNECTED_PROTOCOL_VERSION, 0)
+            self.dialect = f"pulsar-v{version}"
+            self.version = min(version, self._client_version)
+        self.source_receipts = self._client_sources and _names_sources(fields, CONNECTED_FEATURE_FLAGS)
         if fields.number(CONNECTED_MAX_MESSAGE_SIZE, 0) > 0:
             self.max_message_size = fields.number(CONNECTED_MAX_MESSAGE_SIZE, 0)
 
@@ -216,6 +232,17 @@ class PulsarState:
 
 
 _SUBSCRIPTION = shape("Subscription")
+_FEATURES = shape("FeatureFlags")
+
+
+def _names_sources(fields: MessageFields, field: int) -> bool:
+    """Whether a peer understands receipts that name a replicated message by its source position."""
+    flags = MessageFields(fields.reader)
+    return (
+        fields.has(field)
+        and flags.read(_FEATURES, fields.data, fields.start(field), fields.stop(field))
+        and flags.number(FEATURE_SUPPORTS_REPL_DEDUP_BY_LID_AND_EID, 0) != 0
+    )
 
 
 def _name(fields: MessageFields, field: cython.Py_ssize_t) -> str | None:

@@ -1,6 +1,7 @@
 cimport cython
-from dissectors.frame cimport FrameFacts
-from dissectors.rows.fields cimport *
+from dissectors.session.frame cimport FrameFacts
+from dissectors.rows cimport fields
+from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
 cdef enum:
@@ -36,11 +37,13 @@ cdef class Report:
     cdef readonly RowTable batches
     cdef readonly RowTable errors
     cdef readonly RowTable messages
+    cdef readonly RowTable positions
     cdef readonly bint wants_exchanges
     cdef readonly bint wants_errors
     cdef readonly bint wants_batches
     cdef readonly bint wants_messages
     cdef readonly bint wants_findings
+    cdef readonly bint wants_positions
     cdef object _resends
     cdef object _hold
 
@@ -54,6 +57,9 @@ cdef class Report:
     cpdef Py_ssize_t open_message(self, PendingRequest request, FrameFacts frame) except -1
     cpdef int finish_message(self, Py_ssize_t slot) except -1
     cpdef int error(self, error, PendingRequest request, FrameFacts response) except -1
+    cpdef Py_ssize_t open_position(self, PendingRequest request, FrameFacts frame) except -1
+    cpdef Py_ssize_t add_position(self, Py_ssize_t model) except -1
     cdef int _finish(self, RowTable table, Py_ssize_t slot) except -1
 
+cdef str _initiator(str kind, FrameFacts request, FrameFacts response)
 cdef int _write_id(RowTable table, Py_ssize_t slot, Py_ssize_t field, FrameFacts begins) except -1

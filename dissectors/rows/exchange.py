@@ -1,6 +1,6 @@
 """The exchange layer: what an open request is, what an error is, and how rows are reported. One way for all protocols.
 
-    FrameFacts       what a frame says of itself (dissectors.frame)
+    FrameFacts       what a frame says of itself (dissectors.session.frame)
     PendingRequest   what is kept of a request until its answer comes
     ErrorCode        one error in an answer
     Report           opens rows, sets what all protocols have, and finishes them
@@ -8,8 +8,8 @@
 A protocol writes a row in three steps:
 
     slot = report.open_exchange(CALL, request, response, None)     what the request and the two frames say
-    report.exchanges.put(slot, EXCHANGE_TOPICS, topics)            what the answer says: values with `put`,
-    report.exchanges.waiting[slot, EXCHANGE_RECORDS] = n           numbers at their place
+    report.exchanges.put(slot, fields.EXCHANGE_TOPICS, topics)            what the answer says: values with `put`,
+    report.exchanges.waiting[slot, fields.EXCHANGE_RECORDS] = n           numbers at their place
     report.finish_exchange(slot)
 
 Numbers that are not known are ABSENT. To add a column to `exchanges`: name it in records.py, and set it where a
@@ -23,78 +23,21 @@ from typing import Any, ClassVar, NamedTuple
 
 import cython
 
-from dissectors.frame import FrameFacts
 from dissectors.records import Conn
-from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
-from dissectors.tcp.chunk import CLIENT
+from dissectors.session.frame import FrameFacts
+from dissectors.session.resends import Resends
+from dissectors.tcp.chunk import CLIENT, SIDES
 
 if not cython.compiled:
-    from dissectors.rows.fields import (
-        BATCH_API,
-        BATCH_CLIENT_ID,
-        BATCH_CONN,
-        BATCH_CORRELATION_ID,
-        BATCH_EXCHANGE_ID,
-        BATCH_GROUP,
-        ERROR_API,
-        ERROR_CLIENT_ID,
-        ERROR_CODE,
-        ERROR_CONN,
-        ERROR_CORRELATION_ID,
-        ERROR_EXCHANGE_ID,
-        ERROR_EXPECTED,
-        ERROR_MESSAGE,
-        ERROR_NAME,
-        ERROR_PACKET_REF,
-        ERROR_PARTITION,
-        ERROR_RETRIABLE,
-        ERROR_SCOPE,
-        ERROR_TIME,
-        ERROR_TOPIC,
-        ERROR_VERSION,
-        EXCHANGE_API,
-        EXCHANGE_API_CODE,
-        EXCHANGE_CLIENT_ID,
-        EXCHANGE_COMPLETE,
-        EXCHANGE_CONN,
-        EXCHANGE_CORRELATION_ID,
-        EXCHANGE_ERROR_CODE,
-        EXCHANGE_ERROR_COUNT,
-        EXCHANGE_ERROR_NAME,
-        EXCHANGE_EXCHANGE_ID,
-        EXCHANGE_GROUP,
-        EXCHANGE_KIND,
-        EXCHANGE_PARTITIONS,
-        EXCHANGE_PAYLOAD_BYTES,
-        EXCHANGE_QUEUED_NS,
-        EXCHANGE_RECORDS,
-        EXCHANGE_REQUEST,
-        EXCHANGE_REQUEST_BYTES,
-        EXCHANGE_REQUEST_NS,
-        EXCHANGE_REQUEST_PACKET_REF,
-        EXCHANGE_RESPONSE_BYTES,
-        EXCHANGE_RESPONSE_NS,
-        EXCHANGE_RESPONSE_PACKET_REF,
-        EXCHANGE_RETRANSMITTED,
-        EXCHANGE_STATUS,
-        EXCHANGE_TIME,
-        EXCHANGE_TOPICS,
-        EXCHANGE_TOTAL_NS,
-        EXCHANGE_VERSION,
-        EXCHANGE_WAIT_NS,
-        MESSAGE_API,
-        MESSAGE_CONN,
-        MESSAGE_CORRELATION_ID,
-        MESSAGE_EXCHANGE_ID,
-        MESSAGE_GROUP,
-    )
+    from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
+ASKED_BY_CLIENT, ASKED_BY_SERVER = SIDES
 
 
 class ErrorCode(NamedTuple):
@@ -224,11 +167,13 @@ class Report:
         self.batches: RowTable = sink.batches
         self.errors: RowTable = sink.errors
         self.messages: RowTable = sink.messages
+        self.positions: RowTable = sink.positions
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
         self.wants_messages = "messages" in sink.tables
         self.wants_findings = "findings" in sink.tables
+        self.wants_positions = "positions" in sink.tables
 
     def __reduce__(self) -> Any:
         return Report, (self.conn, self.sink, self._resends, self._hold)
@@ -250,35 +195,37 @@ class Report:
         """
         table: RowTable = self.exchanges
         slot: cython.Py_ssize_t = table.open()
-        table.put(slot, EXCHANGE_CONN, self.conn)
-        table.put(slot, EXCHANGE_KIND, kind)
-        table.put(slot, EXCHANGE_API, request.api)
-        table.put(slot, EXCHANGE_CLIENT_ID, request.client_id)
-        table.put(slot, EXCHANGE_GROUP, request.group)
-        table.put(slot, EXCHANGE_TOPICS, request.topics)
-        table.put(slot, EXCHANGE_STATUS, UNKNOWN)
+        table.put(slot, fields.EXCHANGE_CONN, self.conn)
+        table.put(slot, fields.EXCHANGE_KIND, kind)
+        table.put(slot, fields.EXCHANGE_API, request.api)
+        table.put(slot, fields.EXCHANGE_CLIENT_ID, request.client_id)
+        table.put(slot, fields.EXCHANGE_GROUP, request.group)
+        table.put(slot, fields.EXCHANGE_TOPICS, request.topics)
+        table.put(slot, fields.EXCHANGE_STATUS, UNKNOWN)
+        table.put(slot, fields.EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
         if request.body is not None and self.sink.wants_body(request.api):
-            table.put(slot, EXCHANGE_REQUEST, request.body)
-        table.waiting[slot, EXCHANGE_API_CODE] = request.api_code
-        table.waiting[slot, EXCHANGE_VERSION] = request.version
-        table.waiting[slot, EXCHANGE_CORRELATION_ID] = request.correlation_id
-        table.waiting[slot, EXCHANGE_PARTITIONS] = request.partitions
-        table.waiting[slot, EXCHANGE_RECORDS] = request.records
-        table.waiting[slot, EXCHANGE_PAYLOAD_BYTES] = request.payload_bytes
-        table.waiting[slot, EXCHANGE_QUEUED_NS] = request.queued_ns
-        table.waiting[slot, EXCHANGE_ERROR_COUNT] = 0
+            table.put(slot, fields.EXCHANGE_REQUEST, request.body)
+        table.waiting[slot, fields.EXCHANGE_API_CODE] = request.api_code
+        table.waiting[slot, fields.EXCHANGE_VERSION] = request.version
+        table.waiting[slot, fields.EXCHANGE_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, fields.EXCHANGE_PARTITIONS] = request.partitions
+        table.waiting[slot, fields.EXCHANGE_RECORDS] = request.records
+        table.waiting[slot, fields.EXCHANGE_PAYLOAD_BYTES] = request.payload_bytes
+        table.waiting[slot, fields.EXCHANGE_QUEUED_NS] = request.queued_ns
+        table.waiting[slot, fields.EXCHANGE_ERROR_COUNT] = 0
         again: cython.bint = bool(self._resends.by_direction)
-        table.waiting[slot, EXCHANGE_RETRANSMITTED] = again and self._retransmitted(request.frame, response, until)
+        again = again and self._retransmitted(request.frame, response, until)
+        table.waiting[slot, fields.EXCHANGE_RETRANSMITTED] = again
         self._write_frames(slot, request.frame, response)
         return slot
 
     def fail(self, slot: cython.Py_ssize_t, errors: Sequence[ErrorCode]) -> None:
         """Say in an open row of `exchanges` that the answer holds errors, at least one."""
         table: RowTable = self.exchanges
-        table.put(slot, EXCHANGE_STATUS, FAILED)
-        table.put(slot, EXCHANGE_ERROR_CODE, errors[0].code)
-        table.put(slot, EXCHANGE_ERROR_NAME, errors[0].name)
-        table.put(slot, EXCHANGE_ERROR_COUNT, len(errors))
+        table.put(slot, fields.EXCHANGE_STATUS, FAILED)
+        table.put(slot, fields.EXCHANGE_ERROR_CODE, errors[0].code)
+        table.put(slot, fields.EXCHANGE_ERROR_NAME, errors[0].name)
+        table.put(slot, fields.EXCHANGE_ERROR_COUNT, len(errors))
 
     def finish_exchange(self, slot: cython.Py_ssize_t) -> None:
         """The row of `exchanges` at a slot is complete."""
@@ -297,23 +244,23 @@ class Report:
         first_answered: cython.longlong = ABSENT
         last_answered: cython.longlong = ABSENT
         complete: cython.bint = True
-        _write_id(table, slot, EXCHANGE_EXCHANGE_ID, response if request is None else request)
+        _write_id(table, slot, fields.EXCHANGE_EXCHANGE_ID, response if request is None else request)
         if request is not None:
             first_sent, last_sent = request.first_ns, request.last_ns
-            table.waiting[slot, EXCHANGE_REQUEST_BYTES] = request.size
-            table.waiting[slot, EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
+            table.waiting[slot, fields.EXCHANGE_REQUEST_BYTES] = request.size
+            table.waiting[slot, fields.EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
             complete = request.complete
         if response is not None:
             first_answered, last_answered = response.first_ns, response.last_ns
-            table.waiting[slot, EXCHANGE_RESPONSE_BYTES] = response.size
-            table.waiting[slot, EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
+            table.waiting[slot, fields.EXCHANGE_RESPONSE_BYTES] = response.size
+            table.waiting[slot, fields.EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
             complete = complete and response.complete
-        table.waiting[slot, EXCHANGE_TIME] = first_answered if first_sent == ABSENT else first_sent
-        table.waiting[slot, EXCHANGE_REQUEST_NS] = elapsed(first_sent, last_sent)
-        table.waiting[slot, EXCHANGE_WAIT_NS] = elapsed(last_sent, first_answered)
-        table.waiting[slot, EXCHANGE_RESPONSE_NS] = elapsed(first_answered, last_answered)
-        table.waiting[slot, EXCHANGE_TOTAL_NS] = elapsed(first_sent, last_answered)
-        table.waiting[slot, EXCHANGE_COMPLETE] = complete
+        table.waiting[slot, fields.EXCHANGE_TIME] = first_answered if first_sent == ABSENT else first_sent
+        table.waiting[slot, fields.EXCHANGE_REQUEST_NS] = elapsed(first_sent, last_sent)
+        table.waiting[slot, fields.EXCHANGE_WAIT_NS] = elapsed(last_sent, first_answered)
+        table.waiting[slot, fields.EXCHANGE_RESPONSE_NS] = elapsed(first_answered, last_answered)
+        table.waiting[slot, fields.EXCHANGE_TOTAL_NS] = elapsed(first_sent, last_answered)
+        table.waiting[slot, fields.EXCHANGE_COMPLETE] = complete
 
     # --- what exchanges carry ---
 
@@ -324,12 +271,12 @@ class Report:
         """
         table: RowTable = self.batches
         slot: cython.Py_ssize_t = table.open()
-        table.put(slot, BATCH_CONN, self.conn)
-        table.put(slot, BATCH_API, request.api)
-        table.put(slot, BATCH_CLIENT_ID, request.client_id)
-        table.put(slot, BATCH_GROUP, request.group)
-        table.waiting[slot, BATCH_CORRELATION_ID] = request.correlation_id
-        _write_id(table, slot, BATCH_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        table.put(slot, fields.BATCH_CONN, self.conn)
+        table.put(slot, fields.BATCH_API, request.api)
+        table.put(slot, fields.BATCH_CLIENT_ID, request.client_id)
+        table.put(slot, fields.BATCH_GROUP, request.group)
+        table.waiting[slot, fields.BATCH_CORRELATION_ID] = request.correlation_id
+        _write_id(table, slot, fields.BATCH_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
 
     def finish_batch(self, slot: cython.Py_ssize_t) -> None:
@@ -340,11 +287,11 @@ class Report:
         """Open a row for a message, which `frame` of an exchange carried, as for `open_batch`; its slot."""
         table: RowTable = self.messages
         slot: cython.Py_ssize_t = table.open()
-        table.put(slot, MESSAGE_CONN, self.conn)
-        table.put(slot, MESSAGE_API, request.api)
-        table.put(slot, MESSAGE_GROUP, request.group)
-        table.waiting[slot, MESSAGE_CORRELATION_ID] = request.correlation_id
-        _write_id(table, slot, MESSAGE_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        table.put(slot, fields.MESSAGE_CONN, self.conn)
+        table.put(slot, fields.MESSAGE_API, request.api)
+        table.put(slot, fields.MESSAGE_GROUP, request.group)
+        table.waiting[slot, fields.MESSAGE_CORRELATION_ID] = request.correlation_id
+        _write_id(table, slot, fields.MESSAGE_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
 
     def finish_message(self, slot: cython.Py_ssize_t) -> None:
@@ -356,29 +303,69 @@ class Report:
         if self.wants_errors:
             table: RowTable = self.errors
             slot: cython.Py_ssize_t = table.open()
-            table.put(slot, ERROR_CONN, self.conn)
-            table.put(slot, ERROR_API, request.api)
-            table.put(slot, ERROR_SCOPE, error.scope)
-            table.put(slot, ERROR_TOPIC, error.topic)
-            table.put(slot, ERROR_PARTITION, error.partition)
-            table.put(slot, ERROR_CODE, error.code)
-            table.put(slot, ERROR_NAME, error.name)
-            table.put(slot, ERROR_RETRIABLE, error.retriable)
-            table.put(slot, ERROR_MESSAGE, error.message)
-            table.put(slot, ERROR_CLIENT_ID, request.client_id)
-            table.put(slot, ERROR_EXPECTED, error.expected)
-            table.waiting[slot, ERROR_VERSION] = request.version
-            table.waiting[slot, ERROR_CORRELATION_ID] = request.correlation_id
-            table.waiting[slot, ERROR_TIME] = response.first_ns
-            table.waiting[slot, ERROR_PACKET_REF] = response.packet_ref
-            _write_id(table, slot, ERROR_EXCHANGE_ID, response if request.frame is None else request.frame)
+            table.put(slot, fields.ERROR_CONN, self.conn)
+            table.put(slot, fields.ERROR_API, request.api)
+            table.put(slot, fields.ERROR_SCOPE, error.scope)
+            table.put(slot, fields.ERROR_TOPIC, error.topic)
+            table.put(slot, fields.ERROR_PARTITION, error.partition)
+            table.put(slot, fields.ERROR_CODE, error.code)
+            table.put(slot, fields.ERROR_NAME, error.name)
+            table.put(slot, fields.ERROR_RETRIABLE, error.retriable)
+            table.put(slot, fields.ERROR_MESSAGE, error.message)
+            table.put(slot, fields.ERROR_CLIENT_ID, request.client_id)
+            table.put(slot, fields.ERROR_EXPECTED, error.expected)
+            table.waiting[slot, fields.ERROR_VERSION] = request.version
+            table.waiting[slot, fields.ERROR_CORRELATION_ID] = request.correlation_id
+            table.waiting[slot, fields.ERROR_TIME] = response.first_ns
+            table.waiting[slot, fields.ERROR_PACKET_REF] = response.packet_ref
+            _write_id(table, slot, fields.ERROR_EXCHANGE_ID, response if request.frame is None else request.frame)
             table.finish(slot)
+
+    # --- positions ---
+
+    def open_position(self, request: PendingRequest, frame: FrameFacts) -> cython.Py_ssize_t:
+        """Open a row for a position that `frame`, the request or its answer, states; its slot.
+
+        Its caller finishes it with `positions.finish`, or takes it as the model of many rows (`add_position`) and drops
+        it at the end.
+        """
+        table: RowTable = self.positions
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, fields.POSITION_CONN, self.conn)
+        table.put(slot, fields.POSITION_API, request.api)
+        table.put(slot, fields.POSITION_CLIENT_ID, request.client_id)
+        table.put(slot, fields.POSITION_GROUP, request.group)
+        table.waiting[slot, fields.POSITION_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, fields.POSITION_TIME] = frame.first_ns
+        table.waiting[slot, fields.POSITION_PACKET_REF] = frame.packet_ref
+        _write_id(table, slot, fields.POSITION_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        return slot
+
+    def add_position(self, model: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Open a row of `positions` that begins as a copy of another one that is open; its slot."""
+        table: RowTable = self.positions
+        slot: cython.Py_ssize_t = table.open()
+        k: cython.Py_ssize_t
+        for k in range(table.fields):
+            table.waiting[slot, k] = table.waiting[model, k]
+        return slot
 
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         if self._hold is None:
             table.finish(slot)
         else:
             self._hold(table, slot)
+
+
+def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | None) -> str | None:
+    """Who began an exchange: "client" or "server"; None where neither frame is known."""
+    frame: FrameFacts | None = response if request is None else request
+    if frame is None:
+        return None
+    by_client: cython.bint = frame.direction == CLIENT
+    if request is None and kind == ORPHAN:  # the frame answers the other side
+        by_client = not by_client
+    return ASKED_BY_CLIENT if by_client else ASKED_BY_SERVER
 
 
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:

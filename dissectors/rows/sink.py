@@ -169,9 +169,9 @@ class Sink:
         self._tables = {
             name: RowTable(layout(name), self._texts, self._lists, self._conns, only) for name in records.TABLES
         }
-        self.exchanges, self.batches, self.errors, self.connections, self.findings, self.messages = (
-            self._tables.values()
-        )
+        (
+            self.exchanges, self.batches, self.errors, self.connections, self.findings, self.messages, self.positions
+        ) = self._tables.values()  # fmt: skip
 
     def _renumber(self) -> None:
         """Forget texts, lists and connections that no unfinished row has."""

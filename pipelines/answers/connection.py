@@ -14,10 +14,10 @@ from dissectors.capture.block import PacketBlock, address, address_halves
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 from dissectors.options import Options
-from dissectors.protocols import protocols
 from dissectors.records import endpoint
 from dissectors.redaction import public_path
 from dissectors.run import Run
+from dissectors.session.protocols import protocols
 from pipelines.answers.records import Relations, Row, gathered, query
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings")

@@ -23,7 +23,7 @@ def follow(tables: Relations, connection: Mapping[str, Any]) -> list[Row]:
     where = "WHERE site = ? AND connection = ? AND incarnation = ? ORDER BY time"
     events = [_opened(connection)]
     for exchange in query(tables, f"SELECT * FROM exchanges {where}", keys):
-        events += _frames(exchange, heard=connection["server_packets"] != 0)
+        events += _frames(exchange, connection)
     events += [_note(row) for row in query(tables, f"SELECT * FROM findings {where}", keys)]
     events.sort(key=lambda event: (event["time"] is None, event["time"], event["side"] == NOTE, event["packet"] or 0))
     return [*events, _closed(connection)]
@@ -57,8 +57,16 @@ def _closed(connection: Mapping[str, Any]) -> Row:
     return _event(connection["end_time"], NOTE, "", ", ".join(parts), {}, "", "")
 
 
-def _frames(exchange: Mapping[str, Any], *, heard: bool) -> list[Row]:
-    """The request and the response of an exchange, as far as they are there; heard: the server's side was captured."""
+def _frames(exchange: Mapping[str, Any], connection: Mapping[str, Any]) -> list[Row]:
+    """The request and the response of an exchange, as far as they are there.
+
+    A broker asks too (PING): then the request is its own, and the response the client's.
+    """
+    by_server = exchange["initiator"] == "server"
+    heard = connection["client_packets" if by_server else "server_packets"] != 0  # the side that answers was captured
+    asking, answering = (SERVER, CLIENT) if by_server else (CLIENT, SERVER)
+    if exchange["kind"] == "push":
+        answering = SERVER
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
     api, number = f"{exchange['api'] or '?'}{version}", exchange["correlation_id"]
     made = []
@@ -66,7 +74,7 @@ def _frames(exchange: Mapping[str, Any], *, heard: bool) -> list[Row]:
         about = [f"#{number}" if number is not None else "", units.size(exchange["request_bytes"]), _about(exchange)]
         if exchange["kind"] == "unanswered" and heard:
             about.append("never answered")
-        made.append(_event(exchange["time"], CLIENT, api, _said(about), exchange, "request_file", "request_packet"))
+        made.append(_event(exchange["time"], asking, api, _said(about), exchange, "request_file", "request_packet"))
     if exchange["response_packet"] is not None:
         about = [f"#{number}" if number is not None else "", units.size(exchange["response_bytes"])]
         if exchange["status"] != "ok":
@@ -75,13 +83,13 @@ def _frames(exchange: Mapping[str, Any], *, heard: bool) -> list[Row]:
             about.append(_about(exchange))
         about += ["long poll"] if exchange["long_poll"] else []
         about += [statuses.RETRANSMITTED] if exchange["retransmitted"] else []
-        event = _event(_answered(exchange), SERVER, api, _said(about), exchange, "response_file", "response_packet")
+        event = _event(_answered(exchange), answering, api, _said(about), exchange, "response_file", "response_packet")
         made.append({**event, "wait_ns": exchange["wait_ns"]})
     return made
 
 
 def _answered(exchange: Mapping[str, Any]) -> Any:
-    """When the response began."""
+    """When the response began; None where it is not known."""
     if exchange["time"] is None:
         return None
     since = (exchange["request_ns"] or 0) + (exchange["wait_ns"] or 0)
@@ -91,7 +99,9 @@ def _answered(exchange: Mapping[str, Any]) -> Any:
 def _about(exchange: Mapping[str, Any]) -> str:
     topics = ", ".join(exchange["topics"] or [])
     records = units.counted(exchange["records"], "record") if exchange["records"] else ""
-    return " ".join(part for part in (topics, records) if part)
+    permits = "" if exchange["permits"] is None else units.counted(exchange["permits"], "permit")
+    left = "" if exchange["permits_left"] is None else f"{units.counted(exchange['permits_left'], 'permit')} left"
+    return _said([" ".join(part for part in (topics, records) if part), permits, left])
 
 
 def _said(parts: list[str]) -> str:

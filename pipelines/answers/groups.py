@@ -3,19 +3,20 @@
 Kafka       classic groups by JoinGroup and LeaveGroup, their rebalances as the table `rebalances` has them;
             consumer, share and streams groups by heartbeats, in which a member that begins has epoch 0 and one that
             leaves has epoch -1 or -2
-Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
+Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE; SEEK, for which a broker closes its consumers for
+            a moment; ACTIVE_CONSUMER_CHANGE, which says who of a failover subscription gets messages;
+            REACHED_END_OF_TOPIC
 Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
 
 A group of Kafka has a name of its own in the cluster. A subscription belongs to a topic, whose partitions share it; a
-group of Iggy to a topic of a stream: of one name there may be many. Offsets that a transaction of Kafka commits count
-once an EndTxn has committed it, and never where the producer begins anew before that.
+group of Iggy to a topic of a stream: of one name there may be many. Lag is as the table `lag` has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,27 +25,28 @@ import pyarrow.compute as pc
 from pipelines.answers.records import Relations, Row, body, query
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lag import LAG
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
 
-TABLES = ("exchanges", "batches", "connections", "findings")
+TABLES = ("exchanges", "batches", "connections", "findings", "positions")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
+SEEKED, ACTIVE, STANDBY, ENDED = "seeked", "active", "standby", "ended"
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
-COMMIT, TXN_COMMIT = "OffsetCommit", "TxnOffsetCommit"
-END_TXN, BEGIN_ANEW = "EndTxn", "InitProducerId"
-COMMITS = (COMMIT, TXN_COMMIT)
+COMMITS = ("OffsetCommit", "TxnOffsetCommit")
 PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
+SEEK, ACTIVE_CHANGE, TOPIC_END = "SEEK", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC"
+EARLIEST, LATEST = (1 << 64) - 1, (1 << 63) - 1  # ledgers of Pulsar that stand for the ends of a topic
 IGGY_IN, IGGY_OUT = "JOIN_CONSUMER_GROUP", "LEAVE_CONSUMER_GROUP"
 IGGY_NAMING = ("CREATE_CONSUMER_GROUP", "GET_CONSUMER_GROUP")  # whose answers say which name a number has
 APIS = (
-    "JoinGroup", "SyncGroup", "LeaveGroup", *COMMITS, END_TXN, BEGIN_ANEW, *sorted(HEARTBEATS), PULSAR_IN,
-    *sorted(PULSAR_OUT), IGGY_IN, IGGY_OUT, *IGGY_NAMING,
+    "JoinGroup", "SyncGroup", "LeaveGroup", *COMMITS, *sorted(HEARTBEATS), PULSAR_IN,
+    *sorted(PULSAR_OUT), SEEK, ACTIVE_CHANGE, TOPIC_END, IGGY_IN, IGGY_OUT, *IGGY_NAMING,
 )  # fmt: skip
 """What is looked at; `full` bodies are needed of these."""
 _Key = tuple[str, str | None, str]  # protocol, topic, name
 _Consumer = tuple[str, int | None]  # connection, consumer id
-_Offsets = dict[tuple[str, int], int]  # (topic, partition) -> next offset
 
 
 class Event(NamedTuple):
@@ -52,8 +54,8 @@ class Event(NamedTuple):
 
     time: datetime  # when the request began, or the push
     group: str
-    what: str  # JOINED, LEFT, REBALANCED or REFUSED
-    member: str  # "" where it is about all of them
+    what: str  # JOINED, LEFT, REBALANCED, REFUSED, SEEKED, ACTIVE, STANDBY or ENDED
+    member: str  # its id, or `ip:port` where members have none; "" where it is about all of them
     text: str
     took_ns: int | None
     file: str | None  # where the request lies, or the push
@@ -73,20 +75,13 @@ class Group:
     consumers: dict[str, dict[str | None, _Consumer]] = field(default_factory=dict)  # member -> partition -> consumer
     most: int = 0  # members at once
     generation: int | None = None
-    committed: _Offsets = field(default_factory=dict)
-    uncommitted: dict[str, _Offsets] = field(default_factory=dict)  # of the transactions that are open, by their id
     lag: int | None = None
+    seeking: datetime | None = None  # until when the broker closes consumers because one of them seeks
 
     def join(self, member: str, client: str | None) -> None:
         """A member is in."""
         self.members[member] = client or ""
         self.most = max(self.most, len(self.members))
-
-    def end_transaction(self, id_: str, committed: bool) -> None:
-        """What it has committed counts now, or never."""
-        offsets = self.uncommitted.pop(id_, {})
-        if committed:
-            self.committed |= offsets
 
     def row(self) -> Row:
         """One line about it."""
@@ -123,16 +118,12 @@ def groups(tables: Relations) -> list[Group]:
     rows = query(
         tables,
         f"SELECT * FROM exchanges WHERE api IN ({wanted}) AND kind IN ('call', 'oneway', 'unanswered', 'push') "
-        "ORDER BY time",
+        "ORDER BY time, length(exchange_id), exchange_id",  # by place in the stream where a packet holds several
         APIS,
     )
     names = _names(rows)
-    committing: dict[str, dict[_Key, Group]] = {}  # id of a transaction -> groups whose offsets it is to commit
     for row in rows:
         request, response = _bodies(row)
-        if row["api"] in (END_TXN, BEGIN_ANEW):
-            _end_transaction(committing, row, request)
-            continue
         reader = _reader(row, request, names)
         if reader is None:
             continue
@@ -142,20 +133,46 @@ def groups(tables: Relations) -> list[Group]:
         group = found.setdefault(key, Group(row["protocol"], name, kind, topic))
         group.kind = group.kind if row["api"] in COMMITS else kind  # members of any kind commit
         take(group, row, request, response)
-        if row["api"] == TXN_COMMIT:
-            committing.setdefault(request.get("transactionalId", ""), {})[key] = group
     for row in query(tables, REBALANCES.query(DuckDB(), Ask())):
         if (of := found.get((row["protocol"], None, row["group"]))) is not None:
             text = f"{row['cause']}, {units.counted(row['members_after'], 'member')}"
             of.events.append(
                 Event(row["time"], of.name, REBALANCED, "", text, row["duration_ns"], row["file"], row["packet"])
             )
-    ends = _ends(tables)
+    for behind in _lag(tables, names):
+        topic = None if behind["protocol"] == "kafka" else behind["topic"]
+        late = found.get((behind["protocol"], topic, behind["group"]))
+        if late is not None and behind["messages"] is not None:
+            late.lag = (late.lag or 0) + behind["messages"]
     for group in found.values():
         group.events.sort(key=lambda event: event.time)
-        known = [max(0, ends[place] - offset) for place, offset in group.committed.items() if place in ends]
-        group.lag = sum(known) if known else None
     return list(found.values())
+
+
+def lag(tables: Relations) -> list[Row]:
+    """Where each group stood last in each partition, and how late it ever was: rows of the table `lag`.
+
+    `longest_ns` and `most_messages` are the largest of `lag_ns` and `messages` along time. tables: as for `groups`.
+    """
+    wanted = ", ".join("?" for _ in IGGY_NAMING)
+    return _lag(tables, _names(query(tables, f"SELECT * FROM exchanges WHERE api IN ({wanted})", IGGY_NAMING)))
+
+
+def _lag(tables: Relations, names: _Names) -> list[Row]:
+    place = 'protocol, "group", topic, partition'
+    rows = query(
+        tables,
+        f"""
+        SELECT * EXCLUDE (nth) FROM (
+            SELECT *, max(lag_ns) OVER place AS longest_ns, max(messages) OVER place AS most_messages,
+                row_number() OVER (PARTITION BY {place} ORDER BY bucket DESC) AS nth
+            FROM ({LAG.query(DuckDB(), Ask())}) WINDOW place AS (PARTITION BY {place})
+        ) WHERE nth = 1 ORDER BY protocol, "group", topic, partition NULLS LAST""",
+    )
+    for row in rows:
+        if row["protocol"] == "iggy" and row["group"].isdecimal():
+            row["group"] = names.get((row["topic"], int(row["group"])), row["group"])
+    return rows
 
 
 _Take = Callable[[Group, Row, Mapping[str, Any], Mapping[str, Any]], None]
@@ -227,42 +244,7 @@ def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Map
 
 
 def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
-    group.committed.update(_offsets(row, request, response))
-
-
-def _commit_in_transaction(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
-    group.uncommitted.setdefault(request.get("transactionalId", ""), {}).update(_offsets(row, request, response))
-
-
-def _end_transaction(committing: dict[str, dict[_Key, Group]], row: Row, request: Mapping[str, Any]) -> None:
-    """An EndTxn says how; of a producer that begins anew, the broker aborts what it had left open."""
-    if row["status"] == "ok" and not request.get("keepPreparedTxn"):
-        id_ = request.get("transactionalId", "")
-        for group in committing.pop(id_, {}).values():
-            group.end_transaction(id_, bool(request.get("committed")))
-
-
-def _offsets(
-    row: Row, request: Mapping[str, Any], response: Mapping[str, Any]
-) -> Iterator[tuple[tuple[str, int], int]]:
-    """((topic, partition), offset) of a commit, but for what the broker refused."""
-    refused = {place for place, partition in _partitions(response) if partition.get("errorCode")}
-    if row["status"] == "error" and not refused:
-        return
-    topics = [topic.get("name") or topic.get("topicId") for topic in request.get("topics") or ()]
-    named = row["topics"] or ()
-    names = dict(zip(topics, named, strict=True)) if len(named) == len(topics) else {}  # of topic ids
-    for place, partition in _partitions(request):
-        offset = partition.get("committedOffset")
-        if place not in refused and isinstance(offset, int) and offset >= 0:
-            yield (names.get(place[0], place[0]), place[1]), offset
-
-
-def _partitions(body: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Mapping[str, Any]]]:
-    """((topic, or its id, partition), what is said of it) of the partitions in a body."""
-    for topic in body.get("topics") or ():
-        for partition in topic.get("partitions") or ():
-            yield (topic.get("name") or topic.get("topicId"), partition.get("partitionIndex")), partition
+    """A commit shows that there is a group; which offsets it commits, the table `lag` knows."""
 
 
 def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
@@ -273,7 +255,7 @@ def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Map
         group.consumers.setdefault(member, {})[request.get("topic")] = _consumer(row, request)
         if member not in group.members:
             group.join(member, row["client_id"])
-            group.events.append(_event(group, row, JOINED, _place(row), group.topic or "", row["total_ns"]))
+            group.events.append(_event(group, row, JOINED, _place(row), _said(row, _topic_of(group)), row["total_ns"]))
 
 
 def _unsubscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
@@ -286,17 +268,69 @@ def _unsubscribe(group: Group, row: Row, request: Mapping[str, Any], response: M
     if left or had == {}:  # a partition remains, or none did
         return
     group.members.pop(member, None)
-    text = "closed by the broker" if row["kind"] == "push" else group.topic or ""
-    group.events.append(_event(group, row, LEFT, _place(row), text, row["total_ns"]))
+    text = _topic_of(group)
+    if row["kind"] == "push":
+        seeks = group.seeking is not None and row["time"] <= group.seeking
+        text = "closed by the broker, to seek" if seeks else "closed by the broker"
+    group.events.append(_event(group, row, LEFT, _place(row), _said(row, text), row["total_ns"]))
+
+
+def _ended(row: Row) -> datetime | None:
+    """When the last byte of the answer came; None where there is none."""
+    return None if row["total_ns"] is None else row["time"] + timedelta(microseconds=row["total_ns"] // 1000)
+
+
+def _seek(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    if row["status"] == "error":
+        _refuse(group, row)
+        return
+    group.seeking = _ended(row) or row["time"]
+    group.events.append(_event(group, row, SEEKED, _place(row), _said(row, _target(request)), row["total_ns"]))
+
+
+def _target(seek: Mapping[str, Any]) -> str:
+    """Where a SEEK goes to: an end of the topic, a position or a time of publishing; "" where it is not known."""
+    if (position := seek.get("message_id")) is not None:
+        ends = {EARLIEST: "to the earliest message", LATEST: "to the latest message"}
+        ledger, entry = position.get("ledgerId"), position.get("entryId")
+        return ends.get(ledger, f"to {ledger}:{entry}")
+    if (published := seek.get("message_publish_time")) is None:
+        return ""
+    try:
+        time = datetime.fromtimestamp(published / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return f"to messages published from {published} ms on"
+    return f"to messages published from {time:%Y-%m-%d %H:%M:%S} on"
+
+
+def _change(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    active = response.get("is_active", False)
+    text = "gets the messages from now on" if active else "waits: another consumer gets the messages"
+    group.events.append(_event(group, row, ACTIVE if active else STANDBY, _place(row), _said(row, text), None))
+
+
+def _end(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    text = "the topic was terminated, and all its messages are acknowledged"
+    group.events.append(_event(group, row, ENDED, _place(row), _said(row, text), None))
 
 
 def _refuse(group: Group, row: Row) -> None:
-    group.events.append(_event(group, row, REFUSED, _place(row), row["error_name"] or "", row["total_ns"]))
+    group.events.append(_event(group, row, REFUSED, _place(row), _said(row, row["error_name"] or ""), row["total_ns"]))
+
+
+def _topic_of(group: Group) -> str:
+    return (group.topic or "").removeprefix("persistent://")
 
 
 def _member(row: Row) -> str:
     """Who consumes, of protocols without member ids: Pulsar's consumers of all partitions have one name."""
     return f"{row['client_ip']} {row['client_id']}" if row["protocol"] == "pulsar" and row["client_id"] else _place(row)
+
+
+def _said(row: Row, text: str) -> str:
+    """What an event says, with the name of the consumer that it happens to, if it has one: `c-1: to 7:5`."""
+    name = row["client_id"] if row["protocol"] == "pulsar" else None
+    return ": ".join(filter(None, (name, text)))
 
 
 def _place(row: Row) -> str:
@@ -310,10 +344,12 @@ def _consumer(row: Row, body: Mapping[str, Any]) -> _Consumer:
 _READERS: dict[str, tuple[str, _Take]] = {
     "JoinGroup": ("classic", _join),
     "LeaveGroup": ("classic", _leave),
-    COMMIT: ("classic", _commit),
-    TXN_COMMIT: ("classic", _commit_in_transaction),
+    **dict.fromkeys(COMMITS, ("classic", _commit)),
     PULSAR_IN: ("subscription", _subscribe),
     **dict.fromkeys(PULSAR_OUT, ("subscription", _unsubscribe)),
+    SEEK: ("subscription", _seek),
+    ACTIVE_CHANGE: ("subscription", _change),
+    TOPIC_END: ("subscription", _end),
     IGGY_IN: ("consumer group", _subscribe),
     IGGY_OUT: ("consumer group", _unsubscribe),
 }
@@ -322,18 +358,3 @@ _READERS: dict[str, tuple[str, _Take]] = {
 def _event(group: Group, row: Row, what: str, member: str, text: str, took: int | None) -> Event:
     side = "response" if row["kind"] == "push" else "request"
     return Event(row["time"], group.name, what, member, text, took, row[f"{side}_file"], row[f"{side}_packet"])
-
-
-def _ended(row: Row) -> datetime | None:
-    """When the last byte of the answer came; None where there is none."""
-    return None if row["total_ns"] is None else row["time"] + timedelta(microseconds=row["total_ns"] // 1000)
-
-
-def _ends(tables: Relations) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> the offset after the last one seen."""
-    rows = query(
-        tables,
-        "SELECT topic, partition, max(last_offset) + 1 AS after FROM batches WHERE last_offset IS NOT NULL "
-        "AND topic IS NOT NULL AND coalesce(outcome, 'ok') <> 'error' GROUP BY 1, 2",
-    )
-    return {(row["topic"], row["partition"]): row["after"] for row in rows}

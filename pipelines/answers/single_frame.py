@@ -15,9 +15,9 @@ from dissectors.iggy import tables as iggy_commands
 from dissectors.iggy.frames import LEGACY, detect
 from dissectors.kafka import schema
 from dissectors.options import Options
-from dissectors.protocols import named, protocols
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
+from dissectors.session.protocols import named, protocols
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk
 from dissectors.tcp.chunk import SIDES as SENDERS
 from pipelines.answers.records import gathered

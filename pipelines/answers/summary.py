@@ -12,7 +12,7 @@ from pipelines.answers.records import Relations, Row, database_of, read
 from pipelines.formats import statuses
 from pipelines.sql.words import HELD, SERVER
 from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.thresholds import ENOUGH
 

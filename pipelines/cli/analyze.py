@@ -98,7 +98,9 @@ def analyze(
     Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (one object for each bad
     checksum) and OUT/report.html; prints the tables, unless --quiet.
     """
-    options = reading.options()
+    from pipelines.tables.table import RECORDS
+
+    options = reading.options(RECORDS)
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
     keys, width = _keys(by), None if bucket is None else _micros(bucket, "--bucket")

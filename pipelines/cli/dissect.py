@@ -36,6 +36,7 @@ class RecordTable(StrEnum):
     CONNECTIONS = "connections"
     FINDINGS = "findings"
     MESSAGES = "messages"
+    POSITIONS = "positions"
 
 
 _SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}

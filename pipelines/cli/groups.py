@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,19 @@ GROUPS = (
     PrintedField("generation", "code", need=4),
     PrintedField("lag", "count", need=1),
 )
+LAG = (
+    PrintedField("protocol", once=True, need=5),
+    PrintedField("group", once=True),
+    PrintedField("topic", once=True),
+    PrintedField("partition", "code"),
+    PrintedField("committed", "code", need=2),
+    PrintedField("end_offset", "code", head="end", need=2),
+    PrintedField("messages", "count"),
+    PrintedField("lag_ns", "ns", head="lag"),
+    PrintedField("longest_ns", "ns", head="longest", need=1),
+    PrintedField("status"),
+    PrintedField("bucket", "clock", head="at", need=3),
+)
 EVENTS = (
     PrintedField("time", "date", head="", once=True),
     PrintedField("time", "clock"),
@@ -42,6 +55,9 @@ def groups(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
+    lag: Annotated[
+        bool, typer.Option("--lag", help="How far each group is behind in each partition, in messages and in time.")
+    ] = False,
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of events.")
     ] = 200,
@@ -53,12 +69,15 @@ def groups(
 
     Kafka's groups are told apart by name; Pulsar's subscriptions and Iggy's groups by name and topic.
 
-    Lag is what the capture knows: the last offset seen in a partition less the last one committed by the group.
+    Lag is what the capture knows: the last offset seen in a partition less the last one committed by the group. With
+    --lag each partition has a line: where the group stood last, how long ago the message that it reads next was
+    produced, the longest that this ever was, and whether the group keeps up, falls behind, stopped or went back.
 
     \b
     Examples:
       brokerscope groups capture.pcap
       brokerscope groups captures/ --group billing -f json
+      brokerscope groups captures/ --lag
     """
     from pipelines.answers import groups as answers
     from pipelines.answers.records import queryable
@@ -69,6 +88,10 @@ def groups(
     with reading.run(reading.captures(captures), options) as run:
         wanted = answers.only_groups(selection.of(run.records()))
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
+            if lag:
+                behind = answers.lag(tables)
+                _show_lag([row for row in behind if group is None or is_named(row["group"], group)], format)
+                return
             found = answers.groups(tables)
         named = [one for one in found if group is None or is_named(one.name, group)]
         events = sorted((event for one in named for event in one.events), key=lambda event: event.time)
@@ -83,3 +106,13 @@ def groups(
             printing.show_rows([event._asdict() for event in events[:head]], EVENTS)
             if len(events) > head:
                 printing.show_text(f"{head} of {len(events):,} events: --head shows more")
+
+
+def _show_lag(rows: list[dict[str, Any]], format: str) -> None:
+    """Where each group stands in each partition. rows: as `answers.groups.lag` gives them."""
+    if format == "json":
+        printing.show_json(rows)
+    elif rows:
+        printing.show_rows(rows, LAG)
+    else:
+        printing.show_text("No group committed an offset in these captures.")

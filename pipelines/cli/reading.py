@@ -397,7 +397,7 @@ def _ports(pairs: Sequence[str] | None) -> dict[int, str]:
     wanted: dict[int, str] = {}
     if not pairs:
         return wanted
-    from dissectors.protocols import protocols
+    from dissectors.session.protocols import protocols
 
     names = [protocol.name for protocol in protocols()]
     for pair in pairs:
@@ -435,7 +435,7 @@ def _dialects(given: Sequence[str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
     if not given:
         return found
-    from dissectors.protocols import named, protocols
+    from dissectors.session.protocols import named, protocols
 
     for text in given:
         name, _, dialect = text.partition("=")

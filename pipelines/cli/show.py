@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dissectors.errors import InputError
+from dissectors.session.protocols import error_meaning
 from pipelines.cli import printing
 from pipelines.cli.reading import Reading, exists, reads_captures
 from pipelines.formats import statuses, units
@@ -112,14 +113,6 @@ def _is_capture(text: str) -> bool:
     return exists(text) or "://" in text or bool(re.search(r"[*?\[/]", text))
 
 
-def _meaning(protocol: str, code: int | None) -> str | None:
-    """What an error code of a protocol says, in one line, where that is known."""
-    from dissectors import protocols
-
-    known = protocols.named(protocol)
-    return None if known is None or code is None else known.error_meaning(code)
-
-
 def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], decoded: DecodedExchange, *, payloads: bool) -> None:
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
     status = statuses.status(exchange)
@@ -144,7 +137,7 @@ def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], decoded: Deco
     for error in related["errors"]:
         where = f" {error['topic']}" if error["topic"] else ""
         message = f": {error['message']}" if error["message"] else ""
-        meaning = _meaning(exchange["protocol"], error["code"])
+        meaning = error_meaning(exchange["protocol"], error["code"], error["name"])
         printing.show_text(f"{error['name'] or error['code']} ({error['scope']}{where}){message}", 2, f"{'error':<12}")
         if meaning:
             printing.show_text(meaning, indent=14)
@@ -200,6 +193,7 @@ def _show_message(message: Mapping[str, Any], *, payloads: bool) -> None:
         time,
         *(f"{name} {'null' if size is None else units.size(size)}" for name, size in sizes),
         units.counted(message["header_count"], "header") if message["header_count"] else None,
+        message["state"] and message["state"].replace("_", " "),
     )
     text = f"{message['topic'] or '?'}{partition} {message['position'] or ''}".rstrip()
     printing.show_text(f"{text}: {', '.join(filter(None, facts))}", indent=2)

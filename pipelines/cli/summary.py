@@ -131,10 +131,10 @@ def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None, silent: 
         about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict),
                  verdict_words.where(verdict))  # fmt: skip
         printing.show_text(" · ".join(part for part in about if part), indent=3)
+        if limit is None and verdict["detail"]:
+            printing.show_text(verdict["detail"], indent=3)
         printing.show_text(verdict["advice"], indent=3)
         if limit is None:
-            if verdict["detail"]:
-                printing.show_text(verdict["detail"], indent=3)
             for link in verdict["chain"]:
                 printing.show_text(link["text"], indent=5, lead=f"{link['time']:%H:%M:%S.%f} ")
     rest = len(verdicts) - len(verdicts[:limit])

@@ -208,6 +208,20 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         CONNECTION,
         *_packet(),
     ),
+    "positions": (
+        *_when(),
+        PROTOCOL,
+        _text("what", "what"),
+        TOPIC,
+        _number("value", "value", _plain),
+        _number("ledger", "ledger", _plain, need=5),
+        _text("leader", "leader", need=2),
+        _text("isr", "isr", show=_names, need=6),
+        _text("group", "group", need=3),
+        _text("api", "api", need=4),
+        CONNECTION,
+        *_packet(),
+    ),
 }  # fmt: skip
 
 
@@ -248,8 +262,10 @@ class TextWriter:
     def __init__(self, table: str, schema: pa.Schema, stream: BinaryIO) -> None:
         self._stream = stream
         usual = COLUMNS.get(table, ())
-        if usual and {name for s in usual for name in s.columns} <= set(schema.names):
-            self._shown = [*usual, *(_below(field.name) for field in schema if field.name in ASKED_FOR)]
+        known = {name for shown in usual for name in shown.columns}
+        if usual and known <= set(schema.names):
+            more = [name for name in schema.names if name in ASKED_FOR and name not in known]
+            self._shown = [*usual, *map(_below, more)]
         else:  # some columns, asked for by name
             self._shown = [of_field(field) for field in schema]
         self._grid = Grid([s.column for s in self._shown], terminal_width(), colour=wants_colour(stream))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.protocols import protocols
+from dissectors.session.protocols import protocols
 
 
 def css() -> str:

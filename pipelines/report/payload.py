@@ -3,6 +3,7 @@
     strings   every text of the page once: cleaned, cut to a readable length
     files     names of captures as they are, for commands that people copy
     tables    name -> columns, rows (numbers as they are, texts as places in `strings`), what the selector matches
+    meanings  name of an error -> what it says, both as places in `strings`
     requests  what requests.py carries; a name is a place in `strings`, that of a file [place in `files`, short name]
     verdicts  rank, kind, first and last time, and places of the requests that are its evidence
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -63,6 +64,7 @@ class Payload:
         self._shown: list[str] = []
         self._files: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
+        self._meanings: dict[int, int] = {}
         self._verdicts: list[dict[str, Any]] = []
         self._requests: dict[str, Any] | None = None
 
@@ -125,6 +127,14 @@ class Payload:
         told = [[shown(value) if isinstance(value, str) else value for value in row] for row in carried["connections"]]
         self._requests = {**carried, "names": names, "connections": told}
 
+    def meanings(self, errors: Iterable[Row]) -> None:
+        """Carry what errors say, by name; a name that says two things, in two protocols, is left out."""
+        said: dict[str, set[str | None]] = {}
+        for row in errors:
+            said.setdefault(row["name"], set()).add(row["meaning"])
+        plain = {name: next(iter(all_said)) for name, all_said in said.items() if len(all_said) == 1}
+        self._meanings = {self.text(name): self.text(text) for name, text in plain.items() if text}
+
     def _name(self, dimension: str, name: str) -> Any:
         if dimension != "file":
             return self.text(name)
@@ -156,6 +166,7 @@ class Payload:
             "strings": self._shown,
             "files": list(self._files),
             "tables": self._tables,
+            "meanings": self._meanings,
             "enough": ENOUGH,
             "verdicts": self._verdicts,
             "requests": self._requests,

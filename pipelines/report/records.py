@@ -7,7 +7,7 @@ versions lack columns: these are null.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,18 @@ from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
-from pipelines.tables.verdicts import JUDGED
+from pipelines.tables.table import RECORDS
+from pipelines.tables.verdicts import JUDGED, VERDICTS
+from pipelines.tables.verdicts.verdict import SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY = "512MB"
-READ = ("exchanges", "batches", "errors", "connections", "findings")
 KEPT = 200_000
 """Rows of a table that are kept in the database, as dozens of questions read them; larger files are read each time."""
 
@@ -37,7 +39,7 @@ class Records:
     """The records of an analysis, queried in SQL."""
 
     def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+        self.engine = engine
         self._kept: set[str] = set()
 
     def keep(self, name: str, sql: str) -> None:
@@ -48,41 +50,48 @@ class Records:
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Name a table of few rows, in place of one that had the name."""
-        self._engine.duckdb.register(name, rows)
+        self.engine.duckdb.register(name, rows)
 
     def run(self, sql: str) -> None:
         """Run a statement that gives no rows."""
-        self._engine.duckdb.execute(sql)
+        self.engine.duckdb.execute(sql)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query, as dictionaries. Times must be numbers: `epoch_us(time)`."""
-        answer = self._engine.duckdb.execute(sql)
+        answer = self.engine.duckdb.execute(sql)
         names = [column[0] for column in answer.description or ()]
         return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
     def tuples(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query, as tuples. Times must be numbers: `epoch_us(time)`."""
-        return list(self._engine.duckdb.execute(sql).fetchall())
+        return list(self.engine.duckdb.execute(sql).fetchall())
 
     def arrow(self, sql: str) -> pa.Table:
         """The rows of a query as columns."""
-        return self._engine.fetch(sql)
+        return self.engine.fetch(sql)
 
-    def compute(self, folder: Path, cases: Sequence[dict[str, Any]]) -> Computed:
-        """Write the aggregate tables of these records. cases: what forensics said of bad checksums."""
-        self._engine.add(CASES, case_table(cases))
-        self._engine.add(JUDGED, self.verdicts())
-        return compute(self._engine, folder)
+    def compute(
+        self,
+        folder: Path,
+        cases: Sequence[dict[str, Any]],
+        by: Sequence[str] = (),
+        bucket_us: int | None = None,
+        only: Collection[str] = TABLES,
+    ) -> Computed:
+        """Write the aggregate tables of these records, or only some. cases: what forensics said of bad checksums."""
+        self.engine.add(CASES, case_table(cases))
+        self.engine.add(JUDGED, self.verdicts() if VERDICTS.name in only else SCHEMA.empty_table())
+        return compute(self.engine, folder, by, bucket_us, only)
 
     def verdicts(self) -> pa.Table:
         """What is wrong, the worst first: the columns of the table `verdicts`."""
         from pipelines.tables.verdicts.engine import judged
 
-        return judged(self._engine.duckdb)
+        return judged(self.engine.duckdb)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a query, some at a time."""
-        yield from self._engine.stream(sql)
+        yield from self.engine.stream(sql)
 
     def one(self, sql: str) -> dict[str, Any]:
         """The single row of a query."""
@@ -91,8 +100,6 @@ class Records:
 
 def verdicts(folder: str) -> pa.Table:
     """What is wrong in a folder of records, a path or a URL. Raises InputError where they cannot be read."""
-    from pipelines.tables.verdicts.verdict import SCHEMA
-
     with opened(folder) as records:
         return SCHEMA.empty_table() if records is None else records.verdicts()
 
@@ -128,7 +135,7 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
     with _engine(stored.folder) as engine:
         chosen = selection or Selection()
         known = {}
-        for name in READ:
+        for name in RECORDS:
             every = stored.files.get(name, ())
             some = chosen.files(name, every)
             known[name] = _relation(engine, stored.sources(name, None if len(some) == len(every) else some), name)
@@ -156,7 +163,7 @@ def _name(engine: LocalEngine) -> None:
     """
     engine.duckdb.execute(f"create view all_exchanges as select * from {engine.relations['all_exchanges']}")
     known, shared = relations(engine)
-    for name in READ:
+    for name in RECORDS:
         (size,) = engine.fetch(bound(engine.dialect, f"select count(*) as rows from all_{name}", known)).to_pylist()
         kind = "temp table" if shared or size["rows"] <= KEPT else "view"
         engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")

@@ -79,17 +79,19 @@ class Builder:
         *,
         under: str = "",
         headline: Sequence[str] = (),
+        added: Sequence[TableColumn] = (),
         **more: Any,
     ) -> Html | None:
         """One of OUT/tables, with the columns that people read first and the keys of `--by`.
 
-        rows: some of its rows, instead of all of them; under: the name by which the script finds it.
+        rows: some of its rows, instead of all of them; under: the name by which the script finds it; added: columns
+        that the rows have and the table has not.
         """
         given, total = self.analysis.first(name, CARRIED)
         if rows is not None:
             loaded, whole = self.analysis.first(name, ROWS)
             given, total = list(rows), len(rows) + whole - len(loaded)
-        known = {c.name: c for c in TABLES[name].columns}
+        known = {c.name: c for c in (*TABLES[name].columns, *added)}
         there = set(given[0]) if given else set()
         columns = [known[c] for c in headline or TABLES[name].headline if c in there]
         columns[2:2] = [BY[c] for c in (given[0] if given else ()) if c in BY and c not in known]

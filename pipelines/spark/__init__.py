@@ -10,6 +10,5 @@ session.py      a session that starts light; java.py: a Java for it; class_archi
 options.py      the options of brokerscope on Spark
 credentials.py  keys of object stores, from Spark's settings
 package.py      this package as an archive for workers
-source.py       the data source `pcap`; pcap_format.py: registers it
 catalog.py      records and tables as tables of a catalog: Iceberg, Delta
 """

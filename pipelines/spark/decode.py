@@ -46,6 +46,7 @@ class Job:
     sharing: Sharing
     secrets: tuple[bytes, ...] = ()  # TLS key logs that the user gave
     reports: bool = False  # whether every file is reported, or only those with problems
+    by_site: bool = field(default=True, kw_only=True)  # whether each capture point has record files of its own
 
 
 @dataclass
@@ -126,10 +127,17 @@ RESOLVED_AT_ONCE = 8
 """Files of rows that a task puts names into, which it looks up once for all of them."""
 
 
-def resolver(staging: str, paths: Sequence[str], options: Options, only: frozenset[str] | None = None) -> Task:
+def resolver(
+    staging: str,
+    paths: Sequence[str],
+    options: Options,
+    only: frozenset[str] | None = None,
+    *,
+    by_site: bool = True,
+) -> Task:
     """Tasks that put names into records: a list of Waiting -> for each a list of Written.
 
-    paths: files of names. only: keys; None is made of a file in which none of them stands.
+    paths: files of names. only: keys; None is made of a file in which none of them stands. by_site: as of Job.
     """
 
     def put_in(files: Sequence[Waiting]) -> list[list[Written] | None]:
@@ -137,15 +145,15 @@ def resolver(staging: str, paths: Sequence[str], options: Options, only: frozens
         wanted = pa.array(sorted(set().union(*keys)), pa.string())
         known = names.load(paths, keys=wanted, wait_ns=options.limits.name_wait_ns)
         return [
-            None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging)
+            None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging, by_site=by_site)
             for file, own in zip(files, keys, strict=True)
         ]
 
     return each(put_in)
 
 
-def _with_names(file: Waiting, known: Names, staging: str) -> list[Written]:
-    writer = RecordWriter(filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}")
+def _with_names(file: Waiting, known: Names, staging: str, *, by_site: bool) -> list[Written]:
+    writer = RecordWriter(filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}", by_site=by_site)
     for batch in rows_of(file.url):
         writer.write(file.table, resolve(batch, known))
     return writer.close()
@@ -175,11 +183,11 @@ def merger(staging: str) -> Task:
 class Output:
     """Where a task puts what it decodes."""
 
-    def __init__(self, staging: str) -> None:
+    def __init__(self, staging: str, *, by_site: bool = True) -> None:
         self._staging = staging
         self._name = f"part-{random.token_hex(8)}"  # a task that is tried again writes other files
-        self._finished = RecordWriter(filesystem.join(staging, RECORDS), self._name)
-        self._waiting = RecordWriter(filesystem.join(staging, OPEN), self._name)
+        self._finished = RecordWriter(filesystem.join(staging, RECORDS), self._name, by_site=by_site)
+        self._waiting = RecordWriter(filesystem.join(staging, OPEN), self._name, by_site=by_site)
         self._names = Names()
 
     def take(self, running: engine.Engine, batches: engine.Batches) -> None:
@@ -215,7 +223,7 @@ class Output:
 
 def decode_part(rows: Iterable[Row], job: Job) -> DecodingPart:
     """Decode the packets of a part and write its records."""
-    output = Output(job.staging)
+    output = Output(job.staging, by_site=job.by_site)
     arrival, running, batches = decode_rows(rows, job)
     output.take(running, batches)
     if "findings" in job.options.tables:

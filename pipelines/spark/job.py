@@ -30,7 +30,7 @@ from pipelines.spark.tables import SparkEngine
 from pipelines.spark.tasks import MADE, collect, each, in_groups, over, settings, spread
 from pipelines.storage import filesystem, outputs, scratch
 from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
-from pipelines.storage.record_files import Written, schemas, write_empty
+from pipelines.storage.record_files import Written, has_many_sites, schemas, write_empty
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
@@ -154,8 +154,9 @@ def decode_to_records(
     try:
         check_workers(spark, staging)
         job, works = plan(spark, files, options, staging, keylog, surveys=surveys)
+        job = replace(job, by_site=not has_many_sites(files, options.site))
         made: list[DecodingPart] = decoded(spark, job, works, decode.decode_part)
-        written = [file for part in made for file in part.records] + resolve(spark, staging, made, options)
+        written = [file for part in made for file in part.records] + resolve(spark, job, made)
         problems = blocks.checked([problem for part in made for problem in part.problems], len(files))
         written += write_empty(filesystem.join(staging, RECORDS), options, {file.table for file in written})
         filesystem.replace_folder(out, RECORD_FOLDER, filesystem.join(name, RECORDS), [file.path for file in written])
@@ -344,15 +345,18 @@ def decoded(spark: SparkSession, job: Job, works: Sequence[Work], function: Deco
     return [result for results in made for result in results]
 
 
-def resolve(spark: SparkSession, staging: str, made: Sequence[DecodingPart], options: Options) -> list[Written]:
+def resolve(spark: SparkSession, job: Job, made: Sequence[DecodingPart]) -> list[Written]:
     """Put names into the records that wait for them."""
+    staging, options = job.staging, job.options
     waiting = [Waiting(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
     if not waiting:
         return []
     paths = [filesystem.join(staging, NAMES, path) for part in made for path in part.names]
     if sum(part.changes for part in made) > REDUCED:
         paths = collect(spread(spark, range(names.BUCKETS), decode.reducer(staging, paths)))
-    done = in_groups(spark, waiting, decode.RESOLVED_AT_ONCE, decode.resolver(staging, paths, options))
+    done = in_groups(
+        spark, waiting, decode.RESOLVED_AT_ONCE, decode.resolver(staging, paths, options, by_site=job.by_site)
+    )
     return [file for files in done for file in files]
 
 

@@ -16,8 +16,8 @@ from dissectors.errors import InputError
 from dissectors.wire.proto import proto
 
 FOLDER = "brokerscope"  # that Spark unpacks the archive into
-PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_pcap")
-_ON_DRIVER = frozenset({"duckdb", "rich", "typer"})  # that no worker uses
+PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+_ON_DRIVER = frozenset({"rich", "typer"})  # that no worker uses
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 

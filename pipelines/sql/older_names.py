@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from dissectors.protocols import protocols
+from dissectors.session.protocols import protocols
 
 _QUOTED = re.compile(r"\b(?P<column>api|error_name|name)(?P<between>\s*(?:=|<>|!=|\bIN\b|\bNOT\s+IN\b)\s*)"
                      r"(?P<values>\(\s*'[^')]*'(?:\s*,\s*'[^')]*')*\s*\)|'[^']*')", re.I)  # fmt: skip

@@ -3,8 +3,9 @@
 A table is one flat folder. So whoever lists it sees the files of one moment, also while a lake is being updated
 (`lake_files`), and no library takes a part of a path for a column, with a type of its own choice. What a file holds
 stands in its columns: those of the table, and `date`, the day (UTC) of the row's time, null of rows without a time. All
-rows of a file have one date and one site. Its name says both, so that files of other days need not be opened. Roots are
-local paths or any URL that fsspec opens for writing.
+rows of a file have one date and one site. Its name says both, so that files of other days need not be opened. Where
+there are more than MANY_SITES, those of a date stand together, and the name says no site: each query opens every file.
+Roots are local paths or any URL that fsspec opens for writing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import posixpath
 import re
 import secrets as random
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple
@@ -25,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dissectors import records
+from dissectors.capture.files import site_of
 from dissectors.limits import MIB
 from dissectors.options import Options
 from pipelines.formats.parquet import open_writer
@@ -42,6 +44,8 @@ _LONGEST = 190  # bytes of a site in the name of a file, of 255 that file system
 _DIGEST = 32  # characters that stand for the rest of a longer one
 _GROUP_BYTES = 32 * MIB  # of rows gathered for a row group
 _OPEN = 32  # files that a writer has open at once
+MANY_SITES = 64
+"""Capture points of a run whose records are written at once, beyond which they have no files of their own."""
 
 
 class Written(NamedTuple):
@@ -55,6 +59,11 @@ class Written(NamedTuple):
 def place(table: str, site: str | None, day: int | None, name: str) -> str:
     """Where a file with rows of a site and a day (since the epoch) lies, below the root."""
     return f"{table}/{_dated(day)}{_BETWEEN}{_quoted(site)}{_BETWEEN}{name}.parquet"
+
+
+def has_many_sites(files: Iterable[str], rule: str) -> bool:
+    """Whether captures are of more than MANY_SITES capture points. rule: what names them."""
+    return len({site_of(file, rule) for file in files}) > MANY_SITES
 
 
 def share(path: str) -> str:
@@ -99,16 +108,20 @@ class _File:
 class RecordWriter:
     """Writes record batches of any tables; a file for each table, site and day."""
 
-    def __init__(self, root: str, name: str) -> None:
-        """name: what its files' names begin with; no other writer of this root may use it."""
+    def __init__(self, root: str, name: str, *, by_site: bool = True) -> None:
+        """name: what its files' names begin with; no other writer of this root may use it.
+
+        by_site: whether each site has files of its own.
+        """
         self._root = root
+        self._by_site = by_site
         self._name = name
         self._files: OrderedDict[tuple[str, str | None, int | None], _File] = OrderedDict()
         self._written: list[Written] = []
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         """Take a batch; its rows reach their files some time before `close` returns."""
-        for site, day, rows in _shares(table, batch):
+        for site, day, rows in _shares(table, batch, by_site=self._by_site):
             key = (table, site, day)
             file = self._files.get(key)
             if file is None:
@@ -148,11 +161,13 @@ class RecordWriter:
         file.waiting, file.size = [], 0
 
 
-def _shares(table: str, batch: pa.RecordBatch) -> Iterator[tuple[str | None, int | None, pa.RecordBatch]]:
-    """(site, day, rows): a batch by the files that its rows belong to."""
+def _shares(
+    table: str, batch: pa.RecordBatch, *, by_site: bool
+) -> Iterator[tuple[str | None, int | None, pa.RecordBatch]]:
+    """(site, day, rows): a batch by the files that its rows belong to; without a site where files are of all sites."""
     if not batch.num_rows:
         return
-    sites = batch.column("site").dictionary_encode()
+    sites = (batch.column("site") if by_site else pa.nulls(batch.num_rows, pa.string())).dictionary_encode()
     micros = batch.column(records.ordered_by(table)[0]).cast(pa.int64())
     site = sites.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     day = np.floor_divide(micros.fill_null(0).to_numpy(zero_copy_only=False), _DAY_US)

@@ -20,7 +20,9 @@ from pipelines.tables.findings import FINDINGS
 from pipelines.tables.health import HEALTH, TRAFFIC
 from pipelines.tables.hops import HOPS
 from pipelines.tables.integrity import CORRUPT, INTEGRITY
+from pipelines.tables.lag import LAG
 from pipelines.tables.latency import ACTIVITY, DISTRIBUTION, LATENCY
+from pipelines.tables.leaders import LEADERS
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import BY, Ask, Table, TableColumn
 from pipelines.tables.throughput import THROUGHPUT
@@ -29,13 +31,13 @@ from pipelines.tables.verdicts import VERDICTS
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        VERDICTS, LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, REBALANCES, CLIENTS, TRAFFIC, HEALTH,
-        FINDINGS, ACTIVITY, DISTRIBUTION,
+        VERDICTS, LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, REBALANCES, LAG, LEADERS, CLIENTS,
+        TRAFFIC, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
-    "verdicts", "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances", "clients",
-    "traffic", "health", "findings",
+    "verdicts", "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances", "lag",
+    "leaders", "clients", "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

@@ -218,9 +218,7 @@ class Seen:
         if not unfinished:
             return None
         text = f"{self._of(unfinished, known)} still open at the end"
-        return BlindSpot(
-            "open_end", text, "answers after the end are missing; read later captures with it, or use --update"
-        )
+        return BlindSpot("open_end", text, "later answers are missing; read the captures that follow too, or --update")
 
     def _clock(self) -> BlindSpot | None:
         backward = [step for parts in self.clocks.values() for step in _steps_back(parts)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from dissectors import records
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
@@ -17,6 +18,7 @@ from pipelines.tables.table import Ask, Table
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
+POSITIONS = "all_positions"
 _FILES = ("read_parquet(", "all_")  # how a relation begins that is files, or another name of them
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 
@@ -54,8 +56,14 @@ class Computed(NamedTuple):
     """Sets of capture points, the one nearest to the server first -> connections that all of them saw."""
 
 
-def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us: int | None = None) -> Computed:
-    """Write every table to FOLDER/<name>.parquet."""
+def compute(
+    engine: TableEngine,
+    folder: Path,
+    by: Sequence[str] = (),
+    bucket_us: int | None = None,
+    only: Collection[str] = TABLES,
+) -> Computed:
+    """Write every table, or only some, to FOLDER/<name>.parquet."""
     known, shared = relations(engine)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
 
@@ -65,13 +73,18 @@ def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us
         )
 
     with ThreadPoolExecutor(engine.at_once) as pool:
-        for done in [pool.submit(write, table) for table in TABLES.values()]:
+        for done in [pool.submit(write, table) for name, table in TABLES.items() if name in only]:
             done.result()
     return Computed(ask.bucket_us, shared)
 
 
 def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
-    """What all names in queries stand for, and what Computed.shared holds."""
+    """What all names in queries stand for, and what Computed.shared holds.
+
+    Records without `positions`, which older versions wrote, have none.
+    """
+    if POSITIONS not in engine.relations:
+        engine.add(POSITIONS, records.schema("positions").empty_table())
     known = dict(engine.relations)
     (seen,) = engine.fetch(bound(engine.dialect, several("all_connections"), known)).to_pylist()
     known, shared = counted_once(engine) if seen["several"] else (known, {})

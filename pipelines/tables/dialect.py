@@ -68,6 +68,9 @@ class Dialect(Protocol):
     def each(self, values: str) -> str:
         """One row for each text of a list; one row with null for an empty one or none."""
 
+    def length(self, values: str) -> str:
+        """How many elements a list has; null of none."""
+
     def once(self, name: str) -> str:
         """`NAME as`, for a part of a WITH that others read more than once: computed once where that can be said."""
 
@@ -134,6 +137,9 @@ class DuckDB:
     def each(self, values: str) -> str:
         return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
 
+    def length(self, values: str) -> str:
+        return f"len({values})"
+
     def once(self, name: str) -> str:
         return f"{name} as materialized"
 
@@ -190,6 +196,9 @@ class Spark:
 
     def each(self, values: str) -> str:
         return f"explode_outer({values})"
+
+    def length(self, values: str) -> str:
+        return f"cast(array_size({values}) as bigint)"
 
     def once(self, name: str) -> str:
         return f"{name} as"

@@ -63,6 +63,11 @@ SAME = {
         "case when topic is null then 1 else 0 end",
     ),
     "findings": Sameness(("kind", "direction", "stream_offset", "length"), ("time", "packet", "message")),
+    "positions": Sameness(
+        ("api", "what", "partition", "value", "ledger", "correlation_id"),
+        ("time", "packet"),
+        "case when topic is null then 1 else 0 end",
+    ),
     "connections": Sameness((), ("start_time", "incarnation")),
 }  # fmt: skip
 
@@ -83,7 +88,7 @@ def several(connections: str) -> str:
 
 def points(d: Dialect) -> str:
     """The connections that several points saw: (site, connection, incarnation, shared_id, rank, points)."""
-    key = "concat_ws(' ', {0}.site, {0}.connection, cast({0}.incarnation as string))"
+    own = "concat_ws(' ', site, connection, cast(incarnation as string))"
     seen = numbered("exchanges", "all_exchanges", "s.shared_id", "shared")
     missing = ("coalesce(gap_bytes, 0)", "coalesce(cut_bytes, 0)", "1")
     return f"""
@@ -92,18 +97,20 @@ def points(d: Dialect) -> str:
                 coalesce(protocol, '') as protocol,
                 {d.plus("coalesce(client_bytes, 0)", *missing)} as client_span,
                 {d.plus("coalesce(server_bytes, 0)", *missing)} as server_span,
-                count(*) over (partition by site, client_seq, server_seq) as alike
+                count(*) over (partition by site, client_seq, server_seq) as alike, {own} as own
             from all_connections
+        ), looks as ({_collapsed("ends", _LOOK)}
+        ), starts as ({_collapsed("(select * from ends where alike = 1)", _START)}
         ), pairs as (
-            select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
-            from ends a join ends b on a.connection = b.connection
-            where a.site <> b.site and {_overlap("client")} and {_overlap("server")}
-            union
-            select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
-            from ends a join ends b on a.client_seq = b.client_seq and a.server_seq = b.server_seq
-            where a.site <> b.site and a.alike = 1 and b.alike = 1
-            union
-            select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
+            select a.site, a.connection, a.incarnation, a.own, {_ELSEWHERE} as other
+            from ends a join looks b on a.connection = b.connection
+            where {_overlap("client")} and {_overlap("server")}
+            union all
+            select a.site, a.connection, a.incarnation, a.own, {_ELSEWHERE} as other
+            from ends a join starts b on a.client_seq = b.client_seq and a.server_seq = b.server_seq
+            where a.alike = 1
+            union all
+            select a.site, a.connection, a.incarnation, a.own, b.own as other
             from ends a join ends b
                 on a.site = b.site and a.client_seq = b.client_seq and a.server_seq = b.server_seq
                 and a.client_span = b.client_span and a.server_span = b.server_span and a.protocol = b.protocol
@@ -111,7 +118,7 @@ def points(d: Dialect) -> str:
                 and abs(a.start_us - b.start_us) <= {_AT_ONCE_US}
         ), shared as (
             select site, connection, incarnation, least(own, min(other)) as shared_id
-            from pairs group by site, connection, incarnation, own
+            from pairs where other is not null group by site, connection, incarnation, own
         ), seen as (
             select *, count(*) over (partition by {same_thing("exchanges")}) as sightings
             from ({seen}) where wait_ns is not null
@@ -126,6 +133,24 @@ def points(d: Dialect) -> str:
             count(*) over (partition by s.shared_id) as points
         from shared s left join durations d on {equal(CONNECTION, "s", "d")}
     """
+
+
+_LOOK = "connection, client_seq, server_seq, client_span, server_span"
+_START = "client_seq, server_seq"
+_ELSEWHERE = "case when b.first_site <> a.site then b.first_own else b.next_own end"
+"""Of the rows that `b` stands for, the first one of another site than that of `a`; null where there is none."""
+
+
+def _collapsed(ends: str, columns: str) -> str:
+    """Rows of `ends` that agree in some columns as one, so that n sites with one connection need no n * n pairs.
+
+    first_own: the least of their keys, first_site: its site; next_own: the least key of another site, if there is one.
+    """
+    return f"""
+            select {columns}, min(own) as first_own, min(first_site) as first_site,
+                min(case when site <> first_site then own end) as next_own
+            from (select *, first_value(site) over (partition by {columns} order by own) as first_site from {ends})
+            group by {columns}"""
 
 
 def sharing(d: Dialect) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from dissectors.records import DEFAULT_TABLES
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.percentiles import QUANTILE_NAMES
@@ -14,6 +15,9 @@ from pipelines.tables.percentiles import QUANTILE_NAMES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+RECORDS = (*DEFAULT_TABLES, "positions")
+"""The record tables that aggregate tables and verdicts are made of."""
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import lz4.frame
@@ -383,3 +384,26 @@ def test_progress_does_not_go_back_when_a_file_has_been_read(tmp_path: Path) -> 
     seen = [reader.position for _ in reader.blocks()]
     assert seen == sorted(seen)
     assert reader.position == path.stat().st_size
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_of_a_file_that_is_written_to_only_the_bytes_that_count_are_read(
+    packed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    whole = (Path(__file__).parents[2] / "samples" / "kafka-refused.pcap").read_bytes()
+    path = tmp_path / "live.pcap"
+    path.write_bytes(packed(whole))
+    size = path.stat().st_size * 2 // 3
+    read = []
+    for content in (path.read_bytes(), path.read_bytes()[:size]):
+        path.write_bytes(content)
+        reader = Reader(str(path), 0, Limits(), size=size)
+        read.append((sum(len(block) for block in reader.blocks()), reader.problem))
+    assert read[0] == read[1]
+    assert 0 < read[0][0] < sum(len(block) for block in Reader(_copy(whole, tmp_path), 0, Limits()).blocks())
+
+
+def _copy(content: bytes, folder: Path) -> str:
+    path = folder / "whole.pcap"
+    path.write_bytes(content)
+    return str(path)

@@ -20,7 +20,6 @@ from dissectors import kafka as kafka_protocol
 from dissectors.capture.reader import Reader
 from dissectors.errors import InputError
 from dissectors.forensics import packet_checksums
-from dissectors.frame import Frame
 from dissectors.iggy import batches as iggy_batches
 from dissectors.iggy import decode as iggy_decode
 from dissectors.iggy import frames as iggy_frames
@@ -37,6 +36,7 @@ from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.pulsar import api, bodies
 from dissectors.pulsar import batches as pulsar_batches
 from dissectors.pulsar import decode as pulsar_decode
+from dissectors.session.frame import Frame
 from dissectors.tls import KeyLog, hello
 from dissectors.wire import codec_sums, codecs, protobuf, varint
 from dissectors.wire.reader import VarintError

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.frame import Frame
 from dissectors.iggy import PROTOCOL
 from dissectors.iggy.match import HELD, PAIRED, QUIET_NS, UNSURE, Pairing
 from dissectors.iggy.pairing_states import Order
 from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 from dissectors.rows.sink import Sink
+from dissectors.session.frame import Frame
 from tests.feeding import CLIENT, SERVER, feed
 from tests.iggy import wire as w
 from tests.iggy.eras import PAYLOADS, Script, conversation

@@ -15,8 +15,10 @@ from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, conn, feed, in_any_order
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, PAYLOADS, Script
+from tests.iggy.eras import ERAS, PAYLOADS, Script, conversation
 
+REFUSED = conversation(*[(w.vsr_request(1, w.register(12), id=0), w.answer(status=3))] * 2)
+SCRIPTS = {**ERAS, "a client of VSR on an older server": REFUSED}
 START = 1_700_000_000_000_000_000
 
 
@@ -41,9 +43,9 @@ def go_on(conversation: Any, script: Script, first: int, last: int) -> None:
         conversation.advance()
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", SCRIPTS)
 def test_a_connection_goes_on_where_it_was_pickled(era: str) -> None:
-    script = ERAS[era]
+    script = SCRIPTS[era]
     want = in_any_order(feed(PROTOCOL, script)[0])
     for step in range(len(script)):
         copy = pickle.loads(pickle.dumps(begun(script, step)[0]))

@@ -99,3 +99,21 @@ def test_a_refused_creation_gives_no_name() -> None:
     sink, _ = feed(PROTOCOL, [*LOGIN, *refused])
     assert not [n for n in sink.names if not n.key.startswith("iggy-dialect")]
     assert schema("batches").get_field_index("topic") >= 0
+
+
+def test_errors_about_a_stream_name_it() -> None:
+    orders = struct.pack("<IBQQB", 1, 1, 0, 0, 1) + w.str8("orders")
+    script = conversation(
+        (w.request(202, w.str8("shop")), w.answer(status=1012)),
+        (w.request(203, w.name("cellar")), w.answer(status=1010)),
+        (w.request(200, w.number(9)), w.answer(status=1009)),
+        (w.request(302, w.name("shop") + orders), w.answer(status=2013)),
+        (w.request(1), w.answer(status=40)),
+    )
+    sink = feed_every_way(PROTOCOL, [*LOGIN, *script])
+    rows = resolve(to_batch("errors", sink.errors, sink.files), Names(sink.names))
+    told = dict(zip(rows.column("api").to_pylist(), rows.column("topic").to_pylist(), strict=True))
+    assert told == {
+        "CREATE_STREAM": "shop", "DELETE_STREAM": "cellar", "GET_STREAM": "9", "CREATE_TOPIC": "shop/orders",
+        "PING": None,
+    }  # fmt: skip

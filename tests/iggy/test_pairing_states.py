@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from dissectors.frame import Frame
 from dissectors.iggy import match, pairing_states
 from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.match import QUIET_NS, Pairing
@@ -23,6 +22,7 @@ from dissectors.iggy.pairing_states import (
     following,
 )
 from dissectors.iggy.pending import INVALID_COMMAND, Answer, IggyRequest
+from dissectors.session.frame import Frame
 from tests.feeding import CLIENT
 
 STATES: list[State] = [*Order, *Certainty, *Origin]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dissectors.iggy import PROTOCOL
 from dissectors.iggy.era import Era
 from dissectors.iggy.loss import resync
-from dissectors.search import Judgement, SearchBudget
+from dissectors.session.search import Judgement, SearchBudget
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS

@@ -13,7 +13,7 @@ from dissectors.iggy.loss.places import Clues
 from dissectors.iggy.loss.resync import search
 from dissectors.options import Options
 from dissectors.rows.sink import Sink
-from dissectors.search import SearchBudget
+from dissectors.session.search import SearchBudget
 from dissectors.tcp.chunk import Chunk, Gap
 from tests.feeding import CLIENT, SERVER, conn, feed, in_any_order
 from tests.iggy import wire as w

@@ -61,9 +61,9 @@ def send_a(payloads: list[bytes], headers: bytes = b"") -> bytes:
     )
 
 
-def poll_a(payloads: list[bytes], first: int = 0) -> bytes:
+def poll_a(payloads: list[bytes], first: int = 0, state: int = 1) -> bytes:
     return b"".join(
-        struct.pack("<QBQQQII", first + i, 1, T0 + i, i, 7, zlib.crc32(p), 0) + struct.pack("<I", len(p)) + p
+        struct.pack("<QBQQQII", first + i, state, T0 + i, i, 7, zlib.crc32(p), 0) + struct.pack("<I", len(p)) + p
         for i, p in enumerate(payloads)
     )
 

@@ -282,6 +282,18 @@ def test_a_fetch_that_names_nothing_still_names_what_its_session_holds() -> None
     assert (unit.role, unit.topic, unit.partition, unit.outcome) == ("consume", "a", 0, "ok")
 
 
+def test_a_fetch_that_was_cut_has_the_topics_that_its_answer_names() -> None:
+    script = [
+        (CLIENT, fetch(1, [("a", [0]), ("b", [0])], (0, 0))),
+        (SERVER, fetched(1, {("b", 0): TWO}, session=77)),
+        (CLIENT, fetch(2, [], (77, 1))),
+        (SERVER, fetched(2, {}, session=77)),
+    ]
+    for kept, topics in ((50, ["b"]), (len(script[0][1]) - 40, ["a", "b"])):
+        sink, _ = feed(PROTOCOL, script, keep=lambda step, size, k=kept: k if step == 0 else size)  # type: ignore[misc]
+        assert [row.topics for row in sink.exchanges] == [topics, topics]
+
+
 def test_a_follower_replicates() -> None:
     script = [(CLIENT, fetch(1, [("a", [0])], replica=2)), (SERVER, fetched(1, {("a", 0): ONE}))]
     assert [b.role for b in feed_every_way(PROTOCOL, script).batches] == ["replicate"]

@@ -46,7 +46,55 @@ def test_versions_that_kafka_4_removed_are_reported_with_their_user() -> None:
 def test_old_message_formats_are_reported() -> None:
     script = [(CLIENT, fetch(1, [("t", [0])])), (SERVER, fetched(1, {("t", 0): message(0, b"v") * 3}))]
     found = advice(script)["old_message_format"]
-    assert (found["role"], found["magic"], found["count"]) == ("consume", 1, 3)
+    assert (found["role"], found["magic"], found["count"], found["messages"]) == ("consume", 1, 1, 3)
+    script = [(CLIENT, produce(i, {("t", 0): message(0, b"v") * 3, ("t", 1): message(0, b"v")})) for i in range(2)]
+    found = advice(script)["old_message_format"]
+    assert (found["role"], found["count"], found["messages"]) == ("produce", 2, 8)
+
+
+def test_messages_of_an_old_format_that_are_sent_together_are_batched() -> None:
+    together, alone = message(0, b"v") * 5, message(0, b"v")
+    assert "unbatched" not in advice(sent([together] * 30))
+    found = advice(sent([alone] * 30))["unbatched"]
+    assert (found["single"], found["count"]) == (30, 30)
+
+
+def fetching(times: int, offset: int, records: bytes) -> list[tuple[int, bytes]]:
+    return [
+        step
+        for i in range(times)
+        for step in (
+            (CLIENT, fetch(100 * offset + i, [("t", [0])], offset=offset)),
+            (SERVER, fetched(100 * offset + i, {("t", 0): records})),
+        )
+    ]
+
+
+def test_the_beginnings_of_batches_at_the_end_of_answers_are_counted() -> None:
+    found = advice(fetching(2, 0, batch(TWO) + batch(TWO)[:30]))
+    assert (found["partial_batches"]["count"], found["partial_batches"]["bytes"]) == (2, 60)
+    assert "stuck_consumer" not in found
+
+
+@pytest.mark.parametrize("whole", [batch(TWO), message(7, b"v" * 100)])
+def test_a_consumer_that_gets_only_the_beginning_of_a_batch_again_and_again_is_stuck(whole: bytes) -> None:
+    found = advice(fetching(3, 7, whole[:50]))["stuck_consumer"]
+    assert (found["topic"], found["partition"], found["position"], found["count"]) == ("t", 0, 7, 3)
+    assert "stuck_consumer" not in advice(fetching(2, 7, whole[:50]))
+    assert "stuck_consumer" not in advice([*fetching(3, 7, whole[:50]), *fetching(1, 7, whole)])
+    assert "stuck_consumer" not in advice([*fetching(2, 7, whole[:50]), *fetching(2, 8, whole[:50])])
+    assert "stuck_consumer" in advice([*fetching(3, 7, whole[:50]), *fetching(1, 2, whole)])
+
+
+def test_a_version_that_the_broker_does_not_serve_is_told_where_it_has_no_answer() -> None:
+    served = [(18, 0, 4), (3, 0, 12), *((key, 0, 5) for key in range(30, 40))]
+    listed = struct.pack(">hi", 0, len(served)) + b"".join(struct.pack(">hhh", *each) for each in served)
+    asked = [(CLIENT, request(18, 0, 1, b"")), (SERVER, response(18, 0, 1, listed))]
+    metadata = (CLIENT, request(3, 13, 2, b"\0\0\0\0"))
+    found = advice([*asked, metadata])["unserved_version"]
+    assert (found["api"], found["version"]) == ("Metadata", 13)
+    assert "unserved_version" not in advice([*asked, (CLIENT, request(3, 1, 2, bytes(4)))])
+    assert "unserved_version" not in advice([metadata])
 
 
 def test_a_producer_without_idempotence_or_batching_is_reported() -> None:

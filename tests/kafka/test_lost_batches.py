@@ -23,7 +23,7 @@ from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.kafka.captured_batches import captured_batches
 from tests.kafka.wire import batch, fetch, fetched, produce, produced, record
 from tests.lossy import drop
-from tests.test_search import ALMOST
+from tests.session.test_search import ALMOST
 
 Step = tuple[int, Any]
 

@@ -7,10 +7,10 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.frame import FrameFacts
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.pending import KafkaRequest, new_request
+from dissectors.session.frame import FrameFacts
 
 PRODUCE = api_version(0, 9)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.frame import Frame
 from dissectors.kafka.orphans import KafkaOrphans
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SERVER
 
 AROUND, SIZE = b"before", 40

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dissectors import records
-from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message
+from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message, Position
 from dissectors.rows.sink import to_batch
 
 FILES = ["captures/client.pcap", "captures/broker <b>.pcap"]
@@ -103,6 +103,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
                 key=None, value=b"\x00\xff\n", headers='{"a": 1}', time=time, packet_ref=packet_ref(n + 1),
             )
         )  # fmt: skip
+        rows["positions"] += _positions(conn, n, topic, offset, time)
         offset += 10
     rows["findings"] += [
         Finding(
@@ -117,6 +118,31 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         )
         for name, made in rows.items()
     }
+
+
+def _positions(conn: Conn, n: int, topic: str, offset: int, time: int) -> list[Position]:
+    """Where the topic ends, who leads it, and a group that commits now and then, within a transaction or not."""
+    common: dict[str, Any] = {"topic": topic, "partition": 0, "time": time, "packet_ref": packet_ref(n + 2)}
+    made = [Position(conn, what="high_watermark", value=offset + 10, api="Fetch", **common)]
+    if n % 7 == 0:
+        back = 40 if n % 35 == 0 else 0
+        made.append(
+            Position(conn, what="committed", value=max(0, offset - back), group="g", api="OffsetCommit", **common)
+        )
+    if n % 11 == 0:
+        made.append(Position(conn, what="pending", value=offset, group="g", transaction=f"tx-{n % 2}", **common))
+    if n % 13 == 0:
+        ended = {**common, "topic": None, "partition": None}
+        made.append(Position(conn, what="transaction", value=n % 2, transaction=f"tx-{n % 2}", **ended))
+    if n % 17 == 0:
+        leader, epoch = 1 + n // 100, max(0, n // 100 - (n % 51 == 0))
+        isr = [str(replica) for replica in range(1, 3 + n % 2)]
+        made.append(
+            Position(conn, what="leader", value=leader, leader=str(leader), leader_epoch=epoch, isr=isr, **common)
+        )
+    if n % 5 == 0:
+        made.append(Position(conn, what="fetch", value=max(0, offset - n % 10), replica=2, **common))
+    return made
 
 
 def resent() -> dict[str, pa.Table]:

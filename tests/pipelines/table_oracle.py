@@ -7,6 +7,7 @@ do not know.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import defaultdict
@@ -33,6 +34,8 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "delivery": _delivery(records["batches"]),
         "hops": [],
         "rebalances": _rebalances(records["exchanges"], records["findings"]),
+        "lag": _lag(records["batches"], records.get("positions", []), bucket_us),
+        "leaders": _leaders(records["batches"], records.get("positions", [])),
         "clients": _clients(records["exchanges"], records["connections"], removed),
         "traffic": _traffic(records["connections"]),
         "health": _health(records["connections"], records["findings"]),
@@ -448,6 +451,200 @@ def _traffic(connections: Rows) -> Rows:
         | {column: sum(row[column] or 0 for row in rows) for column in _TCP}
         for protocol, rows in _grouped(connections, lambda r: r["protocol"]).items()
     ]
+
+
+# --- lag -------------------------------------------------------------------------------------------------------------
+
+
+def _lag(batches: Rows, positions: Rows, bucket_us: int) -> Rows:
+    units: dict[Any, Rows] = defaultdict(list)
+    ends: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+    after: dict[Any, int] = {}
+    moved = [row for row in batches if row["topic"] and row["time"] and row["outcome"] != "error"]
+    for place, rows in _grouped(moved, lambda row: (row["protocol"], row["topic"], row["partition"])).items():
+        if place[0] == "pulsar":
+            entries = _grouped([r for r in rows if r["position"] and ":" in r["position"]], lambda r: r["position"])
+            number = 0
+            for position in sorted(entries, key=lambda text: tuple(map(int, text.split(":")))):
+                held = max(1 if r["records"] is None else r["records"] for r in entries[position])
+                units[place].append(_unit(number, number + held - 1, entries[position]))
+                number += held
+                after[place, position] = number
+        else:
+            known = [r for r in rows if None not in (r["base_offset"], r["last_offset"])]
+            for (base, last), some in _grouped(known, lambda r: (r["base_offset"], r["last_offset"])).items():
+                units[place].append(_unit(base, last, some))
+        ends[place] += [(unit["seen"], unit["last"] + 1) for unit in units[place]]
+    for row in positions:
+        if row["what"] == "high_watermark" and row["protocol"] != "pulsar" and row["topic"]:
+            ends[row["protocol"], row["topic"], row["partition"]].append((_us(row["time"]), row["value"]))
+    reached = _grouped(_reached(positions, after), lambda row: (row["place"], row["owner"]))
+    return [
+        row
+        for (place, owner), rows in reached.items()
+        for row in _lag_of(place, owner, rows, ends[place], units[place], bucket_us)
+    ]
+
+
+def _us(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def _unit(base: int, last: int, rows: Rows) -> Row:
+    first, most = _values(rows, "first_timestamp"), _values(rows, "max_timestamp")
+    return {
+        "base": base,
+        "last": last,
+        "first": _us(min(first)) if first else -1,
+        "max": _us(max(most)) if most else -1,
+        "seen": min(_us(row["time"]) for row in rows),
+    }
+
+
+def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
+    found = []
+    ended = [row for row in positions if row["what"] == "transaction" and row["protocol"] == "kafka"]
+    for row in positions:
+        place = (row["protocol"], row["topic"], row["partition"])
+        at, value, sought = _us(row["time"]), row["value"], 0
+        if row["group"] is None or row["topic"] is None:
+            continue
+        if row["what"] == "committed" and row["protocol"] == "pulsar":
+            value, sought = after.get((place, f"{row['ledger']}:{row['value']}")), int(row["api"] == "SEEK")
+        elif row["what"] == "pending" and row["protocol"] == "kafka":
+            ends = [e for e in ended if e["transaction"] == row["transaction"] and _us(e["time"]) >= at]
+            end = min(ends, key=lambda e: e["time"], default=None)
+            if end is None or end["value"] != 1:
+                continue
+            at = _us(end["time"])
+        elif row["what"] != "committed":
+            continue
+        if value is not None and (row["protocol"] == "pulsar" or row["partition"] is not None):
+            found.append({"place": place, "owner": row["group"], "at": at, "value": value, "sought": sought})
+    return found
+
+
+def _lag_of(
+    place: Any, owner: str, reached: Rows, ends: list[tuple[int, int]], units: Rows, bucket_us: int
+) -> Iterable[Row]:
+    said = _grouped(reached, lambda row: row["at"] // bucket_us)
+    grown = _grouped([{"at": at, "end": end} for at, end in ends], lambda row: row["at"] // bucket_us)
+    number: int | None = None
+    end: int | None = None
+    rows: Rows = []
+    for slot in sorted(said.keys() | grown.keys()):
+        times = [row["at"] for row in (*said.get(slot, ()), *grown.get(slot, ()))]
+        if slot in grown:
+            end = max(row["end"] for earlier in grown if earlier <= slot for row in grown[earlier])
+        if slot in said:
+            newest = max(said[slot], key=lambda row: (row["at"], row["value"]))["value"]
+            furthest = max(row["value"] for row in said[slot])
+            if place[0] != "pulsar" or any(row["sought"] for row in said[slot]):
+                number = newest
+            else:
+                number = furthest if number is None else max(number, furthest)
+        if number is not None:
+            rows.append({"slot": slot, "at": max(times), "number": number, "end": end})
+    moves = [row["at"] for n, row in enumerate(rows) if n == 0 or row["number"] != rows[n - 1]["number"]]
+    usual = (max(moves) - min(moves)) / max(len(moves) - 1, 1) if moves else 0
+    grew: list[bool] = []
+    moved = 0
+    before: Row | None = None
+    for row in rows:
+        number, reach = row["number"], None if row["end"] is None else max(row["end"], row["number"])
+        behind = None if reach is None else reach - row["number"]
+        was = None if before is None else before["behind"]
+        grew.append(behind is not None and was is not None and behind > was)
+        moved = row["at"] if before is None or number != before["number"] else moved
+        if before is not None and row["number"] < before["number"]:
+            status = "went back"
+        elif behind is None:
+            status = None
+        elif behind and row["at"] - moved > max(10_000_000, 3 * usual):
+            status = "stopped"
+        else:
+            status = "falls behind" if behind and sum(grew[-3:]) == 3 else "keeps up"
+        before = {"number": number, "behind": behind}
+        yield {
+            "protocol": place[0], "group": owner, "topic": place[1], "partition": place[2],
+            "bucket": EPOCH + timedelta(microseconds=row["slot"] * bucket_us), "committed": number,
+            "end_offset": reach, "messages": behind, "lag_ns": _late(row["number"], behind, row["at"], units),
+            "status": status,
+        }  # fmt: skip
+
+
+def _late(number: int, behind: int | None, at: int, units: Rows) -> int | None:
+    if not behind:
+        return behind
+    unit = max((u for u in units if u["base"] <= number), key=lambda u: (u["base"], u["last"]), default=None)
+    if unit is None or number > unit["last"] or unit["first"] < 0:
+        return None
+    made: int = unit["first"]
+    if unit["last"] > unit["base"] and unit["max"] > made:
+        made += math.floor((unit["max"] - made) * ((number - unit["base"]) / float(unit["last"] - unit["base"])))
+    return max(at - made, 0) * 1000
+
+
+# --- leaders ---------------------------------------------------------------------------------------------------------
+
+
+def _leaders(batches: Rows, positions: Rows) -> Rows:
+    def place(row: Row) -> Any:
+        return row["protocol"], row["topic"], row["partition"]
+
+    told = _grouped([row for row in positions if row["what"] == "leader" and row["topic"]], place)
+    made: Rows = []
+    for (protocol, topic, partition), rows in told.items():
+        runs: list[Rows] = []
+        highest = -1
+        for row in sorted(rows, key=lambda r: (r["time"], r["file"], r["packet"])):
+            epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
+            highest = max(highest, epoch)
+            if epoch < highest:
+                continue
+            same = ("leader", "leader_epoch")
+            if not runs or [runs[-1][-1][name] for name in same] != [row[name] for name in same]:
+                runs.append([])
+            runs[-1].append(row)
+        marks = _marks(batches, positions, (protocol, topic, partition))
+        for run, following in zip(runs, [*runs[1:], None], strict=True):
+            since, until = run[0]["time"], following[0]["time"] if following else None
+            isr = [row["isr"] for row in run]
+            lags = [behind for at, behind in marks if at >= since and (until is None or at < until)]
+            made.append({
+                "protocol": protocol, "topic": topic, "partition": partition, "leader": run[0]["leader"],
+                "leader_epoch": run[0]["leader_epoch"], "since": since, "until": until or run[-1]["time"],
+                "times": len(run), "isr": isr[-1],
+                "isr_least": min((len(each) for each in isr if each is not None), default=None),
+                "isr_changes": sum(a != b for a, b in itertools.pairwise(isr)),
+                "replica_lag": max(lags, default=None), "file": run[0]["file"], "packet": run[0]["packet"],
+            })  # fmt: skip
+    return made
+
+
+def _marks(batches: Rows, positions: Rows, place: Any) -> list[tuple[datetime, int]]:
+    """When a replica fetched of a partition, and how many messages it was behind."""
+    if place[0] != "kafka":
+        return []
+    mine = [row for row in (*batches, *positions) if (row["protocol"], row["topic"], row["partition"]) == place]
+    marks = [(row["time"], "end", row["value"]) for row in mine if row.get("what") == "high_watermark"]
+    marks += [
+        (row["time"], "fetch", row["value"])
+        for row in mine
+        if row.get("what") == "fetch" and row["replica"] is not None
+    ]
+    marks += [
+        (row["time"], "end", row["last_offset"] + 1)
+        for row in mine
+        if "what" not in row and row["last_offset"] is not None and row["outcome"] != "error"
+    ]
+    end: int | None = None
+    found = []
+    for at, what, value in sorted(marks):
+        end = value if what == "end" else end
+        if what == "fetch" and end is not None:
+            found.append((at, max(end - value, 0)))
+    return found
 
 
 # --- rebalances ------------------------------------------------------------------------------------------------------

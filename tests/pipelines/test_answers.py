@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from scapy.utils import rdpcap, wrpcap
 from typer.testing import CliRunner
 
 import dissectors
+from dissectors.capture.block import ACK, SYN
 from dissectors.records import TABLES, schema
 from pipelines.answers import connection, diff, groups, records, summary, top
 from pipelines.answers.records import query
@@ -39,7 +41,9 @@ from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
 from pipelines.sql import conditions, database
 from pipelines.tables import TABLES as AGGREGATES
+from tests import wires
 from tests.pipelines import synthetic
+from tests.pulsar import wire as pulsar
 
 MADE = synthetic.make(exchanges=400)
 CAPTURES = os.environ.get("BROKERSCOPE_CAPTURES")
@@ -408,6 +412,25 @@ def test_follow_shows_both_directions_in_time_order(refused: str, exchanges: lis
     assert times == sorted(times)
 
 
+def test_follow_shows_who_asked_and_how_many_permits_are_left(tmp_path: Path) -> None:
+    ends, sent = (wires.CLIENT, wires.SERVER), [1, 1]
+    packets = [wires.segment(*ends, 0, 0, flags=SYN), wires.segment(*ends[::-1], 0, 1, flags=SYN | ACK)]
+    script = [
+        *((0, pulsar.connect()), (1, pulsar.connected()), (0, pulsar.subscribe()), (1, pulsar.success(2))),
+        *((1, pulsar.simple(pulsar.PING)), (0, pulsar.simple(pulsar.PONG)), (0, pulsar.flow(500))),
+        (1, pulsar.delivery(pulsar.entry(pulsar.metadata(), b"v"))),
+    ]
+    for at, (side, data) in enumerate(script, 1):
+        time = wires.T0 + at * 1_000_000
+        packets.append(wires.segment(ends[side], ends[1 - side], sent[side], sent[1 - side], data, time=time))
+        sent[side] += len(data)
+    (tmp_path / "one.pcap").write_bytes(wires.pcap(packets))
+    events = [event for event in objects("follow", tmp_path / "one.pcap") if event["side"] != "!"]
+    assert [event["side"] + event["api"] for event in events[4:]] == ["←PING", "→PING", "→FLOW", "←MESSAGE"]
+    assert events[6]["text"].endswith("persistent://a/b/orders, 500 permits, 500 permits left")
+    assert events[7]["text"].endswith("persistent://a/b/orders 1 record, 499 permits left")
+
+
 # --- sql -------------------------------------------------------------------------------------------------------------
 
 
@@ -656,81 +679,69 @@ def test_a_group_of_iggy_is_one_whether_requests_give_its_name_or_its_number() -
         assert counted_of(f"iggy/{name}.pcap") == [("dev-cg", "dev-msgs/dev-events", 1, 1, 1)]
 
 
-def groups_of(exchanges: list[dict[str, Any]], batches: list[dict[str, Any]]) -> list[groups.Group]:
+def groups_of(
+    exchanges: list[dict[str, Any]], batches: Sequence[dict[str, Any]] = (), positions: Sequence[dict[str, Any]] = ()
+) -> list[groups.Group]:
     """The groups of some rows, of which only what matters is given."""
     common = {"protocol": "kafka", "group": "g", "kind": "call", "status": "ok", "time": 0, "total_ns": 0}
     bodies = ("request", "response")
     rows = [common | row | {name: json.dumps(row.get(name, {})) for name in bodies} for row in exchanges]
-    made = {"exchanges": (rows, True), "batches": (batches, False), "connections": ([], False), "findings": ([], False)}
+    made = {"exchanges": rows, "batches": batches, "connections": [], "findings": [], "positions": positions}
     return groups.groups(
-        {table: pa.Table.from_pylist(rows, schema=schema(table, full=full)) for table, (rows, full) in made.items()}
+        {name: pa.Table.from_pylist([*some], schema(name, full=name == "exchanges")) for name, some in made.items()}
     )
 
 
+def lag_of(*positions: dict[str, Any], last: int = 9) -> int | None:
+    """The lag of a group that stood at these positions, a second apart, of topics `a` and `b`, which end at `last`."""
+    common = {"protocol": "kafka", "site": "s", "partition": 0, "topic": "a", "group": "g"}
+    times = [{"time": datetime(2026, 11, 22, 12, 0, n, tzinfo=UTC)} for n in range(len(positions) + 1)]
+    ends = [common | times[0] | {"topic": topic, "last_offset": last, "base_offset": 0} for topic in ("a", "b")]
+    stated = [common | time | position for time, position in zip(times[1:], positions, strict=True)]
+    (group,) = groups_of([{"api": "OffsetCommit"}], ends, stated)
+    return group.lag
+
+
+def committed(offset: int, topic: str = "a") -> dict[str, Any]:
+    return {"what": "committed", "value": offset, "topic": topic}
+
+
+def pending(offset: int, partition: int = 0) -> dict[str, Any]:
+    return {"what": "pending", "value": offset, "transaction": "t", "partition": partition}
+
+
+def ended(committed: bool, transaction: str = "t") -> dict[str, Any]:
+    return {"what": "transaction", "value": int(committed), "transaction": transaction, "topic": None, "group": None}
+
+
 def test_the_lag_of_a_group_is_that_of_each_topic_that_it_commits_to() -> None:
-    def topics(**more: list[int]) -> list[dict[str, Any]]:
-        (name, values), *_ = more.items()
-        parts = [{"partitionIndex": 0, name: value} for value in values]
-        return [{"topicId": f"id of {topic}", "partitions": [part]} for topic, part in zip("ab", parts, strict=True)]
-
-    ends = [{"topic": topic, "partition": 0, "last_offset": last} for topic, last in (("a", 9), ("b", 99))]
-    commit = {"api": "OffsetCommit", "topics": ["a", "b"], "request": {"topics": topics(committedOffset=[4, 90])}}
-    (group,) = groups_of([commit], ends)
-    assert group.lag == 6 + 10
-    refused = {"status": "error", "response": {"topics": topics(errorCode=[0, 25])}}
-    (group,) = groups_of([commit | refused], ends)
-    assert group.lag == 6
+    assert lag_of(committed(4), committed(7, "b")) == 6 + 3
+    assert lag_of(committed(4), committed(8)) == 2
+    assert lag_of(committed(8), committed(4)) == 6
+    assert lag_of(committed(12)) == 0  # more than what the capture shows of the partition
 
 
-@pytest.mark.parametrize(("ended", "lag"), [(True, 2), (False, 6), (None, 6)])
-def test_offsets_of_a_transaction_count_once_it_has_committed(ended: bool | None, lag: int) -> None:
-    def offsets(offset: int) -> list[dict[str, Any]]:
-        return [{"name": "a", "partitions": [{"partitionIndex": 0, "committedOffset": offset}]}]
-
-    within = {"transactionalId": "t", "topics": offsets(8)}
-    rows: list[dict[str, Any]] = [
-        {"api": "OffsetCommit", "request": {"topics": offsets(4)}},
-        {"api": "TxnOffsetCommit", "request": within},
-        {"api": "EndTxn", "group": None, "request": {"transactionalId": "other", "committed": True}},
-    ]
-    if ended is not None:
-        end = {"api": "EndTxn", "group": None, "request": {"transactionalId": "t", "committed": ended}}
-        rows += [end | {"status": "error"}, end]
-    (group,) = groups_of(rows, [{"topic": "a", "partition": 0, "last_offset": 9}])
-    assert group.lag == lag
+def test_no_lag_is_claimed_of_a_partition_whose_end_is_not_known() -> None:
+    assert lag_of(committed(4, "c")) is None
 
 
-@pytest.mark.parametrize(
-    ("begins", "lag"),
-    [
-        ({"transactionalId": "t"}, 6),
-        ({"transactionalId": "t", "keepPreparedTxn": True}, 2),
-        ({"transactionalId": "other"}, 2),
-        ({"transactionalId": None}, 2),
-    ],
-)
-def test_a_producer_that_begins_anew_has_aborted_what_it_left_open(begins: dict[str, Any], lag: int) -> None:
-    def offsets(partition: int, offset: int) -> list[dict[str, Any]]:
-        return [{"name": "a", "partitions": [{"partitionIndex": partition, "committedOffset": offset}]}]
+@pytest.mark.parametrize(("how", "lag"), [(ended(True), 2), (ended(False), 6), (ended(True, "other"), 6)])
+def test_offsets_of_a_transaction_count_once_it_has_committed(how: dict[str, Any], lag: int) -> None:
+    assert lag_of(committed(4), pending(8), how) == lag
 
-    rows: list[dict[str, Any]] = [
-        {"api": "OffsetCommit", "request": {"topics": offsets(0, 4)}},
-        {"api": "TxnOffsetCommit", "request": {"transactionalId": "t", "topics": offsets(0, 8)}},
-        {"api": "InitProducerId", "group": None, "request": begins},
-        {"api": "EndTxn", "group": None, "request": {"transactionalId": "t", "committed": True}},
-    ]
-    (group,) = groups_of(rows, [{"topic": "a", "partition": 0, "last_offset": 9}])
-    assert group.lag == lag
+
+def test_a_producer_that_begins_anew_has_aborted_what_it_left_open() -> None:
+    assert lag_of(committed(4), pending(8), ended(False), ended(True)) == 6
 
 
 def test_a_commit_does_not_say_of_which_kind_its_group_is() -> None:
-    (group,) = groups_of([{"api": "OffsetCommit"}, {"api": "ConsumerGroupHeartbeat"}, {"api": "OffsetCommit"}], [])
+    (group,) = groups_of([{"api": "OffsetCommit"}, {"api": "ConsumerGroupHeartbeat"}, {"api": "OffsetCommit"}])
     assert group.kind == "consumer"
 
 
 def test_a_subscription_without_an_answer_was_not_refused() -> None:
     for status, what in (("ok", ["joined"]), ("error", ["refused"]), ("unknown", [])):
-        (group,) = groups_of([{"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}], [])
+        (group,) = groups_of([{"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}])
         assert [event.what for event in group.events] == what
 
 
@@ -743,20 +754,64 @@ def subscription(partition: int, consumer: int, api: str = "SUBSCRIBE", **more: 
 
 def test_a_consumer_is_in_while_it_has_a_partition() -> None:
     came = [subscription(0, 7), subscription(1, 8)]
-    (group,) = groups_of(came, [])
+    (group,) = groups_of(came)
     assert (group.row()["joined"], group.most, len(group.members)) == (1, 1, 1)
     closes = [subscription(0, 7, "CLOSE_CONSUMER"), subscription(1, 8, "CLOSE_CONSUMER")]
-    (group,) = groups_of(came + closes[:1], [])
+    (group,) = groups_of(came + closes[:1])
     assert (group.row()["left"], len(group.members)) == (0, 1)
-    (group,) = groups_of(came + closes, [])
+    (group,) = groups_of(came + closes)
     assert (group.row()["left"], len(group.members)) == (1, 0)
 
 
 def test_a_consumer_that_comes_back_over_another_connection_is_the_same_member() -> None:
     back = subscription(0, 1, connection="a>c")
     gone = subscription(0, 1, "CLOSE_CONSUMER", connection="a>c")
-    (group,) = groups_of([subscription(0, 7), back, gone], [])
+    (group,) = groups_of([subscription(0, 7), back, gone])
     assert [event.what for event in group.events] == ["joined", "left"]
+
+
+def happening(api: str, second: int, kind: str = "call", **more: Any) -> dict[str, Any]:
+    """What happens to the consumer `c` at that second."""
+    at = datetime(2026, 11, 22, 12, tzinfo=UTC) + timedelta(seconds=second)
+    return subscription(0, 1, api, time=at, kind=kind, client_port=7, **more)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ({"message_id": {"ledgerId": 7, "entryId": 5}}, "to 7:5"),
+        ({"message_id": {"ledgerId": (1 << 64) - 1, "entryId": (1 << 64) - 1}}, "to the earliest message"),
+        ({"message_id": {"ledgerId": (1 << 63) - 1, "entryId": 0}}, "to the latest message"),
+        ({"message_publish_time": 1_700_000_000_000}, "to messages published from 2023-11-14 22:13:20 on"),
+        ({"message_publish_time": (1 << 64) - 1}, f"to messages published from {(1 << 64) - 1} ms on"),
+        ({}, ""),
+    ],
+)
+def test_a_seek_is_an_event_of_its_subscription(target: dict[str, Any], text: str) -> None:
+    came, seek = happening("SUBSCRIBE", 0), happening("SEEK", 5, total_ns=2_000_000_000)
+    seek["request"] = {"consumer_id": 1} | target
+    closed = happening("CLOSE_CONSUMER", 6, "push", response={"consumer_id": 1}) | {"request": {}}
+    (group,) = groups_of([came, seek, closed], [])
+    assert [(event.what, event.text) for event in group.events[1:]] == [
+        ("seeked", f"c: {text}" if text else "c"),
+        ("left", "c: closed by the broker, to seek"),
+    ]
+    assert {event.member for event in group.events} == {"a:7"}
+    (group,) = groups_of(
+        [came, seek, happening("SUBSCRIBE", 8), closed | {"time": datetime(2026, 11, 23, tzinfo=UTC)}], []
+    )
+    assert group.events[-1].text == "c: closed by the broker"
+
+
+def test_who_of_a_subscription_is_active_and_that_its_topic_ended_are_events() -> None:
+    rows = [
+        happening("SUBSCRIBE", 0),
+        happening("ACTIVE_CONSUMER_CHANGE", 1, "push", response={"consumer_id": 1, "is_active": True}),
+        happening("ACTIVE_CONSUMER_CHANGE", 2, "push", response={"consumer_id": 1}),
+        happening("REACHED_END_OF_TOPIC", 3, "push", response={"consumer_id": 1}),
+    ]
+    (group,) = groups_of(rows, [])
+    assert [event.what for event in group.events] == ["joined", "active", "standby", "ended"]
 
 
 def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:
@@ -770,7 +825,7 @@ def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:
 
     iggy = {"protocol": "iggy", "client_ip": "a"}
     named = {"api": "CREATE_CONSUMER_GROUP", "group": None, "topics": ["s/t"], "response": {"id": 0, "name": "workers"}}
-    made = groups_of([iggy | named, joins("s/t", 0), joins("s/u", 0)], [])
+    made = groups_of([iggy | named, joins("s/t", 0), joins("s/u", 0)])
     assert [(group.name, group.topic) for group in made] == [("workers", "s/t"), ("0", "s/u")]
 
 

@@ -116,7 +116,7 @@ def test_connections_closed_early_in_many_shares_are_told_in_one_line() -> None:
     ]
     (spot,) = spots({}, findings=[*full, *others])
     assert spot.kind == "closed_early"
-    assert "7,680 connections closed early" in spot.text
+    assert "7,680 connections given up before their end" in spot.text
     assert "5,120 had not ended, and 128,000 packets of them, 256 KiB, were left out" in spot.text
     assert "--limit flows" in spot.advice
     assert spots({}, findings=others) == []

@@ -200,6 +200,8 @@ def test_info_counts_connects_that_were_refused_or_never_answered(tmp_path: Path
     info = json.loads(run("info", str(path), "--format", "json").stdout)
     assert info["failed_connects"] == {"refused": 2, "without an answer": 1}
     assert "3 connections, 0 B, 2 refused, 1 without an answer" in run("info", str(path)).stdout
+    verdicts = json.loads(run("summary", str(path), "--format", "json").stdout)["verdicts"]
+    assert {verdict["kind"]: verdict["count"] for verdict in verdicts} == {"connect_refused": 2, "connect_silent": 1}
 
 
 def test_forensics_ends_with_1_only_where_a_checksum_is_bad(samples: list[str], capture: str) -> None:

@@ -112,7 +112,7 @@ def test_an_output_that_is_an_input_is_refused_and_stays_as_it_was(tmp_path: Pat
     [
         (["--connection", ":1"], "no connection :1 in these captures"),
         (["--exchange", "nothing-c1"], "no exchange nothing-c1 in these captures"),
-        (["--exchange", "kafka-refused.pcap:99999"], "packet 99999 is not there"),
+        (["--exchange", "kafka-refused.pcap:99999"], "there is no TCP packet 99999"),
         (["--finding", "gapp"], "no kind of finding is called 'gapp'"),
         (["--finding", "gap"], "no finding gap; there are"),
         (["--comments", "--sanitise"], "comments hold names"),

@@ -418,5 +418,5 @@ def test_a_lake_of_an_unknown_format_is_refused_in_one_line(spark: Any, growing:
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
     (growing.lake / ".lake").mkdir(parents=True)
     (growing.lake / ".lake" / "manifest.json").write_text('{"format": 3}')
-    with pytest.raises(BrokerscopeError, match="the lake is of format 3, this version writes 5: name another folder"):
+    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 5; use another OUT"):
         growing.update(spark)

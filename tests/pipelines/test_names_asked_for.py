@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from dissectors.kafka import PROTOCOL
-from dissectors.kafka.errors import known_codes
+from dissectors.iggy import tables
+from dissectors.kafka import errors as kafka_errors
+from dissectors.pulsar import errors as pulsar_errors
+from dissectors.session.protocols import error_meaning
 from pipelines.cli import app
 from pipelines.sql.occurring import NamesSeen
 from pipelines.sql.older_names import todays_name, with_todays_names
@@ -75,9 +77,28 @@ def test_values_of_lists_count_and_wildcards_are_not_judged() -> None:
     assert list(seen.missing()) == ["no topic 'refunds' in these captures; there are orders, payments"]
 
 
-def test_every_error_code_has_a_meaning_in_one_line() -> None:
-    for code in known_codes():
-        meaning = PROTOCOL.error_meaning(code)
-        assert meaning, code
+KNOWN_ERRORS = {
+    "kafka": [(code, kafka_errors.error(code).name) for code in kafka_errors.known_codes()],
+    "pulsar": [*pulsar_errors.NAMES.items(), *pulsar_errors.VALIDATION.items()],
+    "iggy": [(code, one.name) for code, meanings in tables.statuses().items() for one in meanings],
+}
+
+
+@pytest.mark.parametrize("protocol", KNOWN_ERRORS)
+def test_every_error_code_has_a_meaning_in_one_line(protocol: str) -> None:
+    assert KNOWN_ERRORS[protocol]
+    for code, name in KNOWN_ERRORS[protocol]:
+        meaning = error_meaning(protocol, code, name)
+        assert meaning, (code, name)
         assert "\n" not in meaning
-    assert PROTOCOL.error_meaning(9999) is None
+        assert not meaning.endswith(".")
+    assert error_meaning(protocol, 9999, None) is None
+
+
+def test_a_code_that_had_two_names_has_a_meaning_for_each() -> None:
+    assert "access token" in (error_meaning("iggy", 51, "PersonalAccessTokenAlreadyExists") or "")
+    assert "not connected" in (error_meaning("iggy", 51, "NotConnected") or "")
+
+
+def test_an_error_of_no_protocol_has_no_meaning() -> None:
+    assert error_meaning(None, 3, "InvalidCommand") is None

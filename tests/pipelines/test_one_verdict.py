@@ -17,7 +17,7 @@ import dissectors
 from pipelines.answers.records import database_of
 from pipelines.cli import app
 from pipelines.report.requests import BARRED, FAILED, KINDS, LONG_POLL
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.evidence import SAME_ROW
 from tests.pipelines.pages import data, requests

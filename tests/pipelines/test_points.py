@@ -15,7 +15,8 @@ from pipelines.report.packed import unpacked
 from pipelines.report.records import opened
 from pipelines.report.requests import Requests
 from pipelines.tables import TABLES
-from pipelines.tables.compute import compute
+from pipelines.tables.compute import bound, compute
+from pipelines.tables.points import points
 from tests.pipelines import synthetic
 from tests.pipelines.synthetic import MS
 from tests.pipelines.test_tables import computed, local_engine, same, spark_engine, written
@@ -120,6 +121,21 @@ def test_many_connections_that_begin_at_the_same_numbers_are_not_views_of_one(tm
     both = tables(alike, tmp_path)
     calls = pc.sum(pc.equal(AT_BROKER["exchanges"]["kind"], "call")).as_py()
     assert pc.sum(both["latency"]["count"]).as_py() == calls
+
+
+def test_a_thousand_points_with_one_connection_are_paired_by_way_of_the_first(tmp_path: Path) -> None:
+    row = AT_BROKER["connections"].slice(0, 1)
+    sites = [f"s{number:04}" for number in range(1000)]
+    many = pa.concat_tables([row] * len(sites))
+    at = many.schema.get_field_index("site")
+    connections = many.set_column(at, many.schema.field(at), pa.array(sites))
+    with local_engine(written({**AT_BROKER, "connections": connections}, tmp_path / "records")) as engine:
+        engine.duckdb.execute("set memory_limit = '100MB'")
+        query = bound(engine.dialect, points(engine.dialect), engine.relations)
+        (found,) = engine.fetch(
+            f"select count(*) as rows, count(distinct shared_id) as ids, min(points) as points from ({query})"
+        ).to_pylist()
+    assert found == {"rows": 1000, "ids": 1, "points": 1000}
 
 
 @pytest.mark.parametrize("before", [lambda records: records, translated], ids=["same addresses", "translated"])

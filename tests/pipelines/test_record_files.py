@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import brokerscope
+from dissectors.options import Options
+from pipelines import local_job
+from pipelines.storage import record_files
 from pipelines.storage.record_files import may_hold, place
 
 DAY_NS = 86_400 * 10**9
@@ -16,3 +24,20 @@ DAY_NS = 86_400 * 10**9
 )  # fmt: skip
 def test_a_file_may_hold_rows_of_its_day_and_one_without_a_day_any(day: int | None, since: int, holds: bool) -> None:
     assert may_hold(place("exchanges", "2020-01-01~1", day, "part-0"), since) == holds
+
+
+@pytest.mark.parametrize(("most", "files"), [(64, 3), (2, 1)])
+def test_many_capture_points_share_the_files_of_a_day(
+    most: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_files, "MANY_SITES", most)
+    capture = Path(__file__).parents[2] / "samples" / "kafka-refused.pcap"
+    for name in "abc":
+        (tmp_path / f"{name}.pcap").write_bytes(capture.read_bytes())
+    captures = [str(tmp_path / f"{name}.pcap") for name in "abc"]
+    local_job.decode_to_records(captures, tmp_path / "out", Options(site="file"))
+    made = sorted((tmp_path / "out" / "exchanges").iterdir())
+    assert len(made) == files
+    rows = pa.concat_tables([pq.read_table(path).drop_columns(["date"]) for path in made])
+    known = brokerscope.dissect(captures, "exchanges", site="file")["exchanges"]
+    assert sorted(map(repr, rows.to_pylist())) == sorted(map(repr, known.to_pylist()))

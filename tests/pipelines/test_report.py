@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dissectors.errors import InputError
-from dissectors.protocols import protocols
+from dissectors.session.protocols import protocols
 from pipelines import report
 from pipelines.report import requests as requests_module
 from pipelines.report.elements import Html, shown, tag, text
@@ -291,6 +291,27 @@ def test_an_error_that_is_part_of_normal_work_is_not_wrong(tmp_path: Path) -> No
     carried = data(page)["tables"]["errors"]
     assert carried["grey"] is not None
     assert data(page)["strings"][carried["rows"][0][carried["grey"]]] == "yes"
+
+
+def test_an_error_is_shown_with_what_it_says(tmp_path: Path) -> None:
+    known = quiet("errors", protocol="iggy", code=1009, name="StreamIdNotFound", count=3)
+    unknown = quiet("errors", protocol="kafka", code=9999, name="ERROR_9999", count=2)
+    carried = data(report.write(fabricate.folder(tmp_path, {}, {"errors": [known, unknown]})))
+    strings, table = carried["strings"], carried["tables"]["errors"]
+    at = [column["name"] for column in table["columns"]].index("meaning")
+    assert [row[at] and strings[row[at]] for row in table["rows"]] == ["there is no such stream", None]
+    meanings = {strings[int(name)]: strings[meaning] for name, meaning in carried["meanings"].items()}
+    assert meanings == {"StreamIdNotFound": "there is no such stream"}
+
+
+def test_a_name_that_says_two_things_in_two_protocols_has_no_meaning_where_the_protocol_is_not_said(
+    tmp_path: Path,
+) -> None:
+    shared = [
+        quiet("errors", protocol="iggy", code=2014, name="InvalidTopicName", count=3),
+        quiet("errors", protocol="pulsar", code=17, name="InvalidTopicName", count=3),
+    ]
+    assert data(report.write(fabricate.folder(tmp_path, {}, {"errors": shared})))["meanings"] == {}
 
 
 # --- names that a capture holds --------------------------------------------------------------------------------------

@@ -576,6 +576,19 @@ def test_a_day_that_begins_on_a_time_axis_has_its_date(browser: Tab, tmp_path: P
     assert len(set(ticks)) == len(ticks)
 
 
+def test_the_status_of_a_request_tells_what_its_error_says(browser: Tab, tmp_path: Path) -> None:
+    failed = {"protocol": "iggy", "name": "StreamIdNotFound", "error_name": "StreamIdNotFound", "status": "error"}
+    rows = fabricate.exchanges(60, 3, 3)
+    for name in ("status", "error_name"):
+        rows = rows.set_column(rows.column_names.index(name), name, pa.array([failed[name]] * len(rows)))
+    errors = [{**fabricate.rows("errors", 1)[0], "protocol": "iggy", "name": "StreamIdNotFound", "code": 1009}]
+    browser.window(1300, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": rows}, {"errors": errors})))
+    titles = browser.run("[...document.querySelectorAll('.tr .c-out')].map((cell) => cell.title)")
+    assert set(titles) == {"there is no such stream"}
+    assert "there is no such stream" in browser.run("document.getElementById('errors').textContent")
+
+
 @pytest.mark.parametrize("width", [1300, 390])
 def test_names_of_200_characters_leave_space_for_the_rest_of_the_row(browser: Tab, tmp_path: Path, width: int) -> None:
     tables = {name: fabricate.rows(name, 3, "n" * 200) for name in TABLES}

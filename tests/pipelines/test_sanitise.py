@@ -20,11 +20,16 @@ from typer.testing import CliRunner
 
 import dissectors
 from dissectors.wire.codecs import decompress
+from pipelines.answers.sanitise.frame_copy import FrameCopy
 from pipelines.answers.sanitise.packets import _options
 from pipelines.answers.sanitise.pseudonyms import KEPT, Pseudonyms
+from pipelines.answers.sanitise.pulsar import PulsarFrames
 from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import _compressors, refitted
 from pipelines.cli import app
+from tests.kafka.wire import batch, produce, record
+from tests.pulsar import wire
+from tests.wires import CLIENT, SERVER, T0, pcap, segment
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.pcap*"))
 PLAIN = [path for path in SAMPLES if "tls" not in path.name]
@@ -140,6 +145,20 @@ def test_forensics_finds_the_same_broken_bits(sanitised: dict[str, Path]) -> Non
     assert broken(sanitised[path.name]) == broken(path)
 
 
+def test_what_a_replicator_sent_is_still_known_by_its_source_position() -> None:
+    def property_(key: str, value: str) -> wire.Field:
+        return 4, [(1, key), (2, value)]
+
+    own, noted = property_("customer", "17:4"), property_("__MSG_PROP_REPL_SOURCE_POSITION", "17:4")
+    false = property_("__MSG_PROP_REPL_SOURCE_POSITION", "secret:1")
+    sent = wire.send(1, wire.entry(wire.metadata(1, own, noted, false, (16, b"\0" * 7 + b"\5")), b"payload"))
+    copy = FrameCopy(sent, NAMES)
+    PulsarFrames().frame(copy)
+    assert wire.field(*noted) in copy.out
+    assert b"\0" * 7 + b"\5" in copy.out  # the version of a schema
+    assert all(text not in copy.out for text in (b"customer", b"secret", b"payload"))
+
+
 def test_two_runs_choose_other_pseudonyms() -> None:
     assert Pseudonyms().name(b"orders") != Pseudonyms().name(b"orders")
 
@@ -193,3 +212,16 @@ def test_options_of_tcp_that_not_everybody_sends_are_hidden() -> None:
     size, signature = b"\x02\x04\x05\xb4", b"\x13\x12" + b"s" * 16
     assert _options(size + signature + b"\0\0") == size + b"\1" * 18 + b"\0\0"
     assert _options(b"\x13\x00" + b"s" * 6) == bytes(8)
+
+
+def test_bytes_in_no_frame_are_sanitised_too(tmp_path: Path) -> None:
+    request = produce(1, {("orders", 0): batch([record(0, b"k", b"v" * 50)])})
+    stream = request + b"\xee" * 99 + produce(2, {("orders", 0): batch([record(0, b"k", b"v")])})
+    capture, made = tmp_path / "junk.pcap", tmp_path / "sanitised.pcapng"
+    capture.write_bytes(
+        pcap([segment(CLIENT, SERVER, 1, 0, flags=2), segment(CLIENT, SERVER, 2, 1, stream, time=T0 + 1_000_000)])
+    )
+    result = CliRunner().invoke(app, ["extract", str(capture), "--sanitise", "-o", str(made), "-q"])
+    assert result.exit_code == 0, result.stderr
+    for table in ("exchanges", "batches", "findings"):
+        assert meaning(made, table) == meaning(capture, table) != Counter()

@@ -52,9 +52,10 @@ def test_names_are_told_apart_without_regard_to_case() -> None:
         ({"limits": '{"nothing": 1}'}, "limits: 'nothing' is none of api_key, "),
         ({"limits": '{"flows": "many"}'}, "limits: flows: 'many' is no size"),
         ({"paths": '{"a": 1}'}, "paths: .* is no JSON list"),
-        ({"pathglobfilter": "*.pcap"}, "^pathGlobFilter: there is no such option; there are path, paths, site"),
-        ({"recursivefilelookup": "true"}, "^recursiveFileLookup: "),
-        ({"colour": "red"}, "^colour: there is no such option"),
+        ({"recursivefilelookup": "yes"}, "^recursiveFileLookup: 'yes' is neither true nor false"),
+        ({"modifiedafter": "yesterday"}, "^modifiedAfter: 'yesterday' is no time"),
+        ({"colour": "red"}, "^colour: there is no such option; there are path, paths, site"),
+        ({"patglobfilter": "*"}, r"^patglobfilter: there is no such option; did you mean pathGlobFilter\?"),
     ],
 )  # fmt: skip
 def test_an_option_that_means_nothing_is_refused_by_name(given: dict[str, str], why: str) -> None:

@@ -19,10 +19,10 @@ from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
+from pipelines.sources.register import register
 from pipelines.spark import job as spark_job
 from pipelines.spark import session
 from pipelines.spark.blocks import Sharing, survey
-from pipelines.spark.pcap_format import register
 from pipelines.spark.surveys import Surveys, begun
 
 
@@ -143,7 +143,7 @@ def test_a_session_of_another_python_is_told_what_to_set_for_the_format(tmp_path
     program = """
 import pipelines.spark.session
 from dissectors.errors import BrokerscopeError
-from pipelines.spark.pcap_format import register
+from pipelines.sources.register import register
 spark = pipelines.spark.session.start("local[1]", light=True)
 try:
     register(spark)

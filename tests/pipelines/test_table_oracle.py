@@ -15,6 +15,7 @@ from dissectors import records as record_tables
 from dissectors.kafka.schema import apis
 from pipelines.tables import TABLES
 from pipelines.tables.compute import TableEngine, compute
+from pipelines.tables.table import RECORDS
 from tests.captures import CAPTURES, captures, needs_captures
 from tests.pipelines import made_lake, synthetic
 from tests.pipelines.table_oracle import comparable, tables
@@ -26,7 +27,7 @@ Records = dict[str, pa.Table]
 
 
 def test_tables_of_the_samples_are_right(samples: list[str], tmp_path: Path) -> None:
-    check_local(dissectors.dissect(samples), tmp_path)
+    check_local(dissectors.dissect(samples, RECORDS), tmp_path)
 
 
 def test_tables_of_made_up_records_are_right(tmp_path: Path) -> None:
@@ -46,7 +47,8 @@ def test_tables_of_many_connections_and_topics_are_right(tmp_path: Path) -> None
 @pytest.mark.parametrize("protocol", ["kafka", "pulsar", "iggy"])
 def test_tables_of_captures_from_elsewhere_are_right(protocol: str, tmp_path: Path) -> None:
     assert CAPTURES is not None
-    check_local(dissectors.dissect([str(path) for path in sorted(captures(protocol).glob("*.pcap"))[:8]]), tmp_path)
+    some = [str(path) for path in sorted(captures(protocol).glob("*.pcap"))[:8]]
+    check_local(dissectors.dissect(some, RECORDS), tmp_path)
 
 
 def test_tables_of_connections_that_share_a_hash_are_right(samples: list[str], tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def colliding(samples: list[str]) -> Records:
     """The records of one connection, for many whose texts share a hash in DuckDB; its topics have such names too."""
     names = colliding_names()
     assert len(names) >= 2 * SHARED_HASHES
-    made = dissectors.dissect([path for path in samples if "kafka-codecs" in path])
+    made = dissectors.dissect([path for path in samples if "kafka-codecs" in path], RECORDS)
     connections = made["connections"].to_pylist()
     (one, *_) = sorted((row["connection"] for row in connections), key=lambda c: -_rows_of(made["batches"], c))
     rows = {name: [row for row in table.to_pylist() if row["connection"] == one] for name, table in made.items()}

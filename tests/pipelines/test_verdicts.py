@@ -12,7 +12,7 @@ import pytest
 import dissectors
 from dissectors.records import schema
 from pipelines.answers.records import database_of
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -418,6 +418,44 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
 
 
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def commits(*offsets: int, api: str = "OffsetCommit", **more: Any) -> dict[str, Rows]:
+    """Commits of one group, a second apart: the exchanges and what they state."""
+    calls = [call(n, api=api, group="g", client_id="m") for n in range(len(offsets))]
+    stated = [
+        place(n) | {"what": "committed", "topic": "orders", "partition": 0, "value": offset, "group": "g", "api": api,
+                    "exchange_id": calls[n]["exchange_id"], "client_id": "m"} | more
+        for n, offset in enumerate(offsets)
+    ]  # fmt: skip
+    return {"exchanges": calls, "positions": stated, "connections": [connection()]}
+
+
+def test_a_group_that_commits_a_smaller_offset_went_back() -> None:
+    (row,) = said(**commits(10, 60, 7, 60, 50))
+    assert row["sentence"] == (
+        "Group g went back twice in 1 partition of topic orders, by up to 53 messages: m committed a smaller offset "
+        "than before."
+    )
+    assert (row["kind"], row["severity"], row["counted"], row["count"]) == (
+        "offsets_moved_back", "warning", "exchanges", 2,
+    )  # fmt: skip
+    assert (row["groups"], row["topics"]) == (["g"], ["orders"])
+    assert [each["exchange_id"] for each in row["evidence"]] == ["OffsetCommit-2", "OffsetCommit-4"]
+
+
+def test_offsets_that_only_grow_or_that_are_read_back_are_no_verdict() -> None:
+    assert kinds(**commits(10, 10, 60)) == []
+    assert kinds(**commits(60, 10, api="OffsetFetch")) == []
+
+
+def test_a_topic_that_was_made_anew_begins_at_the_first_offset_again() -> None:
+    made = commits(60, 7)
+    deleted = call(0.5, api="DeleteTopics", topics=["orders"])
+    assert kinds(**made | {"exchanges": [*made["exchanges"], deleted]}) == []
+
+
 # --- leaders, dead letters, habits, clocks ---------------------------------------------------------------------------
 
 
@@ -553,11 +591,37 @@ def test_a_plaintext_client_of_a_tls_listener_is_a_mismatch() -> None:
 
 
 def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() -> None:
-    ping = pulsar(call(10, api="PING", topics=None, **UNANSWERED))
-    (row,) = said(exchanges=[ping], connections=[pulsar(connection(end=40, closed="fin"))])
-    assert (row["kind"], row["cost_ns"]) == ("keepalive_timeout", 30 * SECOND)
-    for end, closed in ((11, "fin"), (40, "open")):
-        assert said(exchanges=[ping], connections=[pulsar(connection(end=end, closed=closed))]) == []
+    for asked, closer, sentence in (
+        ("client", "client", "1 PING of payer had no answer from 10.0.0.1:9092; 1 connection was closed by the client"),
+        ("server", "server", "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed by the broker"),
+        ("server", None, "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed"),
+    ):
+        ping = pulsar(call(10, api="PING", topics=None, initiator=asked, **UNANSWERED))
+        other = pulsar(call(10, api="SEND", port=2))
+        told = pulsar(finding("keepalive_timeout", 10, waited_ns=30 * SECOND), direction=asked, packet=1001)
+        ended = [pulsar(connection(end=40, closed="fin", closed_by=closer)), pulsar(connection(2))]
+        (row,) = said(exchanges=[ping, other], findings=[told], connections=ended)
+        assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
+        assert row["sentence"] == f"{sentence} 30.0 s later."
+    assert said(exchanges=[ping], connections=ended) == []
+
+
+def test_a_broken_rule_of_the_protocol_names_who_broke_it() -> None:
+    broken = pulsar(finding("protocol_violation", rule="unknown_producer"), direction="client")
+    broken["message"] = "SEND names producer 9, which was not created on this connection"
+    (row,) = said(findings=[broken, broken], exchanges=[call(1)], connections=[connection()])
+    assert (row["kind"], row["severity"], row["count"]) == ("protocol_violation", "warning", 2)
+    assert row["sentence"] == f"payer broke a rule of the protocol twice: {broken['message']}."
+
+
+def test_lookups_that_were_sent_on_name_their_topic_and_the_other_broker() -> None:
+    asked = pulsar(answered(1, api="LOOKUP", topics=["persistent://a/b/c"]))
+    told = pulsar(finding("lookup_redirect", topic="persistent://a/b/c", to="pulsar://10.0.0.3:6650"))
+    told |= {"direction": "server", "file": asked["response_file"], "packet": asked["response_packet"]}
+    (row,) = said(exchanges=[asked], findings=[told], connections=[connection()])
+    assert row["sentence"] == "Broker 10.0.0.1:9092 sent 1 lookup of topic a/b/c by payer on to 10.0.0.3:6650."
+    (link,) = row["chain"]
+    assert (link["text"], link["packet"]) == ("lookup of topic a/b/c: ask 10.0.0.3:6650", asked["request_packet"])
 
 
 def test_answers_in_another_order_than_requests_are_told() -> None:
@@ -584,6 +648,29 @@ def test_a_peer_that_answers_http_is_no_broker() -> None:
     (row,) = said(exchanges=[call(1, **UNANSWERED)], connections=[strange])
     assert (row["kind"], row["severity"]) == ("foreign_peer", "critical")
     assert "HTTP" in row["sentence"]
+
+
+def test_a_server_of_another_era_is_told_instead_of_the_errors_that_it_answers() -> None:
+    login = call(1, api="LOGIN_USER", protocol="iggy", status="error", error_name="InvalidFormat", topics=None)
+    told = finding(
+        "wrong_protocol_version", client="iggy-vsr-0.10 (protocol 0.12.0)", server="could not read the login"
+    )
+    (row,) = said(
+        exchanges=[login, call(2, api="GET_STREAMS", **UNANSWERED)],
+        errors=[error(login, "InvalidFormat", topic=None)],
+        findings=[told],
+        connections=[connection()],
+    )
+    assert (row["kind"], row["severity"], row["count"]) == ("wrong_protocol_version", "critical", 1)
+    assert "could not read the login; client payer speaks iggy-vsr-0.10 (protocol 0.12.0)" in row["sentence"]
+
+
+def test_a_server_of_another_era_for_one_client_explains_nothing_of_others() -> None:
+    told = finding("wrong_protocol_version", client="iggy-vsr-0.10", server="could not read the login")
+    other = call(3, port=2, client_id="other", **UNANSWERED)
+    connections = [connection(), connection(port=2)]
+    found = kinds(exchanges=[call(1), other], findings=[told], connections=connections)
+    assert [kind for kind, _ in found] == ["wrong_protocol_version", "closed_unanswered"]
 
 
 def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:
@@ -644,22 +731,61 @@ def test_a_message_that_a_consumer_discarded_is_no_failed_acknowledgement_as_wel
     ]
 
 
+def test_a_server_that_accepts_connections_again_is_a_note() -> None:
+    (row,) = said(connections=[refused(1, 5), refused(2, 6), connection(3, 9, 20)])
+    assert (row["kind"], row["severity"], row["count"]) == ("connect_refused", "note", 2)
+    assert row["sentence"] == (
+        "Server 10.0.0.1:9092 refused 2 connection attempts of 10.0.0.2; it accepted one 3.00 s later."
+    )
+
+
+def test_a_client_that_has_not_logged_in_is_told_apart_from_one_without_a_right() -> None:
+    failed = call(1, api="GET_STREAMS", status="error", topics=None, protocol="iggy")
+    told = error(failed, "Unauthenticated", topic=None) | {"protocol": "iggy"}
+    (row,) = said(exchanges=[failed], errors=[told], connections=[connection(protocol="iggy")])
+    assert row["kind"] == "not_authorized"
+    assert "without being logged in" in row["sentence"]
+
+
+def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
+    answers = [call(at, api=None, kind="orphan", status="error", exchange_id=f"o{at}") for at in (1, 2)]
+    told = [error(one, "InvalidCommand", api=None, topic=None, retriable=False) for one in answers]
+    (row,) = said(exchanges=answers, errors=told, connections=[connection()])
+    assert row["sentence"] == "payer got 2 answers with InvalidCommand to requests that are not known."
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 
-def flow(at: float) -> Row:
-    return pulsar(call(at, api="FLOW", kind="oneway", topics=["t"], group="s"))
+def dry(**more: Any) -> Row:
+    """A consumer that left its broker without permits for 98 seconds."""
+    told = {"topic": "t", "partition": None, "subscription": "s", "consumer": "c-1", "without_permits_ns": 98 * SECOND}
+    return pulsar(finding("slow_consumer", 1, **told, **more))
 
 
-def message(at: float) -> Row:
-    return pulsar(call(at, api="MESSAGE", kind="push", topics=["t"], group="s"))
+def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:
+    (row,) = said(findings=[dry(stopped_ns=0)], connections=[pulsar(connection())])
+    assert (row["kind"], row["cost_ns"], row["groups"]) == ("slow_consumer", 98 * SECOND, ["s"])
+    assert row["sentence"].startswith("Consumer c-1 of subscription s (")
 
 
 @pytest.mark.parametrize(
-    ("frames", "kind"),
-    [([flow(1), message(2)], "permits_exhausted"), ([flow(1), message(2), flow(90)], "slow_consumer")],
+    ("published", "severity", "waiting"),
+    [
+        ([], "note", ""),
+        ([batch(5, topic="t", partition=None)], "note", ""),  # it came before the permits had run out
+        ([batch(50, topic="t", partition=1)], "note", ""),
+        ([batch(50, topic="t", partition=None, outcome="error")], "note", ""),
+        (
+            [batch(n, topic="t", partition=None, records=3) for n in (50, 60)],
+            "warning",
+            ", while 6 messages more came to it",
+        ),
+    ],
 )
-def test_a_consumer_without_permits_lags_or_has_stopped(frames: Rows, kind: str) -> None:
-    dry = pulsar(finding("slow_consumer", 1, topic="t", subscription="s", without_permits_ns=98 * SECOND))
-    (row,) = said(exchanges=frames, findings=[dry], connections=[pulsar(connection())])
-    assert (row["kind"], row["cost_ns"], row["groups"]) == (kind, 98 * SECOND, ["s"])
+def test_a_consumer_that_grants_no_permits_any_more_has_stopped(published: Rows, severity: str, waiting: str) -> None:
+    taken = [pulsar(row) for row in published]
+    (row,) = said(batches=taken, findings=[dry(stopped_ns=90 * SECOND)], connections=[pulsar(connection())])
+    assert (row["kind"], row["severity"], row["groups"]) == ("permits_exhausted", severity, ["s"])
+    assert "Consumer c-1 of subscription s (" in row["sentence"]
+    assert row["sentence"].endswith(f"after the last messages of topic t: nothing was delivered for 90.0 s{waiting}.")

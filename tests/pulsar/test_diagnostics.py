@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from dissectors.pulsar import PROTOCOL
 from dissectors.records import Finding
 from dissectors.rows.sink import Sink
@@ -63,7 +65,7 @@ def test_a_consumer_without_permits_makes_the_broker_wait() -> None:
     idle = [(CLIENT, wire.simple(wire.PING))] * 1200  # a step of the script is a millisecond
     script = [*LISTEN, (CLIENT, wire.flow(2)), message(0), message(1), *idle, (CLIENT, wire.flow(2))]
     found = summary(script, "slow_consumer")
-    assert found["without_permits_ns"] == 1_201_000_000
+    assert (found["without_permits_ns"], found["stopped_ns"]) == (1_201_000_000, 0)
     assert found["severity"] == "warning"
     found = summary([*LISTEN, (CLIENT, wire.flow(3)), message(0), message(1), *idle, (CLIENT, wire.flow(2))])
     assert (found["without_permits_ns"], found["severity"]) == (0, "info")
@@ -72,7 +74,8 @@ def test_a_consumer_without_permits_makes_the_broker_wait() -> None:
 def test_a_consumer_that_stays_without_permits_is_slow_until_it_or_the_connection_ends() -> None:
     idle = [(CLIENT, wire.simple(wire.PING))] * 1200
     stuck = [*LISTEN, (CLIENT, wire.flow(2)), message(0), message(1)]
-    assert summary([*stuck, *idle], "slow_consumer")["without_permits_ns"] == 1_200_000_000
+    found = summary([*stuck, *idle], "slow_consumer")
+    assert (found["without_permits_ns"], found["stopped_ns"]) == (1_200_000_000, 1_200_000_000)
     for command in (wire.CLOSE_CONSUMER, wire.UNSUBSCRIBE):
         left = (CLIENT, wire.simple(command, (1, 1), (2, 9)))
         assert summary([*stuck, left, message(2), *idle])["without_permits_ns"] == 1_000_000
@@ -81,6 +84,90 @@ def test_a_consumer_that_stays_without_permits_is_slow_until_it_or_the_connectio
 def test_permits_granted_before_the_capture_are_not_guessed() -> None:
     script = [message(0), message(1), *[(CLIENT, wire.simple(wire.PING))] * 1200, (CLIENT, wire.flow(2))]
     assert summary(script)["without_permits_ns"] == 0
+
+
+def ledger(script: list[tuple[int, Any]]) -> list[tuple[str | None, int | None, int | None]]:
+    sink, _ = feed(PROTOCOL, script)
+    rows = [row for row in sink.exchanges if row.api in ("FLOW", "MESSAGE")]
+    return [(row.api, row.permits, row.permits_left) for row in rows]
+
+
+def batch(number: int, messages: int) -> tuple[int, bytes]:
+    meta = wire.metadata(number, (11, messages))
+    return SERVER, wire.delivery(wire.entry(meta, b"".join([wire.single(b"v")] * messages)), 7, number)
+
+
+def test_permits_are_counted_frame_by_frame() -> None:
+    flow = (CLIENT, wire.flow(5))
+    assert ledger([*LISTEN, flow, message(0), batch(1, 3), flow, batch(2, 9)]) == [
+        ("FLOW", 5, 5),
+        ("MESSAGE", None, 4),
+        ("MESSAGE", None, 1),
+        ("FLOW", 5, 6),
+        ("MESSAGE", None, -3),
+    ]
+
+
+def test_permits_are_counted_anew_when_a_consumer_subscribes_again() -> None:
+    again = [(CLIENT, wire.subscribe(3)), (SERVER, wire.success(3))]
+    assert ledger([*LISTEN, (CLIENT, wire.flow(5)), *again, (CLIENT, wire.flow(2))])[-1] == ("FLOW", 2, 2)
+
+
+@pytest.mark.parametrize("before", [[], [*LISTEN, (CLIENT, 16)], [*LISTEN, (SERVER, 50)]])
+def test_permits_are_not_known_where_some_may_have_been_granted_or_taken_unseen(before: list[tuple[int, Any]]) -> None:
+    assert ledger([*before, (CLIENT, wire.flow(5)), message(0)]) == [("FLOW", 5, None), ("MESSAGE", None, None)]
+
+
+def test_messages_without_a_permit_are_told() -> None:
+    script = [*LISTEN, (CLIENT, wire.flow(2)), message(0), message(1), message(2), message(3)]
+    found = finding(feed_every_way(PROTOCOL, script), "beyond_permits")
+    assert found.message == "2 messages came to consumer c-1 when no permits were left"
+    evidence = json.loads(found.evidence or "")
+    assert (evidence["messages"], evidence["batched"], evidence["subscription"]) == (2, False, "sub")
+    assert (found.time or 0) % SECOND == 5_000_000  # the first of them
+    kinds = [f.kind for f in feed_every_way(PROTOCOL, [*LISTEN, (CLIENT, wire.flow(2)), batch(0, 9)]).findings]
+    assert "beyond_permits" not in kinds  # a batch is sent whole
+
+
+@pytest.mark.parametrize(("side", "name"), [(CLIENT, "client"), (SERVER, "server")])
+def test_a_ping_without_an_answer_until_the_connection_was_closed_is_told(side: int, name: str) -> None:
+    login = [(CLIENT, wire.connect()), (SERVER, wire.connected())]
+    idle: list[tuple[int, Any]] = [(1 - side, wire.flow(1) if side else wire.simple(31, (1, 1)))] * 31
+    script = [*login, (side, wire.simple(wire.PING)), *idle]
+    sink, _ = feed(PROTOCOL, script, hung_up=True, step_ns=SECOND)
+    found = finding(sink, "keepalive_timeout")
+    assert (found.direction, json.loads(found.evidence or "")) == (name, {"waited_ns": 31 * SECOND})
+    ping = next(row for row in sink.exchanges if row.api == "PING")
+    assert (ping.kind, ping.initiator) == ("unanswered", name)
+    silent = (
+        feed(PROTOCOL, script, step_ns=SECOND),  # the capture ended, and the connection did not
+        feed(PROTOCOL, script[:12], hung_up=True, step_ns=SECOND),  # too soon to tell
+        feed(PROTOCOL, [*script[:3], (1 - side, 13), *idle], hung_up=True, step_ns=SECOND),  # it may have been lost
+        feed(PROTOCOL, [*script, (1 - side, wire.simple(wire.PONG))], hung_up=True, step_ns=SECOND),
+    )
+    assert all("keepalive_timeout" not in [f.kind for f in sink.findings] for sink, _ in silent)
+
+
+def test_who_asked_is_told_of_requests_answers_and_pushes() -> None:
+    script: list[tuple[int, bytes]] = [
+        (CLIENT, wire.simple(wire.PING)),
+        (SERVER, wire.simple(wire.PONG)),
+        (SERVER, wire.simple(wire.PING)),
+        (CLIENT, wire.simple(wire.PONG)),
+        (CLIENT, wire.simple(wire.PONG)),
+        (SERVER, wire.receipt(1)),
+        (CLIENT, wire.flow(1)),
+        message(0),
+    ]
+    rows = feed_every_way(PROTOCOL, script).exchanges
+    assert [(row.api, row.kind, row.initiator) for row in rows] == [
+        ("PING", "call", "client"),
+        ("PING", "call", "server"),
+        ("PING", "orphan", "server"),
+        ("SEND", "orphan", "client"),
+        ("FLOW", "oneway", "client"),
+        ("MESSAGE", "push", "server"),
+    ]
 
 
 def test_a_message_that_a_client_threw_away_is_its_verdict() -> None:
@@ -103,7 +190,8 @@ def test_each_lookup_that_is_sent_on_names_the_other_broker() -> None:
         script.append((CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, number))))
         script.append((SERVER, wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://b:6650"), (3, number % 2), (4, number))))
     found = [f for f in feed_every_way(PROTOCOL, script).findings if f.kind == "lookup_redirect"]
-    assert [json.loads(one.evidence or "")["to"] for one in found] == ["pulsar://b:6650"] * 2
+    evidence = [json.loads(one.evidence or "") for one in found]
+    assert [(one["to"], one["topic"]) for one in evidence] == [("pulsar://b:6650", "persistent://public/default/t")] * 2
 
 
 def test_a_broker_that_closes_a_consumer_names_the_new_broker() -> None:

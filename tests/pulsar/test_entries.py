@@ -34,7 +34,7 @@ def sent(entry: bytes, *more: wire.Field) -> Sink:
 
 
 def received(entry: bytes, *more: wire.Field) -> Sink:
-    return feed_every_way(PROTOCOL, [*LISTEN, (SERVER, wire.delivery(entry, 7, 3, *more))])
+    return feed_every_way(PROTOCOL, [*LISTEN, (CLIENT, wire.flow(1000)), (SERVER, wire.delivery(entry, 7, 3, *more))])
 
 
 def the_batch(sink: Sink) -> Batch:
@@ -456,3 +456,26 @@ def test_values_that_wait_for_receipts_are_bounded() -> None:
     assert sorted(m.position or "" for m in sink.messages) == ["", "", "7:0", "7:1"]
     assert [b.position for b in sink.batches] == ["7:0", "7:1", "7:2", "7:3"]
     assert kinds(sink) == ["limit"]
+
+
+BROKER = wire.message([(1, 1_700_000_000_123), (2, 41)])
+
+
+def test_what_the_broker_noted_of_an_entry_is_in_columns() -> None:
+    plain = b"".join(wire.single(value) for value in (b"a", b"b", b"c"))
+    sink = received(wire.entry(wire.metadata(5, (11, 3)), plain, broker=BROKER))
+    batch = the_batch(sink)
+    assert (batch.broker_timestamp, batch.broker_index) == (1_700_000_000_123_000_000, 41)
+    assert [(m.broker_timestamp, m.broker_index) for m in sink.messages] == [
+        (1_700_000_000_123_000_000, index) for index in (39, 40, 41)
+    ]
+    sink = received(wire.entry(wire.metadata(5), b"alone", broker=BROKER))
+    assert [m.broker_index for m in sink.messages] == [41]
+
+
+@pytest.mark.parametrize("broker", [None, b"", wire.message([(1, wire.ALL_ONES), (2, wire.ALL_ONES)])])
+def test_what_the_broker_did_not_note_is_null(broker: bytes | None) -> None:
+    sink = received(wire.entry(wire.metadata(5), b"alone", broker=broker))
+    row, (message,) = the_batch(sink), sink.messages
+    assert (row.broker_timestamp, row.broker_index) == (None, None)
+    assert (message.broker_timestamp, message.broker_index) == (None, None)

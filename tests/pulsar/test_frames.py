@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, EITHER
 from dissectors.pulsar.frames import judge, measure
 from dissectors.pulsar.resync import search
-from dissectors.search import SearchBudget
+from dissectors.session.inbox import INVALID, MORE
+from dissectors.session.search import SearchBudget
 from tests.feeding import CLIENT, SERVER
 from tests.pulsar import wire
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,11 @@ INTEGERS = {
     13: (0, (1 << 32) - 1),
 }
 DOUBLE, BOOL, STRING, BYTES = 1, 8, 9, 12
+BY_MEANING: dict[str, list[tuple[bytes, Any]]] = {
+    "schema_version": [(b"", None), (bytes(8), 0), (b"\0\0\0\0\0\0\1\2", 258), (b"\xff" * 8, -1), (b"abc", "YWJj")],
+    "schema_data": [(b"", ""), (b'{"type": "int"}', '{"type": "int"}'), (b"\xff\0", "/wA="), (b"a\0", "YQA=")],
+}
+"""Fields of bytes that are not shown as base64 alone: (what is written, what is shown)."""
 
 
 def value(field: Any, draw: st.DataObject, depth: int) -> tuple[Any, Any]:
@@ -56,6 +62,11 @@ def contents(message: Any, draw: st.DataObject, depth: int = 0) -> tuple[list[wi
             continue
         if oneof:
             chosen.add(oneof.name)
+        if field.name in BY_MEANING:
+            pair = draw.draw(st.sampled_from(BY_MEANING[field.name]))
+            written.append((field.number, pair[0]))
+            shown[field.name] = pair[1]
+            continue
         pairs = [value(field, draw, depth) for _ in range(draw.draw(st.integers(1, 3)) if field.is_repeated else 1)]
         written += [(field.number, pair[0]) for pair in pairs]
         values = [pair[1] for pair in pairs]
@@ -85,3 +96,19 @@ def test_fields_that_the_schema_marks_secret_are_redacted() -> None:
             marked.add((message, line.split()[2]))
     assert marked <= {(message, field) for message, fields in SECRET_FIELDS.items() for field in fields}
     assert marked
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b'\0\0\0\5"int"\0\0\0\4null', {"key": '"int"', "value": "null"}),
+        (b"\0\0\0\1k\0\0\0\0", {"key": "k", "value": ""}),
+        (b"\xff\xff\xff\xff\0\0\0\1v", {"key": "", "value": "v"}),
+        (b"\0\0\0\1k\0\0\0\5v", "AAAAAWsAAAAFdg=="),  # the second is shorter than its size says
+        (b"\0\0\0\1k", "AAAAAWs="),
+        (b"plain text", "plain text"),
+    ],
+)
+def test_a_key_value_schema_is_shown_in_its_two_parts(data: bytes, shown: Any) -> None:
+    schema = api.Schema(name="s", schema_data=data, type=15)
+    assert to_dict(schema, payloads=False)["schema_data"] == shown

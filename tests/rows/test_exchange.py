@@ -10,12 +10,27 @@ from collections.abc import Sequence
 
 import pytest
 
-from dissectors.frame import FrameFacts
+import dissectors
 from dissectors.iggy.pending import IggyRequest
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.pending import new_request
-from dissectors.rows.exchange import PendingRequest, elapsed, held, queued
+from dissectors.records import Conn
+from dissectors.rows.exchange import (
+    CALL,
+    ONE_WAY,
+    ORPHAN,
+    PUSH,
+    UNANSWERED,
+    PendingRequest,
+    Report,
+    elapsed,
+    held,
+    queued,
+)
 from dissectors.rows.layout import ABSENT
+from dissectors.rows.sink import Sink
+from dissectors.session.frame import FrameFacts
+from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 FACTS = FrameFacts(CLIENT, 700, 10, 3, 5_000, 6_000, 1, True)
@@ -55,6 +70,33 @@ def test_requests_move_between_compiled_and_uncompiled_processes(compiled: bool)
     back = "import pickle, sys; sys.stdout.buffer.write(pickle.dumps(pickle.load(sys.stdin.buffer)))"
     copies = pickle.loads(in_another_process(back, pickle.dumps(requests()), compiled=compiled))
     assert [state(copy) for copy in copies] == [state(request) for request in requests()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "response", "initiator"),
+    [
+        (CALL, FACTS, ANSWER, "client"),
+        (CALL, ANSWER, FACTS, "server"),
+        (UNANSWERED, ANSWER, None, "server"),
+        (ONE_WAY, FACTS, None, "client"),
+        (PUSH, None, ANSWER, "server"),
+        (ORPHAN, None, ANSWER, "client"),
+        (ORPHAN, None, FACTS, "server"),
+    ],
+)
+def test_an_exchange_says_who_began_it(
+    kind: str, request_: FrameFacts | None, response: FrameFacts | None, initiator: str
+) -> None:
+    sink = Sink(("exchanges",))
+    report = Report(Conn("here", "a", 1, "b", 2), sink, Resends())
+    report.finish_exchange(report.open_exchange(kind, PendingRequest(request_, "X", 0), response, None))
+    assert [row.initiator for row in sink.exchanges] == [initiator]
+
+
+@pytest.mark.parametrize("sample", ["kafka-refused", "iggy-messages"])
+def test_requests_of_kafka_and_iggy_are_the_clients(sample: str) -> None:
+    rows = dissectors.dissect(f"samples/{sample}.pcap", tables="exchanges")["exchanges"].to_pylist()
+    assert {row["initiator"] for row in rows if row["kind"] != "push"} == {"client"}
 
 
 def test_a_number_that_a_row_cannot_hold_is_not_known() -> None:

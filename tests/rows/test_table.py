@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors import records
-from dissectors.frame import FrameFacts
 from dissectors.limits import Limits
 from dissectors.records import TABLES, Batch, Conn, Error, Exchange, Finding
-from dissectors.resends import Resends
 from dissectors.rows import fields
 from dissectors.rows.exchange import PendingRequest, Report
 from dissectors.rows.layout import ABSENT, Kind, layout
 from dissectors.rows.sink import Sink, to_batch
 from dissectors.rows.table import RowTable
 from dissectors.rows.texts import Numbered, Texts
+from dissectors.session.frame import FrameFacts
+from dissectors.session.resends import Resends
 
 CONN = Conn("here", "10.0.0.1", 4000, "10.0.0.2", 9092, 0, "kafka")
 FILES = ["a.pcap", "b.pcap"]

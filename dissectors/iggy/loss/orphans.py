@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dissectors.conversation import Conversation
-from dissectors.frame import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
+from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
 from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import CONSUME, PUSH, ErrorCode
 from dissectors.rows.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.rows.table import int64
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SERVER
 from dissectors.wording import counted
 
@@ -31,6 +32,7 @@ class OrphanContext(Protocol):
     """The part of exchanges.IggyExchanges that orphans need."""
 
     conversation: Conversation
+    diagnostics: IggyDiagnostics
     rows: IggyRows
 
     def body(self, side: str, code: int, frame: Frame, start: int) -> Body: ...
@@ -66,8 +68,11 @@ class IggyOrphans:
         )
 
     def report_surplus(self) -> None:
-        """Answers and requests are paired again, or the connection ends: report the answers that were none."""
-        if not self._surplus:
+        """Answers and requests are paired again, or the connection ends: report the answers that were none.
+
+        A server of another era than the client answers every few bytes, and is reported as that.
+        """
+        if not self._surplus or self._exchanges.diagnostics.of_another_era:
             return
         time, packet_ref, offset = self._surplus_at
         self._exchanges.conversation.finding(

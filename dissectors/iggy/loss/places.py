@@ -15,7 +15,7 @@ import numpy as np
 from dissectors.arrow import Bools, Ints, Octets
 from dissectors.iggy import tables
 from dissectors.iggy.frames import COMMAND_AT, HEADER, MAX_CODE, PREFIX, RESERVED_END, SEND_MESSAGES, SIZE_AT
-from dissectors.search import Places
+from dissectors.session.search import Places
 
 SMALL = 1 << 16  # bodies of all requests but sends
 SLACK = 2  # requests in holes, whose answers may be among those in a row

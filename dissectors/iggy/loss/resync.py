@@ -41,7 +41,7 @@ from dissectors.iggy.loss.places import (
     request_places,
 )
 from dissectors.iggy.walk import Fields
-from dissectors.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there
@@ -74,9 +74,10 @@ def search(
     at, found, kind, needs = end, False, framing, 0
     for name in (VSR, LEGACY) if framing is None else (framing,):  # few places look like a header: it costs little
         test, judge, width = _SEARCH[name, direction]
+        its = clues._replace(allowed=clues.allowed & tables.of_framing(name))  # others never speak so
         begin = max(pos, searched.get(name, 0) - budget.base)
-        starts = _up_to(at, places(partial(test, clues), width, buf, begin, end))
-        verdict = partial(_judged, judge, buf, end, final, clues, budget)
+        starts = _up_to(at, places(partial(test, its), width, buf, begin, end))
+        verdict = partial(_judged, judge, buf, end, final, its, budget)
         first, sure = first_start(starts, verdict, budget, begin, end, width, final)
         searched[name] = budget.base + min(first, at + 1)
         if first < at or (sure and not found and first == at):
@@ -135,12 +136,14 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
 
     An empty OK is eight zero bytes, and payloads are full of those: such headers are believed only where no payload is
     on its way (every request in flight has an empty answer), or where their number fits. To a stranger two answers
-    with a payload, or one at whose end all ends, are proof.
+    with a payload, or one at whose end all ends, are proof; a payload of zeros alone is worth no more than none.
     """
     at, errors, points = pos, 0, 0
     late = pos >= clues.earliest
     for frames in count(1):
-        suffice = frames > 1 and late and (final or frames - 1 == clues.empties) and (points or not clues.stranger)
+        suffice = frames > 1 and late and (final or frames - 1 == clues.empties)
+        if clues.stranger:
+            suffice = suffice and points >= _FIELDS and pos == end
         if end - pos < PREFIX:  # the next one is not there, or cut off
             return Judgement.YES if suffice else Judgement.WAIT
         status, length = PAIR.unpack_from(buf, pos)
@@ -152,8 +155,10 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
             verdict = _judge_filled(buf, pos, have, final, clues, budget)
             if verdict is Judgement.WAIT:
                 return Judgement.YES if suffice else budget.wait_for(min(whole, 2 * have - pos) - at)
-            points += _FIELDS
-            if verdict is not Judgement.YES or not clues.stranger or points >= _PROOF:
+            if verdict is not Judgement.YES or not clues.stranger:
+                return verdict
+            points += _FIELDS if any(buf[pos + PREFIX : whole]) else _EMPTY
+            if points >= _PROOF:
                 return verdict
         elif late and 0 < clues.waiting == clues.empties:
             return Judgement.YES

@@ -1,8 +1,9 @@
 """Frames of Pulsar: what is kept follows from the schema of the command.
 
     sizes, tags, numbers       kept
-    strings                    pseudonyms; versions of clients and brokers and the method of a login are kept
-    bytes                      what stands for a key
+    strings                    pseudonyms; versions of clients and brokers and the method of a login are kept, and so
+                               is the property by which receipts name what a replicator sent: two numbers
+    bytes                      what stands for a key; versions of schemas, which are numbers, are kept
     unknown fields             filler
     payload                    filler; the metadata of a batch's messages as that of commands
 
@@ -17,6 +18,8 @@ from google.protobuf.message import DecodeError
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.pulsar import api, batches
+from dissectors.pulsar.bodies import VERSION_BYTES
+from dissectors.pulsar.replication import position_in
 from dissectors.wire.codecs import CodecError, decompress, without_listeners
 from dissectors.wire.protobuf import BYTES, fields
 from pipelines.answers.sanitise.frame_copy import PAYLOAD, FrameCopy
@@ -124,10 +127,11 @@ def _message(data: bytes, descriptor: Any, names: Pseudonyms) -> bytes:
     """What stands for a message of the schema, of the same length."""
     out = bytearray(PAYLOAD * len(data))
     known = {field.number: field for field in descriptor.fields}
+    known_pair = descriptor.name == "KeyValue" and position_in(data, 0, len(data)) is not None
     at = 0
     for found in fields(data, 0, len(data)):
         field, value = known.get(found.number), data[found.start : found.end]
-        if found.kind != BYTES or (field is not None and field.name in KEPT_FIELDS):
+        if found.kind != BYTES or (field is not None and (known_pair or field.name in KEPT_FIELDS)):
             put = value
         elif field is None:
             put = PAYLOAD * len(value)
@@ -135,8 +139,10 @@ def _message(data: bytes, descriptor: Any, names: Pseudonyms) -> bytes:
             put = _message(value, field.message_type, names)
         elif field.type == _STRING:
             put = names.name(value)
+        elif field.type == _BYTES:
+            put = value if field.name == "schema_version" and len(value) == VERSION_BYTES else names.key(value)
         else:
-            put = names.key(value) if field.type == _BYTES else value  # packed numbers
+            put = value  # packed numbers
         out[at : found.start] = data[at : found.start]  # tag and length
         out[found.start : found.end] = put
         at = found.end

@@ -19,17 +19,17 @@ from dissectors.capture.files import site_of
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.merge import merge
 from dissectors.capture.reader import Reader
-from dissectors.conversation import Conversation, Protocol
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.frame import Frame
 from dissectors.kafka.decode import api_version
 from dissectors.options import Options
-from dissectors.protocols import protocols
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
 from dissectors.rows.sink import Sink
 from dissectors.run import peek
-from dissectors.search import Recogniser
+from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.frame import Frame
+from dissectors.session.protocols import protocols
+from dissectors.session.search import Recogniser
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from pipelines.answers.sanitise.frame_copy import FrameCopy, NotUnderstoodError
 from pipelines.answers.sanitise.iggy import IggyFrames
@@ -342,8 +342,9 @@ def _listening(kind: Any, streams: Streams) -> Any:
 
         def on_skipped(self, direction: int, start: int, end: int) -> None:
             """Tell of bytes in no frame."""
-            buf, pos, _ = self.inboxes[direction].window
-            streams.piece(self, direction, start, buf[pos : pos + end - start], end - start, -1)
+            inbox = self.inboxes[direction]
+            data = inbox.buf[inbox.pos : inbox.pos + end - start]
+            streams.piece(self, direction, start, data, end - start, -1)
             super().on_skipped(direction, start, end)
 
     return Listening

@@ -24,6 +24,7 @@ const unpack = async (table) => {
 
 const data = JSON.parse(new TextDecoder().decode(await inflated($("data").textContent)));
 const string = (place) => data.strings[place];
+const meanings = data.meanings; // of errors, by the place of their name
 const none = { rows: 0, columns: [], data: "" };
 const EMPTY = { epoch: 0, span: 0, names: {}, topic_sets: [[]], connections: [], requests: none, batches: none, partitions: [] };
 const carried = data.requests || EMPTY;

@@ -40,7 +40,7 @@ const explained = (row) => {
   if (kindOf(row) === PUSH) return ["", ["The broker sent this unasked."]];
   if (kindOf(row) === ONEWAY) return ["", ["A request of this kind has no answer."]];
   if (requests.total[row] < 0) return ["", ["Its duration is not known: the capture lacks bytes of it."]];
-  if (requests.outcome[row] === 1) return ["bad", [el("b", null, NAMES.error[requests.error[row]] || "An error"), ` after ${units.duration(stages.total)}.`, stages.total ? ` The broker held the request for ${share(stages.broker)} of that time.` : ""]];
+  if (requests.outcome[row] === 1) return ["bad", [el("b", null, NAMES.error[requests.error[row]] || "An error"), meaningOf(row) ? ` (${meaningOf(row)})` : "", ` after ${units.duration(stages.total)}.`, stages.total ? ` The broker held the request for ${share(stages.broker)} of that time.` : ""]];
   if (requests.flags[row] & BARRIER) return ["", ["The broker answers this when the other members of the group have sent theirs."]];
   if (isPoll(row)) return ["", [`A long poll: the broker was allowed to wait, and answered after ${units.duration(stages.total)}.`]];
   if (stages.total && stages.queue / stages.total > 0.5) {

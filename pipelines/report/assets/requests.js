@@ -10,6 +10,8 @@ const stagesOf = (row) => {
 };
 const outcomeText = (row) => requests.outcome[row] === 2 ? "no answer" : requests.error[row] ? NAMES.error[requests.error[row]] : [isPoll(row) ? "long poll" : "", requests.flags[row] & AGAIN ? "retransmitted" : ""].filter(Boolean).join(", ");
 
+const meaningOf = (row) => { const meaning = requests.error[row] ? meanings[carried.names.error[requests.error[row]]] : undefined; return meaning === undefined ? null : string(meaning); };
+
 const rowsInOrder = () => {
   const sort = state.sort.replace("-", ""), down = state.sort.startsWith("-"), all = order(sort), list = new Uint32Array(selection.rows.length), told = state.verdict !== null; // evidence is shown whole, pushes and long polls too
   let count = 0;
@@ -66,7 +68,7 @@ const cellsOf = (row) => {
     gridcell("", el("span", { class: "soft" }, time.slice(0, 6)), time.slice(6)), gridcell("c-api", NAMES.api[requests.api[row]]), gridcell("n took c-took", number, el("span", { class: "u" }, unit.join(" "))), gridcell("c-bar", bar),
     gridcell("c-client", el("span", { title: client }, clientName(requests.client[row])), el("span", { class: "m" }, ` to ${port(broker)} at ${time.slice(0, 8)}`)), gridcell("c-broker", broker),
     gridcell("c-topic", el("span", { title: topicsOf(row).map((place) => NAMES.topic[place]).join("\n") }, topicText(row)), parts.length ? el("span", { class: "soft" }, ` ${parts.slice(0, 8).join(", ")}${parts.length > 8 ? " …" : ""}`) : ""),
-    gridcell(`c-out ${requests.outcome[row] ? "err" : "soft"}`, outcomeText(row)), gridcell("n mono", requests.packet[row] < 0 ? "" : String(requests.packet[row])),
+    el("span", { role: "gridcell", class: `c-out ${requests.outcome[row] ? "err" : "soft"}`, title: meaningOf(row) }, outcomeText(row)), gridcell("n mono", requests.packet[row] < 0 ? "" : String(requests.packet[row])),
   ];
 };
 const rowElement = (row, at) => el("div", { class: `tr${at === state.cursor ? " cursor" : ""}${row === state.row ? " open" : ""}`, role: "row", id: `row-${at}`, "aria-rowindex": at + 1, "data-row": row, css: { top: `${at * table.tall}px`, height: `${table.tall}px` }, onclick: () => { state.cursor = at; openRow(row, true); } }, cellsOf(row));

@@ -4,6 +4,7 @@ const STEP = 100;
 const NAMED = 3; // names of a list that are shown before "… +17"
 const FADE = 48; // pixels, as in page.css
 const WIDE = 44; // characters; longer texts may break anywhere
+const SAYS_ERROR = new Set(["name", "status", "what"]); // columns that name errors
 const NUMBER = new Set(["ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code", "bar"]);
 
 const cellText = (value, column) => {
@@ -56,7 +57,8 @@ const cell = (value, column, row, table) => {
   else if (column.name === "protocol") inside = el("span", { class: `badge ${/^[a-z]+$/.test(text) ? text : ""}` }, text);
   else if (Array.isArray(value)) inside = listCell(value);
   else if (chooser(column.name, value)) inside = button(text, { class: "pick", title: `Only this ${column.name}` }, chooser(column.name, value));
-  return el("td", { class: classes.join(" ") || null }, inside);
+  const meaning = SAYS_ERROR.has(column.name) ? meanings[value] : undefined;
+  return el("td", { class: classes.join(" ") || null, title: meaning === undefined ? null : string(meaning) }, inside);
 };
 
 const ordered = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });

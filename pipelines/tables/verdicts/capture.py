@@ -25,8 +25,8 @@ from pipelines.tables.verdicts.say import literal, micros
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
-RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
-"""The record tables that verdicts are made of."""
+MISMATCHED = "v_mismatched"
+"""Table of connections between a client and a server of different protocol versions: the check for them keeps it."""
 
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
@@ -123,7 +123,8 @@ class Capture:
         """Whether a verdict that was given already explains a request, as a condition on v_calls.
 
         A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it, a
-        producer that was fenced what it was not answered any more; and one cause of a long duration is enough.
+        producer that was fenced what it was not answered any more, a request of a wrong length what follows on its
+        connection; and one cause of a long duration is enough.
         """
         conditions = ["(site, exchange_id) in (select (site, exchange_id) from v_told)"]
         for verdict in self.told:
@@ -146,8 +147,11 @@ class Capture:
                     f"(client in {sql_list(row['clients'])} and kind = 'unanswered' and epoch_us(until) >= "
                     f"{first - SOON_US})"
                 )
+            elif verdict.kind == "framing_lost":
+                lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
+                conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
             elif verdict.kind == "wrong_protocol_version":
-                conditions.append(f"server in {sql_list(row['servers'])}")
+                conditions.append(f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})")
         return f"({' or '.join(conditions)})"
 
     def keep(self, name: str, query: str) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
+from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 
@@ -19,8 +20,17 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer")):
         for row in capture.rows(together(f"select * from v_connections where {which} and {apart}", ["server"])):
             attempts = say.counted(row["count"], "connection attempt")
-            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}."
-            yield Ruling(kind, text, row)
+            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}"
+            (later,) = capture.rows(f"""
+                select min(start_time) as time from v_connections
+                where server = {say.literal(row["server"])} and handshake = 'full'
+                    and epoch_us(start_time) > {say.micros(row["last_time"])}""")
+            if later["time"] is None:
+                yield Ruling(kind, f"{text}.", row)
+            else:
+                after = say.span((say.micros(later["time"]) - say.micros(row["last_time"])) * 1000)
+                text = f"{text}; it accepted one {after} later."
+                yield Ruling(kind, text, row, severity=NOTE, advice="Nothing: it accepts connections again.")
 
 
 def zero_window(capture: Capture) -> Iterator[Ruling]:
@@ -86,25 +96,6 @@ def foreign_peer(capture: Capture) -> Iterator[Ruling]:
         yield Ruling("foreign_peer", text, row)
 
 
-def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
-    """Connections that were closed after a PING that nobody answered."""
-    dead = f"""
-        select c.* replace ((epoch_us(end_time) - epoch_us(time)) * 1000 as cost_ns)
-        from v_calls c join (select site, connection, incarnation, end_time, closed from connections) n
-            using (site, connection, incarnation)
-        semi join v_whole using (site, connection, incarnation)
-        where api = 'PING' and kind = 'unanswered' and closed <> 'open'
-            and epoch_us(end_time) - epoch_us(time) >= {KEEPALIVE_US}"""
-    for row in capture.rows(together(dead, ["protocol"], "max(cost_ns) as longest_ns")):
-        yield Ruling(
-            "keepalive_timeout",
-            f"{say.counted(row['count'], 'PING')} between {say.clients(row['clients'])} and "
-            f"{say.listed(row['servers'], 'broker')} had no answer; the connection was closed "
-            f"{say.span(row['longest_ns'])} later.",
-            row,
-        )
-
-
 def unreadable(capture: Capture) -> Iterator[Ruling]:
     """TLS without keys, one direction only, frames that were not found."""
     sealed = """
@@ -130,13 +121,13 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         )
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
+            anti join {MISMATCHED} using (site, connection, incarnation)
+            anti join (from findings where kind = 'framing_lost') using (site, connection, incarnation)
         where protocol is not null and "foreign" is null and handshake <> 'none'
             and coalesce(skipped_bytes, 0) > 0
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
-    told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
-    apart = f" and server not in {sql_list(told)}" if told else ""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
-    for row in capture.rows(together(lost + apart, ["protocol"], sums)):
+    for row in capture.rows(together(lost, ["protocol"], sums)):
         yield Ruling(
             "not_understood",
             f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} could not be decoded as "

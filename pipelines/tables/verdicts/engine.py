@@ -14,19 +14,21 @@ from pipelines.tables.verdicts.clock import clock
 from pipelines.tables.verdicts.connections import (
     failed_connects,
     foreign_peer,
-    keepalive_timeout,
     tls_mismatch,
     unreadable,
     zero_window,
 )
 from pipelines.tables.verdicts.dead_letters import dead_lettered
 from pipelines.tables.verdicts.errors import errors
+from pipelines.tables.verdicts.framing import framing_lost, stuck_consumer
 from pipelines.tables.verdicts.habits import connection_churn, metadata_storm
 from pipelines.tables.verdicts.integrity import bad_checksum
+from pipelines.tables.verdicts.keepalive import keepalive_timeout
 from pipelines.tables.verdicts.kinds import SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
 from pipelines.tables.verdicts.malformed import malformed_batches
+from pipelines.tables.verdicts.offsets import offsets_moved_back
 from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
 from pipelines.tables.verdicts.rebalances import rebalances
@@ -41,6 +43,7 @@ from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import tuned
 from pipelines.tables.verdicts.unanswered import fetch_overdue, out_of_order_answers, unanswered
 from pipelines.tables.verdicts.verdict import SCHEMA, Row, Ruling
+from pipelines.tables.verdicts.violations import protocol_violation
 
 
 class Check(NamedTuple):
@@ -57,11 +60,13 @@ CHECKS = (
     Check(tls_mismatch),
     Check(foreign_peer),
     Check(wrong_protocol_version),
+    Check(framing_lost, "framing_lost"),
     Check(bad_checksum),
     Check(malformed_batches),
     Check(errors),
     Check(throttled),
     Check(transactions_aborted, "transaction_aborted"),
+    Check(offsets_moved_back),
     Check(share_group, "not_accepted"),
     Check(redelivered, "consumption"),
     Check(lookups_redirected, "lookup_redirect"),
@@ -69,9 +74,11 @@ CHECKS = (
     Check(dead_lettered),
     Check(metadata_storm),
     Check(connection_churn),
-    Check(keepalive_timeout),
+    Check(keepalive_timeout, "keepalive_timeout"),
+    Check(protocol_violation, "protocol_violation"),
     Check(out_of_order_answers, "out_of_order_answers"),
     Check(fetch_overdue, "fetch_overdue"),
+    Check(stuck_consumer, "stuck_consumer"),
     Check(clock),
     Check(rebalances),
     Check(retransmissions),

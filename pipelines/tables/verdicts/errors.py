@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.session.protocols import error_meaning
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE, MOVED
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -26,6 +27,9 @@ FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "ProducerFenced")
 """Names of errors by which a broker turns down a producer whose place another has taken."""
 CORRUPT = ("CORRUPT_MESSAGE", "ChecksumError")
 """Names of errors by which a receiver says that a checksum does not hold."""
+
+NO_LOGIN = "Unauthenticated"
+"""The name of the error by which Iggy refuses a request of a client that has not logged in."""
 
 _LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
 _NO_RIGHT = (
@@ -51,10 +55,13 @@ _SEEN = f"""
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.among_brokers then 'broker'
-                when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
+                when e.name in {sql_list(CORRUPT)} then 'corrupt'
+                when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
+            anti join {MISMATCHED} m
+                on e.site = m.site and e.connection = m.connection and e.incarnation = m.incarnation
         order by e.site, e.exchange_id, e.name, e.time, e.packet, e.topic, e.partition
     ), keys as (
         select protocol, who, family, topic_asked, "group", what, max(time) as last_time, min(time) as first_time
@@ -85,7 +92,8 @@ _BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches whe
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
-    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(message) as message, bool_and(whole) as whole"""
+    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code, any_value(message) as message,
+    bool_and(whole) as whole"""
 
 
 def errors(capture: Capture) -> Iterator[Ruling]:
@@ -113,13 +121,20 @@ def _failed(row: Row) -> Ruling:
     if not row["whole"]:
         text = f"{what}; the capture lacks bytes, so a successful retry may be missing from it."
         return Ruling("errors", text, row, severity=NOTE)
-    return Ruling("errors", f"{what}; no later attempt succeeded.", row, _quoted(row))
+    return Ruling("errors", f"{what}; no later attempt succeeded.", row, _explained(row))
 
 
 def _unasked(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])}{_about(row)}"
     text = f"The broker reported {row['cause']} to {who} {say.times(row['count'])}, not as an answer to a request."
-    return Ruling("errors", text, row, _quoted(row))
+    return Ruling("errors", text, row, _explained(row))
+
+
+def _orphan(row: Row) -> Ruling:
+    who = say.clients(row["clients"])
+    text = f"{who} got {say.counted(row['count'], 'answer')} with {row['cause']} to requests that are not known."
+    advice = "Look at what came before: the requests may precede the capture, or be bytes that the broker misread."
+    return Ruling("errors", text, row, _explained(row), advice=advice)
 
 
 def _asked(row: Row) -> Ruling:
@@ -137,40 +152,53 @@ def _broker(row: Row) -> Ruling:
 def _login(row: Row) -> Ruling:
     logins = f"{say.counted(row['count'], 'login')} of {say.clients(row['clients'])}"
     text = f"The broker refused {logins}: {say.joined(row['names'])}."
-    return Ruling("auth_refused", text, row, _quoted(row))
+    return Ruling("auth_refused", text, row, _explained(row))
 
 
 def _right(row: Row) -> Ruling:
-    who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'is', 'are')}"
-    what = f"{say.apis(row['apis'])}{_about(row)}"
+    who, what = say.clients(row["clients"]), f"{say.apis(row['apis'])}{_about(row, 'on')}"
+    if row["cause"] == NO_LOGIN:
+        text = f"{who} sent {what} without being logged in: {NO_LOGIN}, {say.times(row['count'])}."
+        return Ruling(
+            "not_authorized",
+            text,
+            row,
+            _explained(row),
+            advice="Let the client log in first, and after each new connection.",
+        )
+    who = f"{who} {say.verb(row['clients'], 'is', 'are')}"
     text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}."
-    return Ruling("not_authorized", text, row, _quoted(row))
+    return Ruling("not_authorized", text, row, _explained(row))
 
 
 def _fenced(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])}{_about(row)}"
     fenced = f"{say.verb(row['clients'], 'was', 'were')} fenced {say.times(row['count'])}"
-    text = f"{who} {fenced}, as another producer took over: {say.joined(row['names'])}."
-    return Ruling("producer_fenced", text, row, _quoted(row))
+    text = f"{who} {fenced}, as another producer holds the id or topic: {say.joined(row['names'])}."
+    return Ruling("producer_fenced", text, row, _explained(row))
 
 
 def _corrupt(row: Row) -> Ruling:
     what = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}{_about(row)}"
-    return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _quoted(row))
+    return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _explained(row))
 
 
 _SAID = {
-    "failed": _failed, "unasked": _unasked, "asked": _asked, "broker": _broker, "login": _login, "right": _right,
-    "fenced": _fenced, "corrupt": _corrupt,
+    "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
+    "right": _right, "fenced": _fenced, "corrupt": _corrupt,
 }  # fmt: skip
 
 
-def _about(row: Row) -> str:
+def _about(row: Row, word: str = "for") -> str:
     """` for topic A`, ` for group G`."""
     of = say.named(row["topics"], "topic") or say.named(row["groups"], "group")
-    return f" for {of}" if of else ""
+    return f" {word} {of}" if of else ""
 
 
-def _quoted(row: Row) -> str | None:
-    """What the broker said with the first."""
-    return f"The broker says: {row['message']}" if row["message"] else None
+def _explained(row: Row) -> str | None:
+    """What the error means, where it is one, and the text that came with the first."""
+    name = row["cause"] or (row["names"][0] if len(row["names"]) == 1 else None)
+    meaning = name and error_meaning(row["protocol"], row["code"], name)
+    said = f"{name}: {meaning}." if meaning else None
+    quoted = f"The broker says: {row['message']}" if row["message"] else None
+    return " ".join(filter(None, (said, quoted))) or None

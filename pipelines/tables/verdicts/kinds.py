@@ -37,6 +37,12 @@ KINDS: dict[str, VerdictKind] = {
         "What batches hold is not what their header says, though their checksum is right: the sender wrote them so.",
         "Update the client that wrote them; a broker may refuse them or fail on them.",
     ),
+    "framing_lost": VerdictKind(
+        CRITICAL,
+        "A client sends requests that are shorter or longer than they announce: a broker reads what follows wrongly.",
+        "Update the client or report it to its authors; a broker closes such a connection, or waits for bytes that "
+        "never come.",
+    ),
     "discarded": VerdictKind(
         CRITICAL,
         "A consumer discarded messages as damaged.",
@@ -61,12 +67,13 @@ KINDS: dict[str, VerdictKind] = {
     "not_authorized": VerdictKind(
         WARNING,
         "A client is not authorized for what it asked.",
-        "Grant its principal the permission (ACL), or stop the client from asking.",
+        "Grant its user the permission, or stop the client from asking.",
     ),
     "producer_fenced": VerdictKind(
         WARNING,
-        "A producer was fenced: another one with the same id, or exclusive access, took over.",
-        "Let each transactional id have one producer at a time; a paused process that comes back is fenced on purpose.",
+        "A producer was fenced: another one holds the same transactional id, or the topic exclusively.",
+        "Run one producer for each transactional id or exclusive topic; one that comes back from a pause is fenced on "
+        "purpose.",
     ),
     "throttled": VerdictKind(
         WARNING,
@@ -141,6 +148,11 @@ KINDS: dict[str, VerdictKind] = {
         "A group rebalanced: its members did not consume meanwhile.",
         "Start members together, give them group.instance.id, and look at members that time out.",
     ),
+    "offsets_moved_back": VerdictKind(
+        WARNING,
+        "A group committed a smaller offset of a partition than before: what lies between is read again.",
+        "Nothing, if somebody reset the group; else look for a member that commits after it lost a partition.",
+    ),
     "transactions_aborted": VerdictKind(
         WARNING,
         "A producer aborted transactions.",
@@ -161,6 +173,11 @@ KINDS: dict[str, VerdictKind] = {
         "A consumer used up its permits and granted no more (FLOW): the broker may not send it anything.",
         "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
     ),
+    "stuck_consumer": VerdictKind(
+        WARNING,
+        "A consumer asks for the same offset again and again, and gets only the beginning of a message each time.",
+        "Let it fetch more than its largest message: fetch.message.max.bytes, max.partition.fetch.bytes.",
+    ),
     "share_group": VerdictKind(
         WARNING,
         "Members of a share group released messages for another delivery or rejected them.",
@@ -180,7 +197,8 @@ KINDS: dict[str, VerdictKind] = {
     "wrong_protocol_version": VerdictKind(
         CRITICAL,
         "Client and server speak different versions of the protocol: nothing works.",
-        "Bring client and server to releases that fit each other.",
+        "Bring them to releases that fit each other: upgrade the older side, or take the client library that came with "
+        "the server's release.",
     ),
     "tls_mismatch": VerdictKind(
         CRITICAL,
@@ -196,6 +214,11 @@ KINDS: dict[str, VerdictKind] = {
         WARNING,
         "A PING had no answer, and the connection was closed for it.",
         "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
+    ),
+    "protocol_violation": VerdictKind(
+        WARNING,
+        "A peer broke a rule of the protocol: a command for what is not there, twice, or too new for the other side.",
+        "Update the client. The finding `protocol_violation` names the packet.",
     ),
     "zero_window": VerdictKind(
         NOTE,

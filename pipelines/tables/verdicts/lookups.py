@@ -6,16 +6,29 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.thresholds import LINKS
+from pipelines.tables.verdicts.verdict import Link, Ruling, together
+
+_SENT_ON = "select *, evidence->>'to' as named from v_noted where finding = 'lookup_redirect'"
+_FIRST = f"list({{'time': time, 'topics': topics, 'file': file, 'packet': packet}} order by time)[:{LINKS}] as first"
 
 
 def lookups_redirected(capture: Capture) -> Iterator[Ruling]:
-    """By broker that was asked and broker that was named."""
-    sent_on = "select *, evidence->>'to' as named from v_noted where finding = 'lookup_redirect'"
-    for row in capture.rows(together(sent_on, ["protocol", "server", "named"])):
+    """By broker that was asked and broker that was named; the first of them as a chain."""
+    for row in capture.rows(together(_SENT_ON, ["protocol", "server", "named"], _FIRST)):
+        to, topics = say.broker(row["named"]), say.named(row["topics"], "topic")
         yield Ruling(
             "lookups_redirected",
-            f"Broker {row['server']} sent {say.counted(row['count'], 'lookup')} of {say.clients(row['clients'])} on to "
-            f"{say.broker(row['named'])}.",
+            f"Broker {row['server']} sent {say.counted(row['count'], 'lookup')}{topics and ' of ' + topics} by "
+            f"{say.clients(row['clients'])} on to {to}.",
             row,
+            chain=[
+                Link(
+                    one["time"],
+                    f"lookup of {say.named(one['topics'] or [], 'topic') or 'a topic'}: ask {to}",
+                    one["file"],
+                    one["packet"],
+                )
+                for one in row["first"]
+            ],
         )

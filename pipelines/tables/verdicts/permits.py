@@ -1,6 +1,7 @@
 """Consumers that let the broker wait for permits (Pulsar): too slow for their topic, or standing still.
 
-A consumer grants permits with FLOW; a broker without permits sends nothing. A finding says for how long that was so.
+A consumer grants permits with FLOW; a broker without permits sends nothing. A finding says for how long that was so,
+and for how long it was so when the connection ended.
 """
 
 from __future__ import annotations
@@ -9,36 +10,56 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.thresholds import STOOD_STILL_US
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.thresholds import STOOD_STILL_NS
+from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
-# consumers that ran out of permits; `stuck`: no FLOW of theirs follows the last message that they got
+# consumers that ran out of permits; `stuck`: for good; `waiting`: messages that came to their topic since
 _DRY = f"""
-    select f.*, whole(f.evidence->>'without_permits_ns') as dry_ns,
-        coalesce(epoch_us(ended) - epoch_us(last_message) >= {STOOD_STILL_US}
-            and epoch_us(coalesce(last_flow, f.time)) <= epoch_us(last_message), false) as stuck
-    from v_findings f left join (
-        select site, connection, incarnation, "group", topics[1] as topic,
-            max(time) filter (api = 'FLOW') as last_flow, max(time) filter (api = 'MESSAGE') as last_message
-        from exchanges where protocol = 'pulsar' and api in ('FLOW', 'MESSAGE') group by all
-    ) seen using (site, connection, incarnation, "group", topic)
-    left join (
-        select site, connection, incarnation, end_time as ended from connections
-    ) using (site, connection, incarnation)
-    where kind = 'slow_consumer'"""
+    with dry as (
+        select f.*, whole(f.evidence->>'without_permits_ns') as dry_ns, f.evidence->>'consumer' as consumer,
+            coalesce(whole(f.evidence->>'stopped_ns'), 0) as stopped_ns, whole(f.evidence->>'partition') as partition,
+            row_number() over () as id
+        from v_findings f where kind = 'slow_consumer'
+    ), stopped as (
+        select d.id, d.topic, d.partition, n.end_time, n.end_time - to_microseconds(d.stopped_ns // 1000) as since
+        from dry d join connections n using (site, connection, incarnation) where d.stopped_ns >= {STOOD_STILL_NS}
+    ), published as (
+        select s.id, saturated(sum(b.records)) as waiting
+        from stopped s join batches b on b.protocol = 'pulsar' and b.role in ('produce', 'replicate')
+            and b.topic = s.topic and b.partition is not distinct from s.partition
+            and b.time between s.since and s.end_time and b.outcome is distinct from 'error'
+        group by s.id
+    )
+    select d.* exclude (id), d.stopped_ns >= {STOOD_STILL_NS} as stuck, coalesce(p.waiting, 0) as waiting
+    from dry d left join published p using (id)"""
+_MORE = """
+    max(dry_ns) as longest_ns, max(stopped_ns) as stopped_ns, max(waiting) as waiting,
+    list(distinct consumer order by consumer) filter (consumer <> '') as consumers"""
 
 
 def without_permits(capture: Capture) -> Iterator[Ruling]:
     """By topic, subscription and whether the consumer ever granted permits again."""
-    longest = "max(dry_ns) as longest_ns"
-    for row in capture.rows(together(_DRY, ["protocol", "topic", '"group"', "stuck"], longest)):
-        whose = f"{say.counted(row['count'], 'consumer')} of subscription {row['group']}"
-        who, topic = say.clients(row["clients"]), say.topic(row["topic"] or "a topic")
-        spent = say.span(row["longest_ns"])
-        row |= {"cost_ns": row["longest_ns"]}
-        if row["stuck"]:
-            text = f"{whose} ({who}) sent no FLOW after the last messages of {topic}, so none came for {spent}."
-            yield Ruling("permits_exhausted", text, row)
-        else:
-            text = f"{whose} ({who}) left the broker without permits for up to {spent}: slower than topic {topic}."
-            yield Ruling("slow_consumer", text, row)
+    for row in capture.rows(together(_DRY, ["protocol", "topic", '"group"', "stuck"], _MORE)):
+        whose, topic = f"{_consumers(row)} of subscription {row['group']}", say.topic(row["topic"] or "a topic")
+        who = say.clients(row["clients"])
+        if not row["stuck"]:
+            spent = say.span(row["longest_ns"])
+            text = f"{whose} ({who}) left the broker without permits for {spent}, slower than topic {topic}."
+            yield Ruling("slow_consumer", text, row | {"cost_ns": row["longest_ns"]})
+            continue
+        more = f"while {say.counted(row['waiting'], 'message')} more came to it" if row["waiting"] else ""
+        yield Ruling(
+            "permits_exhausted",
+            f"{whose} ({who}) granted no permits after the last messages of topic {topic}: nothing was delivered for "
+            f"{say.span(row['stopped_ns'])}{more and ', ' + more}.",
+            row | {"cost_ns": row["stopped_ns"]},
+            None if more else "The capture does not show whether more messages waited for it.",
+            None if more else NOTE,
+        )
+
+
+def _consumers(row: Row) -> str:
+    """`Consumer c-1`, `3 consumers`."""
+    names = row["consumers"] or []
+    return f"Consumer {names[0]}" if row["count"] == 1 and names else say.counted(row["count"], "consumer")

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
+# connections on which an answer shows it
+_SHOWN = """
+    select c.*, evidence->>'client' as spoken, evidence->>'server' as does from v_connections c
+    join (select * from findings where kind = 'wrong_protocol_version') using (site, connection, incarnation)"""
 # whole connections with requests, on which the server said something and none of it is an answer
-_FOREIGN = """
-    select c.*, dialect as spoken from v_connections c semi join v_whole using (site, connection, incarnation)
+_UNREAD = """
+    select c.*, dialect as spoken, null::varchar as does
+    from v_connections c semi join v_whole using (site, connection, incarnation)
     where protocol is not null and "foreign" is null and server_bytes > 0 and frames > 0
         and coalesce(skipped_bytes, 0) + coalesce(pending_bytes, 0) >= server_bytes
         and framed_bytes <= client_bytes
@@ -23,14 +28,20 @@ _FOREIGN = """
 
 
 def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:
-    """Servers whose bytes are no answers in the protocol version of the client; those that speak TLS are told apart."""
+    """Servers that answer clients of another protocol version, by what shows it; those that speak TLS are told apart.
+
+    Their connections are kept as MISMATCHED: what fails there is explained.
+    """
     tls = [server for one in capture.told if one.kind == "tls_mismatch" for server in one.rows["servers"]]
-    foreign = f"select * from ({_FOREIGN}){f' where server not in {sql_list(tls)}' if tls else ''}"
-    for row in capture.rows(together(foreign, ["protocol", "server"], "any_value(spoken) as spoken")):
-        version = row["spoken"] or row["protocol"]
+    unread = f"select * from ({_UNREAD}){f' where server not in {sql_list(tls)}' if tls else ''}"
+    capture.keep(MISMATCHED, f"{_SHOWN} union all by name {unread}")
+    for row in capture.rows(together(f"select * from {MISMATCHED}", ["protocol", "server", "does", "spoken"])):
+        does = row["does"] or "answers in another protocol version"
+        who = say.named(sorted({say.client(name) for name in row["clients"]}), "client") or "a client"
+        verb = say.verb(row["clients"], "speaks", "speak")
         yield Ruling(
             "wrong_protocol_version",
-            f"Server {row['server']} answers {say.clients(row['clients'])} in another protocol version than {version}: "
+            f"Server {row['server']} {does}; {who} {verb} {row['spoken'] or row['protocol']}: "
             f"nothing works on {say.counted(row['count'], 'connection')}.",
             row,
         )

@@ -43,8 +43,8 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
                 chain=[
                     Link(
                         one["time"],
-                        f"{_WHY[one['cause']]}: {say.counted(one['members_after'], 'member')} after "
-                        f"{say.span(one['duration_ns'])}",
+                        f"{_WHY[one['cause']]}: {say.counted(one['members_after'], 'member')}"
+                        + (f" after {say.span(one['duration_ns'])}" if one["duration_ns"] else ""),
                         one["file"],
                         one["packet"],
                     )

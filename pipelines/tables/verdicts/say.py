@@ -109,6 +109,11 @@ def broker(url: str | None) -> str:
     return "another broker" if url is None else url.partition("://")[2] or url
 
 
+def place(file: str | None, packet: int | None) -> str:
+    """`packet 12 of a.pcap`."""
+    return f"packet {packet} of {(file or '').rpartition('/')[2]}"
+
+
 def joined(texts: Sequence[str]) -> str:
     """`A`, `A and B`, `A, B and C`."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))

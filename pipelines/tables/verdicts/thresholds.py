@@ -68,7 +68,7 @@ LOST_SHARE = 0.01
 UNDERSTOOD = 0.99
 """Share of the bytes of known protocols that belong to frames: less means that frames were not found."""
 
-STOOD_STILL_US = 5_000_000
+STOOD_STILL_NS = 5 * SECOND
 """Without a permit for so long until its connection ends, a consumer does not merely lag: it has stopped."""
 
 OUT_NS = 100 * MS
@@ -76,6 +76,9 @@ OUT_NS = 100 * MS
 
 ANSWER_US = 1_000_000
 """A request so shortly before the end of the capture may still be answered."""
+
+LARGEST_REQUEST = 100 << 20
+"""socket.request.max.bytes of Kafka, where nobody set another: a broker closes the connection on a larger request."""
 
 FETCH_TICK_NS = 200 * MS
 """Brokers look at fetches that wait by a timer: so much later than allowed is no delay."""
@@ -95,9 +98,6 @@ AHEAD_US = 2_000_000
 
 AHEAD_BATCHES = 5
 """Batches of a client from the future that are its clock, not a timestamp that the application chose."""
-
-KEEPALIVE_US = 10_000_000
-"""A PING without an answer for so long before the end was not merely in flight; peers wait 30 s by default."""
 
 QUEUED_NS, QUEUED = 10 * MS, 5
 """Waiting behind others of one's own connection: so long, so many times, is a habit."""

@@ -43,6 +43,10 @@ def _findings(kind: str) -> str:
     return f"select * from v_findings where kind = '{kind}'"
 
 
+# messages of format 0 and 1 have no batch around them: those of one request and partition are one
+_OLD = "format in ('magic 0', 'magic 1')"
+_SET = "site, exchange_id, topic, partition"
+
 TOLD = (
     _Told(
         None, "acks_zero",
@@ -61,12 +65,17 @@ TOLD = (
     ),
     _Told(
         "old_message_format", "old_message_format",
-        "{batches} of {who}{topics} {are} in message format {versions}, which brokers must convert.",
+        "{messages} in {requests} of {who}{topics} {have} format {versions}, which brokers must convert.",
         _on_its_connections(
             "old_message_format",
-            "select * from v_batches where role = 'produce' and format in ('magic 0', 'magic 1')",
+            f"""
+            select c.* replace (0 as cost_ns), b.messages, b.formats from v_calls c join (
+                select site, exchange_id, sum(records) as messages,
+                    list(distinct replace(format, 'magic ', '')) as formats
+                from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
+            where c.api = 'Produce'""",
         ),
-        more="list(distinct replace(format, 'magic ', '')) as version_list",
+        more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
     ),
     _Told(
         "not_idempotent", "not_idempotent",
@@ -83,9 +92,15 @@ TOLD = (
         "unbatched", "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
         "select * from (" + _on_its_connections(
             "unbatched",
-            """
-            select *, count(*) over (partition by protocol) as every
-            from v_batches where role = 'produce' and format = 'magic 2'""",
+            f"""
+            select *, count(*) over (partition by protocol) as every from (
+                select * from v_batches where role = 'produce' and format = 'magic 2'
+                union all by name
+                select * exclude (nth, together) replace (together as records) from (
+                    select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
+                        sum(records) over (partition by {_SET}) as together
+                    from v_batches where role = 'produce' and {_OLD}
+                ) where nth = 1)""",
         ) + ") where records = 1",
         more="any_value(every) as every",
     ),
@@ -144,6 +159,7 @@ def _words(row: Row) -> dict[str, str]:
         "hold": "holds" if count == 1 else "hold",
         "batches": say.counted(count, "batch"),
         "requests": say.counted(count, "request"),
-        "messages": say.counted(count, "message"),
+        "messages": say.counted(row.get("messages") or count, "message"),
+        "have": "has" if (row.get("messages") or count) == 1 else "have",
         "versions": say.joined(sorted(row.get("version_list") or ())),
     }

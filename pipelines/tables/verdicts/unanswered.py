@@ -1,17 +1,19 @@
 """Requests without an answer, where the capture would hold one.
 
 Nothing is said of connections with holes or of one direction only, of a request that the end of the capture cut off, or
-of a client that closes with its own fetch or metadata request outstanding: that is how clients stop.
+of a client that closes with its own fetch or metadata request outstanding: that is how clients stop. A broker that
+closes while a request is still being sent, without a word, or on a version that it does not serve, has refused it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST
+from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
 _AT_REST = (
     "Fetch", "ShareFetch", "Metadata", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "JoinGroup",
@@ -19,13 +21,36 @@ _AT_REST = (
     "POLL_MESSAGES", "PING", "PONG", "FetchSnapshot",
 )  # fmt: skip
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
+# why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
+_REASONS = """
+    select u.site, u.connection, u.incarnation, u.exchange_id, f.message as reason
+    from findings f join exchanges u using (site, connection, incarnation)
+    where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
+        and u.exchange_id like '%-c' || f.stream_offset
+    union all
+    select u.site, u.connection, u.incarnation, u.exchange_id, 'Brokers refuse this version since Kafka 4.0'
+    from v_findings f join exchanges u on f.site = u.site and f.connection = u.connection
+            and f.incarnation = u.incarnation and f.evidence->>'api' = u.api
+            and whole(f.evidence->>'version') = u.version
+        anti join (select * from exchanges where kind = 'call') x
+            on u.server_ip = x.server_ip and u.server_port = x.server_port and u.api = x.api and u.version = x.version
+    where f.kind = 'removed_in_4_0' and u.kind = 'unanswered' and (u.site, u.connection, u.incarnation) in (
+        select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
 _UNANSWERED = f"""
-    select u.*, n.closed <> 'open' as over, n.end_time as ended
+    select u.*, n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
-    where u.kind = 'unanswered' and coalesce(u.complete, true) and n."foreign" is null
-        and epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US}
-        and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and (
+        left join (
+            select site, connection, incarnation, exchange_id, max(reason) as reason from ({_REASONS})
+            group by all
+        ) r on u.site = r.site and u.connection = r.connection and u.incarnation = r.incarnation
+            and u.exchange_id = r.exchange_id
+    where u.kind = 'unanswered' and n."foreign" is null
+        and (coalesce(u.complete, true) or (n.closed <> 'open' and n.closed_by = 'server'))
+        and ((n.closed <> 'open' and n.closed_by = 'server') or r.reason is not null
+            or epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US})
+        and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null
+            and not (n.closed <> 'open' and n.closed_by = 'server' and n.server_bytes = 0) and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
 
@@ -80,14 +105,21 @@ def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+_NAMED = 3  # APIs with their versions that a sentence names
+_CLOSED_ON = f"""
+    list(distinct api order by api) as apis, max(request_bytes) as largest,
+    list(distinct coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
+    arg_min(reason, row(time, file, packet)) as reason,
+    {first_of("api", "version", "request_bytes", "file", "packet")}"""
+
+
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"""
-        select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login from ({_UNANSWERED})
-        where not {capture.explained()}"""
-    apis = "list(distinct api order by api) as apis"
-    for row in capture.rows(together(silent, ["protocol", "over", "login"], apis)):
-        what = f"{say.counted(row['count'], 'request')} got no answer"
+        select * replace (case when not login then closed_by end as closed_by) from (
+            select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login from ({_UNANSWERED})
+            where not {capture.explained()})"""
+    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by"], _CLOSED_ON)):
         who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row['clients'])}"
@@ -95,6 +127,34 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            yield Ruling("closed_unanswered", f"{what} before the connection was closed: {who}.", row)
+            yield Ruling("closed_unanswered", _closed(row), row, _cause(row))
         else:
-            yield Ruling("unanswered", f"{what}: {who}.", row)
+            yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)
+
+
+def _closed(row: Row) -> str:
+    """Who closed, on which requests of whom, of which versions, and how large."""
+    asked = sorted(row["asked"])
+    what = say.joined(asked) if len(asked) <= _NAMED else say.listed(row["apis"], "API")
+    size = f"{'' if row['count'] == 1 else 'up to '}{units.size(row['largest'])}"
+    requests = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}: {what}, {size}"
+    broker = say.listed(row["servers"], "broker")
+    if row["closed_by"] == "server":
+        return f"{broker} closed the connection instead of an answer to {requests}."
+    if row["closed_by"] == "client":
+        return f"The client closed the connection before {broker} answered {requests}."
+    return f"The connection to {broker} was closed instead of an answer to {requests}."
+
+
+def _cause(row: Row) -> str:
+    """The first request, and what the bytes say of why it has no answer."""
+    first = row["first"]
+    version = "" if first["version"] is None else f" version {first['version']}"
+    api = first["api"] or "an unknown request"
+    text = f"The first: {api}{version} of {say.number(first['request_bytes'] or 0)} bytes, "
+    text += f"{say.place(first['file'], first['packet'])}."
+    if row["reason"]:
+        return f"{text} {row['reason']}."
+    if row["protocol"] == "kafka" and (row["largest"] or 0) > LARGEST_REQUEST:
+        return f"{text} {units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
+    return text

@@ -111,6 +111,12 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
         from ({rows}) {group}"""
 
 
+def first_of(*columns: str) -> str:
+    """An aggregate `first`, for `more` of `together`: these columns of the row that was seen first."""
+    named = ", ".join(f"'{column}': {column}" for column in columns)
+    return f"arg_min({{{named}}}, row(time, file, packet)) as first"
+
+
 def sql_list(values: Sequence[str | int]) -> str:
     """Values as the right side of IN; there must be one at least."""
     return f"({', '.join(str(value) if isinstance(value, int) else literal(value) for value in values)})"

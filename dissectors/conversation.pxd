@@ -1,5 +1,0 @@
-from dissectors.framing cimport Framing
-
-cdef class Conversation(Framing):
-    cdef public bint closed
-    cdef public object last_ns

@@ -1,0 +1,14 @@
+cdef enum:
+    HIGH_WATERMARK = 0
+    LAST_STABLE = 1
+    LOG_START = 2
+    COMMITTED = 3
+    LEADER = 4
+    ACQUIRED = 5
+    FOUND = 6
+    OLD_OFFSETS = 7
+    TIMESTAMP = 8
+    EPOCH = 9
+    ISR = 10
+    GROUP_NAME = 11
+    FIRST_ATTRIBUTE = 9

@@ -1,0 +1,586 @@
+"""What a TCP connection turns out to be: recognition, and the conversation that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dissectors.capture.block import VIA, address, segment_name
+from dissectors.findings import finding
+from dissectors.options import Options
+from dissectors.records import Conn, Connection
+from dissectors.rows.exchange import elapsed
+from dissectors.rows.sink import Sink
+from dissectors.session import foreign, preambles
+from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
+from dissectors.session.preambles import Preamble
+from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
+from dissectors.tcp.flow import Events as Side
+from dissectors.tcp.flow import Flow
+from dissectors.tcp.numbers import BOTH, SEGMENT_ORDER
+from dissectors.tls import KeyLog, looks_like_tls
+from dissectors.wording import counted, were
+
+if TYPE_CHECKING:
+    from dissectors.tls.layer import TlsLayer
+
+Events = tuple[Side, Side]  # of direction 0 and 1
+_SERVER_HEAD = 16  # bytes of a server that tell what it speaks
+_NO_HANDSHAKE = {b"\x15": foreign.TLS_ALERT, b"\x16": None}
+"""What a connection without a whole ServerHello is, by the server's first byte: an alert, a hello that was cut."""
+Notes = tuple[Sequence[Resent], Sequence[Resent]]
+
+
+class Undetermined:
+    """What was seen of a stream whose protocol is not known yet."""
+
+    __slots__ = ("notes", "recognition", "waiting")
+
+    def __init__(self, recognition: Recognition) -> None:
+        self.waiting: Events = ([], [])
+        self.notes: tuple[list[Resent], list[Resent]] = ([], [])
+        self.recognition = recognition
+
+
+class ConnectionSession:
+    """One flow on its way from bytes to records.
+
+    Until the protocol is known, events wait here. Recognition looks at the bytes segment by segment, in the order of
+    their delivery, so that its answer does not depend on how the capture was cut. A stream that is TLS goes through a
+    layer that gives plaintext where the key log has the secrets; recognition then looks at that.
+    """
+
+    __slots__ = (
+        "_client",
+        "_keylog",
+        "_protocols",
+        "_bound",
+        "_foreign",
+        "_gave_up",
+        "_left_out",
+        "_preamble",
+        "_server_head",
+        "_undetermined",
+        "_tls",
+        "conn",
+        "flow",
+        "options",
+        "protocol",
+        "sink",
+        "site",
+        "conversation",
+    )
+
+    def __init__(
+        self,
+        site: str,
+        flow: Flow,
+        protocols: tuple[Protocol, ...],
+        sink: Sink,
+        options: Options,
+        keylog: KeyLog | None = None,
+    ) -> None:
+        self.site = site
+        self.flow = flow
+        self.sink = sink
+        self.options = options
+        self.protocol: Protocol | None = None
+        self.conversation: Conversation | None = None
+        self.conn: Conn | None = None
+        self._client: int | None = flow.opener  # the direction in which the client sends
+        self._protocols = protocols
+        self._keylog = keylog
+        self._tls: TlsLayer | None = None
+        self._bound = False  # whether it is known which protocol this is, or that none of ours
+        self._gave_up = False  # a search for a protocol passed places over, and none was found
+        self._undetermined: Undetermined | None = None
+        self._preamble: Preamble | None = None  # what was stepped over
+        self._server_head: bytes | None = None  # the first bytes of a connection's server
+        self._foreign: str | None = None  # what a peer speaks that is none of ours
+        self._left_out = 0  # bytes of it that no conversation gets
+
+    def deliver(self) -> None:
+        """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
+        events = self.flow.take()
+        a, b = self.flow.halves
+        notes: Notes = (a.resent, b.resent)
+        if notes[0] or notes[1]:
+            a.resent, b.resent = [], []
+        elif not (events[0] or events[1]):
+            return  # all that came waits for its turn
+        if self._tls is not None:
+            self._pass_on(*self._decrypt(self._tls, events, notes))
+        elif self._bound:
+            if self.conversation is not None:
+                self._feed(events, notes)
+        elif (verdict := self.classify_first_segment(events)) is not None:
+            self.bind_protocol(verdict, events, notes)
+        else:
+            self._pass_on(events, notes)
+
+    def _pass_on(self, events: Events, notes: Notes) -> None:
+        """Towards the conversation, or to where events wait for one."""
+        if not self._bound:
+            undetermined = self._undetermined
+            if undetermined is None:
+                undetermined = self._undetermined = Undetermined(self._recognition())
+            for direction in (0, 1):
+                undetermined.waiting[direction].extend(events[direction])
+                undetermined.notes[direction].extend(notes[direction])
+            if events[0] or events[1]:
+                self._recognise(undetermined, events)
+        elif self.conversation is not None:
+            self._feed(events, notes)
+
+    def end(self) -> None:
+        """The flow has ended: bring the rest to the conversation."""
+        if self.flow.has_news:
+            self.deliver()
+        if self._tls is not None:
+            self._pass_on(*_sorted(self._tls.close()))
+        self._conclude()
+        if self.conversation is not None:
+            self.conversation.end(self.flow.last_time, hung_up=self.flow.closer >= 0)
+
+    def close(self) -> None:
+        """Behind `end`: report what is still open, and the connection."""
+        if self.conversation is not None:
+            self.conversation.finish()
+            if self._forced():
+                self.conversation.confirm()
+            elif not self.conversation.frames:
+                self._hand_back()
+        if self.conn is None:
+            self.conn = self._conn(None)
+        if "findings" in self.sink.tables:
+            self._report_conflicts()
+            self._report_tls()
+            self._report_foreign()
+            if self._gave_up:
+                message = "Many places look like the start of a frame; not all were judged, and no protocol was found"
+                self._report("search_abandoned", message)
+        if "connections" in self.sink.tables:
+            self.sink.connections.append(
+                self._row(self.conversation.summary() if self.conversation else ConversationSummary())
+            )
+        self.release()
+
+    def release(self) -> None:
+        """Nobody asks it again. Its conversation refers to it in circles: see there."""
+        if self.conversation is not None:
+            self.conversation.release()
+            self.conversation = None
+
+    @property
+    def recognised(self) -> bool:
+        """Whether it is known which protocol this is, or that it is none of ours."""
+        return self._bound
+
+    @property
+    def held(self) -> int:
+        """Bytes kept: behind holes, for unfinished frames, for recognition."""
+        waiting = 0
+        if self._undetermined is not None:
+            waiting = sum(len(e.data) for events in self._undetermined.waiting for e in events if isinstance(e, Chunk))
+        halves = self.flow.halves
+        return (
+            waiting
+            + halves[0].held_bytes
+            + halves[1].held_bytes
+            + (self._tls.held if self._tls is not None else 0)
+            + (self.conversation.held if self.conversation is not None else 0)
+        )
+
+    def shed(self) -> None:
+        """Give up what is not whole: too much memory is held."""
+        self.flow.finish()
+        self.deliver()
+        self._conclude()
+        if self._tls is not None and self._tls.held:
+            self._tls.shed()
+            self._report("limit", "TLS records that were not whole were given up: memory_bytes")
+        if self.conversation is not None:
+            self.conversation.shed()
+
+    # --- TLS ---
+
+    def _is_opaque(self) -> bool:
+        """Whether nothing that is wanted can be known of a TLS connection."""
+        hopeless = self._keylog is None or self._keylog.hopeless
+        return hopeless and self.sink.tables.isdisjoint(("connections", "findings"))
+
+    def _start_tls(self, undetermined: Undetermined) -> None:
+        """What waits is TLS records: take it through the layer, and look at what comes out."""
+        from dissectors.tls.layer import TlsLayer  # with its ciphers: loaded when TLS is met
+
+        self._tls = TlsLayer(self._keylog)
+        self._undetermined = Undetermined(self._recognition(headless=undetermined.recognition.headless))
+        self._pass_on(*self._decrypt(self._tls, undetermined.waiting, undetermined.notes))
+
+    def _decrypt(self, tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
+        """What TLS records carry."""
+        out = []
+        for direction in (0, 1):
+            for note in notes[direction]:
+                out += tls.note_resent(direction, note)
+            for event in events[direction]:
+                out += tls.receive(direction, event)
+        self._look_at_server(events[1 - self._guess_client()])
+        return _sorted(out)
+
+    def _report_tls(self) -> None:
+        if self._tls is not None and self._tls.problem and self._keylog:
+            self._report("not_decrypted", self._tls.problem)
+
+    # --- other peers ---
+
+    def _look_at_server(self, events: Side) -> None:
+        """Keep the first bytes of the server."""
+        if self._server_head is None and events and isinstance(events[0], Chunk):
+            self._server_head = events[0].head[:_SERVER_HEAD]
+
+    def _foreign_peer(self) -> str | None:
+        """What a peer speaks that is none of ours, if that is known; of TLS, where no handshake took place."""
+        tls = self._tls
+        if tls is None or tls.version is not None or not self._opened:
+            return self._foreign
+        if self._server_head is not None:
+            return _NO_HANDSHAKE.get(self._server_head[:1], foreign.TLS)
+        was_there = (
+            self.flow.halves[1 - self._guess_client()].packets > 0
+        )  # the server; it answered nothing, and it is over
+        return foreign.TLS if was_there and self.flow.closer >= 0 else None
+
+    def _report_foreign(self) -> None:
+        """Where a broker is asked or answers, or would by its port: what speaks there instead."""
+        peer = self._foreign_peer()
+        port = self.flow.target_ports[self._guess_client()]
+        if peer is None or (self.protocol is None and port not in by_port(self._protocols)):
+            return
+        if peer == foreign.TLS:
+            self._report("tls_mismatch", f"The client speaks TLS, and the server at port {port} does not")
+        elif peer == foreign.TLS_ALERT and self._tls is None:
+            self._report("tls_mismatch", f"The client does not speak TLS, which the server at port {port} asks for")
+        elif peer == foreign.HTTP:
+            who = "client" if self.protocol is None else "server"
+            self._report("foreign_peer", f"The {who} speaks {peer.upper()}, at port {port}")
+
+    # --- recognition ---
+
+    def classify_first_segment(self, events: Events) -> Verdict | None:
+        """What `_recognise` would find, where the client's first segment leaves no doubt and its port says the same."""
+        client = self._client
+        if client is None or self._undetermined is not None or self.options.decode_as:
+            return None
+        sent, answers = events[client], events[1 - client]
+        if not sent or (answers and _first_order(answers[0]) < _first_order(sent[0])) or isinstance(sent[0], Gap):
+            return None
+        head = sent[0].head
+        tls = looks_like_tls(head, b"")
+        if tls is not False:
+            return Verdict(None, client) if tls and self._is_opaque() else None
+        protocol = by_port(self._protocols).get(self.flow.target_ports[client])
+        if protocol is None or protocol.recognise(head, b"") < CERTAIN:
+            return None
+        return Verdict(protocol, client)
+
+    def _recognition(self, *, headless: bool = False) -> Recognition:
+        protocols = candidates(self._protocols, self.flow.target_ports, self._client)
+        return Recognition(protocols, self.options.limits, headless=headless)
+
+    @property
+    def _opened(self) -> bool:
+        return self.flow.halves[0].syn or self.flow.halves[1].syn
+
+    def _recognise(self, undetermined: Undetermined, events: Events) -> None:
+        forced = self._forced()
+        recognition = undetermined.recognition
+        for direction, data in _pieces(events):
+            if not recognition.take(direction, data):
+                continue
+            if self._tls is None and self._preamble is None and not (recognition.headless or recognition.exhausted):
+                preamble = self._read_preamble(recognition)
+                if isinstance(preamble, tuple):
+                    self._step_over(undetermined, *preamble)
+                    return
+                if preamble:
+                    continue
+            if self._tls is None:
+                tls = looks_like_tls(bytes(recognition.prefix[0]), bytes(recognition.prefix[1]))
+                if tls:
+                    if self._is_opaque():
+                        self.bind_protocol(NONE_OF_OURS)
+                    else:
+                        self._start_tls(undetermined)
+                    return
+                if tls is None and not recognition.exhausted:
+                    continue
+            verdict = forced or recognition.verdict(opened=self._opened)
+            if verdict is not None:
+                self.bind_protocol(verdict)
+                return
+
+    def _read_preamble(self, recognition: Recognition) -> tuple[int, Preamble] | bool:
+        """(the client's direction, the preamble that a connection begins with); else as `preambles.read`."""
+        waits = False
+        for direction in (0, 1) if self._client is None else (self._client,):
+            found = preambles.read(bytes(recognition.prefix[direction]), bytes(recognition.prefix[1 - direction]))
+            if isinstance(found, Preamble):
+                return direction, found
+            waits = waits or found
+        return waits
+
+    def _step_over(self, undetermined: Undetermined, client: int, preamble: Preamble) -> None:
+        """What waits begins with a preamble: look at what follows it, as if the connection began there."""
+        self._client, self._preamble = client, preamble
+        self._undetermined = None
+        sizes = (preamble.client, preamble.server) if client == 0 else (preamble.server, preamble.client)
+        a, b = (_behind(events, size) for events, size in zip(undetermined.waiting, sizes, strict=True))
+        self._pass_on((a, b), undetermined.notes)
+
+    def _conclude(self) -> None:
+        """Decide by what was seen, if nothing is decided yet."""
+        if not self._bound:
+            verdict = None  # where nothing was delivered
+            if self._undetermined is not None:
+                verdict = self._undetermined.recognition.verdict(opened=self._opened, final=True)
+            self.bind_protocol(verdict or NONE_OF_OURS)
+
+    def _hand_back(self) -> None:
+        """It was taken for a protocol by its port or some bytes, and no frame was found: it is none of ours."""
+        assert self.protocol is not None
+        assert self.conversation is not None
+        self.conversation.release()
+        taken_for, self.protocol, self.conversation = self.protocol.name, None, None
+        self.conn = self._conn(None)
+        if "findings" in self.sink.tables:
+            message = f"This connection was taken for {taken_for}, and not one frame of it was found"
+            self._report("not_recognised", message)
+
+    def _report(self, kind: str, message: str) -> None:
+        """A finding about the whole connection."""
+        flow = self.flow
+        self.sink.findings.append(
+            finding(self.conn, kind, message, time=flow.first_time, packet_ref=flow.first_packet_ref)
+        )
+
+    def _forced(self) -> Verdict | None:
+        """What the user says about one of the ports."""
+        for direction, port in enumerate(self.flow.target_ports):
+            name = self.options.decode_as.get(port)
+            if name is not None and self._client in (None, direction):
+                return Verdict(next((p for p in self._protocols if p.name == name), None), direction)
+        return None
+
+    def bind_protocol(self, verdict: Verdict, events: Events | None = None, notes: Notes = ((), ())) -> None:
+        """The protocol is known, or it is known that it cannot be; events and notes are what waits for it."""
+        protocol = verdict.protocol
+        client = self._guess_client() if verdict.client is None else verdict.client
+        if events is None and self._undetermined is not None:
+            events, notes = self._undetermined.waiting, self._undetermined.notes
+        if self._undetermined is not None and protocol is None:
+            recognition = self._undetermined.recognition
+            self._gave_up = recognition.passed_over > 0
+            self._foreign = foreign.asks(bytes(recognition.prefix[client]))
+        strange = self._undetermined is not None and self._undetermined.recognition.strange
+        self._bound = True
+        self._undetermined = None
+        self._client = client
+        if protocol is None or events is None:
+            return
+        self.protocol = protocol
+        self.conn = self._conn(protocol.name)
+        halves = self.flow.halves
+        self.conversation = protocol.conversation(
+            self.conn, self.sink, self.options, midstream=strange or not self._opened
+        )
+        if self._tls is None:
+            self.conversation.bases = (halves[client].base, halves[1 - client].base)
+        self._feed(events, notes)
+
+    def _feed(self, events: Events, notes: Notes) -> None:
+        conversation = self.conversation
+        assert conversation is not None
+        client = self._client
+        if self._server_head is None and self._tls is None and client is not None:
+            self._look_at_server(events[1 - client])
+            if self._server_head is not None and self._opened:
+                self._foreign = foreign.answers(self._server_head)
+        if self._foreign is not None and client is not None:
+            events, notes = self._without_server(client, events, notes)
+        for direction in (0, 1):
+            side = CLIENT if direction == client else SERVER
+            for note in notes[direction]:
+                conversation.resends.add(side, note)
+            for event in events[direction]:
+                conversation.receive(side, event)
+
+    def _without_server(self, client: int, events: Events, notes: Notes) -> tuple[Events, Notes]:
+        """Events without those of a server that speaks something else."""
+        self._left_out += sum(len(event.data) for event in events[1 - client] if isinstance(event, Chunk))
+        sent, again = events[client], notes[client]
+        return ((sent, []), (again, ())) if client == 0 else (([], sent), ((), again))
+
+    def _guess_client(self) -> int:
+        """Who opened the connection; where nothing shows it, the lower port is the server's."""
+        if self._client is not None:
+            return self._client
+        if self._tls is not None and self._tls.sni is not None:
+            return self._tls.client
+        known = {port for protocol in self._protocols for port in protocol.ports}
+        b_port, a_port = self.flow.target_ports
+        if (a_port in known) != (b_port in known):
+            return 1 if a_port in known else 0
+        return 1 if a_port < b_port else 0
+
+    # --- rows ---
+
+    def _conn(self, protocol: str | None) -> Conn:
+        a_hi, a_lo, a_port, b_hi, b_lo, b_port = self.flow.ends
+        a, b = (address(a_hi, a_lo), a_port), (address(b_hi, b_lo), b_port)
+        client, server = (a, b) if self._guess_client() == 0 else (b, a)
+        return Conn(self.site, *client, *server, self.flow.incarnation, protocol)
+
+    def _report_conflicts(self) -> None:
+        for direction, half in enumerate(self.flow.halves):
+            side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
+            for conflict in half.conflicts:
+                self.sink.findings.append(
+                    finding(
+                        self.conn,
+                        "retransmission_conflict",
+                        f"{were(conflict.differing, 'byte')} sent again with other values",
+                        direction=side,
+                        time=conflict.time,
+                        packet_ref=conflict.packet_ref,
+                        offset=conflict.offset,
+                        length=conflict.length,
+                        first=self.sink.where(conflict.first_packet_ref),
+                        second=self.sink.where(conflict.packet_ref),
+                    )
+                )
+            if half.more_conflicts:
+                self._report(
+                    "limit",
+                    f"{counted(half.more_conflicts, 'more packet')} of the {side} had other values when sent again",
+                )
+
+    def _row(self, summary: ConversationSummary) -> Connection:
+        flow = self.flow
+        client, server = flow.halves if self._guess_client() == 0 else flow.halves[::-1]
+        seen = [flow.syn_time, flow.syn_ack_time, flow.ack_time]
+        handshake = "full" if None not in seen else "partial" if any(t is not None for t in seen) else "none"
+        rtt = None
+        if flow.ack_time is not None and flow.syn_time is not None and handshake == "full":
+            rtt = elapsed(flow.syn_time, flow.ack_time)
+        preamble = self._preamble
+        via = ",".join(name for i, name in enumerate(VIA) if flow.via >> i & 1)
+        assert self.conn is not None
+        return Connection(
+            conn=self.conn,
+            dialect=summary.dialect,
+            client_software=summary.client_software,
+            client_version=summary.client_version,
+            server_version=summary.server_version,
+            tls=self._tls is not None,
+            tls_version=self._tls.version if self._tls is not None else None,
+            sni=self._tls.sni if self._tls is not None else None,
+            via=via or None,
+            start_time=flow.first_time,
+            end_time=flow.last_time,
+            duration_ns=elapsed(flow.first_time, flow.last_time),
+            handshake=handshake,
+            rtt_ns=rtt,
+            client_packets=client.packets,
+            server_packets=server.packets,
+            client_bytes=client.bytes,
+            server_bytes=server.bytes,
+            retransmissions=client.retransmissions + server.retransmissions,
+            retransmitted_bytes=client.retransmitted_bytes + server.retransmitted_bytes,
+            duplicates=client.duplicates + server.duplicates,
+            out_of_order=client.out_of_order + server.out_of_order,
+            gaps=client.gaps + server.gaps,
+            gap_bytes=client.gap_bytes + server.gap_bytes,
+            zero_windows=client.zero_windows + server.zero_windows,
+            keep_alives=client.keep_alives + server.keep_alives,
+            cut_bytes=client.cut_bytes + server.cut_bytes,
+            closed_by=self._closed_by(),
+            preamble=preamble.name if preamble else None,
+            origin=preamble.origin if preamble else None,
+            foreign=self._foreign_peer(),
+            segment="/".join(map(segment_name, flow.segments)) or None,
+            closed="fin" if flow.finished else "reset" if flow.reset else "open",
+            frames=summary.frames,
+            framed_bytes=summary.framed_bytes + (preamble.client + preamble.server if preamble else 0),
+            skipped_bytes=summary.skipped_bytes + self._left_out,
+            pending_bytes=summary.pending_bytes,
+            packet_ref=flow.first_packet_ref,
+            client_seq=client.base if client.started else None,
+            server_seq=server.base if server.started else None,
+        )
+
+    def _closed_by(self) -> str | None:
+        """Who sent the first FIN or RST: client, server or both."""
+        closer = self.flow.closer
+        if closer < 0:
+            return None
+        return "both" if closer == BOTH else SIDES[CLIENT if closer == self._guess_client() else SERVER]
+
+
+def _behind(events: Side, size: int) -> Side:
+    """Events of a stream without its first bytes, which are whole."""
+    start = size
+    kept: Side = []
+    for event in events:
+        if not kept and not isinstance(event, Gap):
+            if event is events[0]:
+                start += event.offset
+            if event.offset + len(event.data) <= start:
+                continue
+            event = event.behind(start) if event.offset < start else event
+        kept.append(event)
+    return kept
+
+
+def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Notes]:
+    """What a TLS layer gives, by direction."""
+    plain: Events = ([], [])
+    notes: tuple[list[Resent], list[Resent]] = ([], [])
+    for direction, event in events:
+        if isinstance(event, Resent):
+            notes[direction].append(event)
+        else:
+            plain[direction].append(event)
+    return plain, notes
+
+
+def _first_order(event: Chunk | Gap) -> int:
+    return event.segments[SEGMENT_ORDER] if isinstance(event, Chunk) else event.order
+
+
+def _pieces(events: Events) -> Iterator[tuple[int, bytes | None]]:
+    """The segments in both directions' events in the order of delivery: (direction, bytes, or None for a hole)."""
+    sides = (_split(events[0]), _split(events[1]))
+    heads = [next(side, None) for side in sides]
+    while True:
+        a, b = heads
+        if a is None and b is None:
+            return
+        direction = 0 if b is None or (a is not None and a[0] < b[0]) else 1
+        head = heads[direction]
+        assert head is not None
+        yield direction, head[1]
+        heads[direction] = next(sides[direction], None)
+
+
+def _split(events: list[Chunk | Gap]) -> Iterator[tuple[int, bytes | None]]:
+    """(order, bytes, or None for a hole) of each segment."""
+    for event in events:
+        if isinstance(event, Gap):
+            yield event.order, None
+            continue
+        offset, starts, last = event.offset, event.starts, len(event.starts) - 1
+        for i, order in enumerate(event.orders):
+            end = starts[i + 1] - offset if i < last else len(event.data)
+            yield order, event.data[starts[i] - offset : end]

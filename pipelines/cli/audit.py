@@ -1,0 +1,62 @@
+"""`brokerscope audit`: was a message lost, doubled or put out of order?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import typer
+
+from pipelines.cli import exits, printing
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+
+
+@reads_captures
+def audit(
+    captures: Captures,
+    reading: Reading,
+    part: AskedPart,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
+    ] = "text",
+) -> None:
+    """Whether messages that a broker acknowledged were lost, doubled or put out of order.
+
+    For each topic and group: what was acknowledged and never delivered although the group went past; what came more
+    than once, and why; what a resend doubled or put out of order; what was sent with acks=0 or 1; transactions that
+    held the last stable offset. Each statement says what it rests on, and where the capture does not show enough, that
+    it cannot tell. Exit code 1 if something that was acknowledged was not delivered.
+
+    \b
+    Examples:
+      brokerscope audit capture.pcap
+      brokerscope audit captures/ --topic orders -f json
+    """
+    from pipelines.answers import audit as answers
+    from pipelines.answers.records import queryable
+    from pipelines.sql.conditions import is_named
+
+    topic, group = part.topic, part.group  # of statements: what one rests on may name neither
+    selection = replace(part, topic=None, group=None).selection
+    options = reading.options(selection.tables(answers.TABLES), full=True, bodies_of=answers.ACKS_OF)
+    with reading.run(reading.captures(captures), options) as run:
+        wanted = selection.of(run.records())
+        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
+            found = [
+                statement
+                for statement in answers.audit(tables)
+                if (topic is None or is_named(statement.topic or "", topic))
+                and (group is None or is_named(statement.group or "", group))
+            ]
+        if format == "json":
+            printing.show_json([statement._asdict() for statement in found])
+        elif not found:
+            asked = " of what was asked for" if topic or group else ""
+            printing.show_text(f"Nothing to audit: no message{asked} that a broker took, and none that a group got.")
+        for statement in found if format == "text" else ():
+            printing.show_text(statement.sentence, lead=f"{statement.what:13} ")
+            printing.show_text(f"rests on {statement.rests_on}", indent=14)
+            if statement.file is not None:
+                printing.show_line(f"{'':14}{statement.file}:{statement.packet}")
+    if any(statement.what == answers.LOST for statement in found):
+        raise typer.Exit(exits.NOT_DELIVERED)

@@ -1,0 +1,12 @@
+"""The Spark data sources `pcap` and `brokerscope`. Their options stand in pipelines/spark/options.py.
+
+files.py       the files that options name
+packets.py     `pcap`: packets as rows
+decoded.py     `brokerscope`: record tables, aggregate tables and verdicts
+columns.py     what columns these have
+parts.py       how captures are shared out to tasks, and what a task makes of its part
+names.py       names of topic ids that other tasks' captures report
+stream.py      `brokerscope` as a stream
+contents.py    captures that are values of a column
+register.py    both sources, in a session that somebody else has started
+"""

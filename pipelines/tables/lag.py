@@ -1,0 +1,219 @@
+"""How far groups are behind, along time: in messages, and in the age of the message that they have reached.
+
+units    what was produced, each batch once: which offsets it has, when its messages were made. Pulsar's entries have no
+         offsets: those that the capture shows are numbered in their order, by their messages
+reached  offsets that groups committed; of a transaction when it was committed. Of Pulsar's acknowledgements the
+         furthest counts, from the newest SEEK on
+ends     where partitions ended: high watermarks, and what was produced
+steps    both, the last of each time bucket; what a bucket does not say, the one before it does
+"""
+
+from __future__ import annotations
+
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.table import Ask, Table, TableColumn
+
+GROWING = 3  # times in a row that lag grew before a group falls behind: it goes up and down as messages come in batches
+STOPPED_US = 10_000_000  # without progress before a group has stopped, at least: most clients commit every five seconds
+STOPPED_STEPS = 3  # and as many times as long as it usually takes from one commit to the next
+
+_PLACE = "protocol, topic, part"
+_OWNER = f"{_PLACE}, owner"
+
+
+def reached(d: Dialect) -> str:
+    """The offsets that Kafka's and Iggy's groups reached: a SELECT of protocol, topic, part, owner, at_us, number.
+
+    part: the partition. Besides `api`, `exchange_id`, `site`: what said it.
+    """
+    return f"""
+        select protocol, topic, partition as part, {d.quoted("group")} as owner, {d.micros("time")} as at_us,
+            value as number, api, site, exchange_id
+        from positions
+        where what = 'committed' and protocol <> 'pulsar' and topic is not null and partition is not null
+            and {d.quoted("group")} is not null and time is not null
+        union all
+        select protocol, topic, partition as part, owner, ended_us as at_us, value as number, api, site, exchange_id
+        from (
+            select *, {d.latest("case when what = 'transaction' then value end", _ENDED)} as committed,
+                {d.latest("case when what = 'transaction' then at_us end", _ENDED)} as ended_us
+            from (
+                select protocol, topic, partition, {d.quoted("group")} as owner, what, value, transaction, api, site,
+                    exchange_id, {d.micros("time")} as at_us
+                from positions where what in ('pending', 'transaction') and protocol = 'kafka' and time is not null
+            )
+        ) where what = 'pending' and committed = 1 and topic is not null and owner is not null
+    """
+
+
+_ENDED = "partition by transaction order by at_us desc, what desc"  # from a row to the end of its transaction
+
+
+def _lag(d: Dialect, ask: Ask) -> str:
+    group = d.quoted("group")
+    offsets = "protocol <> 'pulsar' and base_offset is not null and last_offset is not null"
+    entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
+    times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
+        ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
+    seen = d.micros("min(time)")
+    moved = "topic is not null and time is not null and coalesce(outcome, '') <> 'error'"
+    bucket = f"cast(floor(at_us / {ask.bucket_us}) as bigint) as slot"
+    running = f"partition by {_OWNER} order by slot rows between unbounded preceding and current row"
+    found = f"partition by {_PLACE} order by number, kind, last"
+    rows = f"partition by {_OWNER} order by slot"
+    at = {
+        name: d.latest(f"case when kind = 0 then {name} end", found) for name in ("base", "last", "first_us", "max_us")
+    }
+    return f"""
+        with offsets as (
+            select protocol, topic, coalesce(partition, -1) as part, base_offset as base, last_offset as last,
+                {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
+            from batches where {offsets} and {moved}
+            group by protocol, topic, coalesce(partition, -1), base_offset, last_offset
+        ), entries as (
+            select protocol, topic, coalesce(partition, -1) as part, {entry[0]} as ledger, {entry[1]} as entry,
+                max(coalesce(records, 1)) as records, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
+            from batches where protocol = 'pulsar' and position like '%:%' and {moved}
+            group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
+        ), {d.once("numbered")} (
+            select *, cast(sum(records) over (
+                partition by {_PLACE} order by ledger, entry rows between unbounded preceding and current row
+            ) as bigint) as after from entries
+        ), {d.once("units")} (
+            select {_PLACE}, base, last, first_us, max_us, seen_us from offsets
+            union all
+            select {_PLACE}, after - records as base, after - 1 as last, first_us, max_us, seen_us from numbered
+        ), ends as (
+            select {_PLACE}, seen_us as at_us, last + 1 as number from units
+            union all
+            select protocol, topic, coalesce(partition, -1) as part, {d.micros("time")} as at_us, value as number
+            from positions
+            where what = 'high_watermark' and protocol <> 'pulsar' and topic is not null and time is not null
+        ), reached as (
+            select {_OWNER}, at_us, number, 0 as sought from ({reached(d)})
+            union all
+            select a.protocol, a.topic, a.part, owner, a.at_us, n.after as number,
+                case when api = 'SEEK' then 1 else 0 end as sought
+            from (
+                select protocol, topic, coalesce(partition, -1) as part, {group} as owner, {d.micros("time")} as at_us,
+                    ledger, value as entry, api
+                from positions where what = 'committed' and protocol = 'pulsar' and {group} is not null
+            ) a join numbered n
+                on a.protocol = n.protocol and a.topic = n.topic and a.part = n.part and a.ledger = n.ledger
+                    and a.entry = n.entry
+        ), progress as (
+            select {_OWNER}, {bucket}, max(at_us) as at_us, {d.first("number", "-at_us", "-number")} as newest,
+                max(number) as furthest, max(sought) as sought
+            from reached group by {_OWNER}, slot
+        ), grown as (
+            select {_PLACE}, {bucket}, max(at_us) as at_us, max(number) as end_number from ends group by {_PLACE}, slot
+        ), owners as (
+            select {_OWNER}, min(slot) as since from progress group by {_OWNER}
+        ), steps as (
+            select {_OWNER}, slot, max(at_us) as at_us, max(newest) as newest, max(furthest) as furthest,
+                max(sought) as sought, max(end_number) as end_number
+            from (
+                select {_OWNER}, slot, at_us, newest, furthest, sought, cast(null as bigint) as end_number from progress
+                union all
+                select g.protocol, g.topic, g.part, owner, slot, at_us, cast(null as bigint) as newest,
+                    cast(null as bigint) as furthest, 0 as sought, end_number
+                from grown g join owners o on g.protocol = o.protocol and g.topic = o.topic and g.part = o.part
+            ) group by {_OWNER}, slot
+        ), carried as (
+            select {_OWNER}, slot, at_us, newest, sum(sought) over ({running}) as life, furthest, sought,
+                {d.latest("newest", rows)} as standing, max(end_number) over ({running}) as end_number
+            from steps
+        ), standing as (
+            select c.protocol, c.topic, c.part, c.owner, slot, at_us, newest is not null as said, sought,
+                case when c.protocol = 'pulsar' then max(case when sought = 1 then newest else furthest end) over (
+                    partition by c.protocol, c.topic, c.part, c.owner, life order by slot
+                    rows between unbounded preceding and current row) else standing end as number,
+                end_number
+            from carried c
+        ), {d.once("known")} (
+            select *, case when end_number is not null then greatest(end_number, number) end as reach
+            from standing where number is not null
+        ), placed as (
+            select {_OWNER}, slot, number, {at["base"]} as base, {at["last"]} as last, {at["first_us"]} as first_us,
+                {at["max_us"]} as max_us, kind
+            from (
+                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, base as number, base, last, first_us, max_us,
+                    0 as kind
+                from units
+                union all
+                select {_PLACE}, owner, slot, number, cast(null as bigint) as base, cast(null as bigint) as last,
+                    cast(null as bigint) as first_us, cast(null as bigint) as max_us, 1 as kind
+                from known where number < reach
+            )
+        ), dated as (
+            select {_OWNER}, slot, first_us + case when last > base and max_us > first_us
+                then cast(floor((max_us - first_us) * ((number - base) / cast(last - base as double))) as bigint)
+                else 0 end as made_us
+            from placed where kind = 1 and number <= last and first_us >= 0
+        ), measured as (
+            select k.*, reach - number as behind,
+                case when number >= reach then 0
+                    when made_us is not null then greatest(k.at_us - made_us, 0) end as late_us
+            from known k left join dated m on k.protocol = m.protocol and k.topic = m.topic and k.part = m.part
+                and k.owner = m.owner and k.slot = m.slot
+        ), compared as (
+            select *, lag(number) over ({rows}) as number_before, lag(behind) over ({rows}) as behind_before
+            from measured
+        ), changes as (
+            select *, case when number_before is null or number <> number_before then at_us end as moved_us,
+                case when behind > behind_before then 1 else 0 end as grew
+            from compared
+        ), judged as (
+            select *, sum(grew) over ({rows} rows between {GROWING - 1} preceding and current row) as growing,
+                {d.latest("moved_us", rows)} as last_move_us,
+                min(moved_us) over (partition by {_OWNER}) as first_move_us,
+                max(moved_us) over (partition by {_OWNER}) as final_move_us,
+                count(moved_us) over (partition by {_OWNER}) as moves
+            from changes
+        )
+        select protocol, owner as {group}, topic, case when part >= 0 then part end as partition,
+            {d.timestamp(f"slot * {ask.bucket_us}")} as bucket, number as committed, reach as end_offset,
+            behind as messages, late_us * 1000 as lag_ns,
+            case when number < number_before then 'went back'
+                when behind is null then null
+                when behind = 0 then 'keeps up'
+                when at_us - last_move_us > greatest({STOPPED_US},
+                    {STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1)) then 'stopped'
+                when growing >= {GROWING} then 'falls behind'
+                else 'keeps up' end as status
+        from judged
+    """
+
+
+LAG = Table(
+    "lag",
+    "How far consumer groups and subscriptions are behind, one row for each partition and time bucket in which the "
+    "group or the end of the partition moved. `messages` counts what the group has yet to read; `lag_ns` is the age of "
+    "the message that it reads next, by the timestamps of batches: null where the capture does not show that batch. "
+    "Both rest on what was captured: on offsets that were committed, those of a transaction once it was committed, and "
+    "on high watermarks and batches. Kafka's groups that commit nothing have no row, nor have Iggy's consumers without "
+    "a group. Pulsar's entries are counted as far as the capture shows them.",
+    (
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("group", "consumer group or subscription"),
+        TableColumn("topic", "topic name"),
+        TableColumn("partition", "partition number; null for a topic without", "code"),
+        TableColumn("bucket", "start of the time bucket", "time"),
+        TableColumn(
+            "committed", "offset of the next message that the group reads; pulsar: messages before it in the capture",
+            "code",
+        ),
+        TableColumn("end_offset", "offset after the last message of the partition; null if not seen", "code"),
+        TableColumn("messages", "that the group has yet to read", "count"),
+        TableColumn("lag_ns", "how long ago the message that the group reads next was produced; 0 for none", "ns"),
+        TableColumn(
+            "status",
+            f"keeps up; falls behind: the lag grew {GROWING} times in a row; stopped: messages wait, and the group has "
+            f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes; went "
+            "back: it committed a smaller offset than before; null where the end of the partition is not known",
+        ),
+    ),
+    _lag,
+    headline=("protocol", "group", "topic", "partition", "bucket", "messages", "lag_ns", "status"),
+    order=("protocol", '"group"', "topic", "partition", "bucket"),
+)  # fmt: skip

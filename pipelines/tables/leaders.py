@@ -1,0 +1,104 @@
+"""Who led each partition, from when to when.
+
+told     what answers say of leaders, in order of time; what an answer says with an epoch below one that was known
+         already is old, and left out
+runs     answers in a row that say the same leader and epoch
+behind   how far replicas were behind: their fetch positions against the end of the partition, as it was known then
+"""
+
+from __future__ import annotations
+
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.table import Ask, Table, TableColumn
+
+_PLACE = "protocol, topic, part"
+
+
+def _leaders(d: Dialect, ask: Ask) -> str:
+    part = "coalesce(partition, -1) as part"
+    order = "at_us, file, packet"
+    so_far = "rows between unbounded preceding and current row"
+    within = f"partition by {_PLACE} order by {order}"
+    ended = d.latest("case when what = 'end' then value end", f"partition by {_PLACE} order by at_us, what, value")
+    return f"""
+        with told as (
+            select protocol, topic, {part}, leader, coalesce(leader_epoch, -1) as epoch, {d.micros("time")} as at_us,
+                isr as in_sync, {d.length("isr")} as replicas,
+                coalesce(file, '') as file, coalesce(packet, 0) as packet
+            from positions where what = 'leader' and topic is not null and time is not null
+        ), newest as (
+            select * from (select *, max(epoch) over ({within} {so_far}) as highest from told)
+            where epoch = highest
+        ), compared as (
+            select *, case when lag(packet) over ({within}) is null
+                    or leader is distinct from lag(leader) over ({within})
+                    or epoch <> lag(epoch) over ({within}) then 1 else 0 end as begins,
+                case when in_sync is distinct from lag(in_sync) over ({within}) and in_sync is not null then 1 else 0
+                    end as changes
+            from newest
+        ), numbered as (
+            select *, sum(begins) over ({within} {so_far}) as run from compared
+        ), runs as (
+            select {_PLACE}, run, max(leader) as leader, max(epoch) as epoch, min(at_us) as since_us,
+                max(at_us) as seen_us, count(*) as times, {d.first("in_sync", "-at_us", "file", "packet")} as in_sync,
+                min(replicas) as in_sync_least, sum(changes) as changes,
+                {d.first("file", "at_us", "file", "packet")} as file,
+                {d.first("packet", "at_us", "file", "packet")} as packet
+            from numbered group by {_PLACE}, run
+        ), {d.once("spans")} (
+            select *, lead(since_us) over (partition by {_PLACE} order by run) as until_us from runs
+        ), marks as (
+            select protocol, topic, {part}, 'end' as what, value, {d.micros("time")} as at_us
+            from positions where what = 'high_watermark' and protocol = 'kafka' and topic is not null
+            union all
+            select protocol, topic, {part}, 'end' as what, last_offset + 1 as value, {d.micros("time")} as at_us
+            from batches where protocol = 'kafka' and last_offset is not null and topic is not null
+                and coalesce(outcome, '') <> 'error'
+            union all
+            select protocol, topic, {part}, 'fetch' as what, value, {d.micros("time")} as at_us
+            from positions where what = 'fetch' and replica is not null and topic is not null
+        ), followed as (
+            select *, {ended} as end_value from marks
+        ), behind as (
+            select s.protocol, s.topic, s.part, s.run,
+                max(case when end_value is not null then greatest(end_value - value, 0) end) as most
+            from followed f join spans s on f.protocol = s.protocol and f.topic = s.topic and f.part = s.part
+            where f.what = 'fetch' and f.at_us >= s.since_us and (s.until_us is null or f.at_us < s.until_us)
+            group by s.protocol, s.topic, s.part, s.run
+        )
+        select s.protocol, s.topic, case when s.part >= 0 then s.part end as partition, leader,
+            case when epoch >= 0 then epoch end as leader_epoch, {d.timestamp("since_us")} as since,
+            {d.timestamp("coalesce(until_us, seen_us)")} as until, times, in_sync as isr,
+            in_sync_least as isr_least, cast(greatest(changes - 1, 0) as bigint) as isr_changes,
+            most as replica_lag, nullif(file, '') as file, nullif(packet, 0) as packet
+        from spans s left join behind b
+            on s.protocol = b.protocol and s.topic = b.topic and s.part = b.part and s.run = b.run
+    """
+
+
+LEADERS = Table(
+    "leaders",
+    "Who led each partition of Kafka, or owned each topic of Pulsar, from when to when, as brokers told clients. What "
+    "an answer says with an older epoch than one seen before is left out: brokers learn of a change one by one.",
+    (
+        TableColumn("protocol", "kafka or pulsar"),
+        TableColumn("topic", "topic name"),
+        TableColumn("partition", "partition number; null for a topic without", "code"),
+        TableColumn("leader", "broker id (kafka), URL of the broker (pulsar); null where the partition had none"),
+        TableColumn("leader_epoch", "its epoch (kafka)", "code"),
+        TableColumn("since", "when this was told first", "time"),
+        TableColumn("until", "when another one was told; else when this was told last", "time"),
+        TableColumn("times", "how often it was told", "count"),
+        TableColumn("isr", "replicas in sync with the leader, as told last (kafka)", "list"),
+        TableColumn("isr_least", "how many there were, at least", "count"),
+        TableColumn("isr_changes", "how often they changed meanwhile", "count"),
+        TableColumn("replica_lag", "messages that a replica had yet to fetch, at most (kafka)", "count"),
+        TableColumn("file", "where it was told first"),
+        TableColumn("packet", "its packet number in that file, from 1", "code"),
+    ),
+    _leaders,
+    headline=(
+        "protocol", "topic", "partition", "leader", "leader_epoch", "since", "until", "isr", "isr_least", "replica_lag",
+    ),
+    order=("protocol", "topic", "partition", "since"),
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""Rules of the protocol that a peer broke (Pulsar)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.verdict import Ruling, together
+
+_BROKEN = "select *, evidence->>'rule' as rule from v_findings where kind = 'protocol_violation'"
+
+
+def protocol_violation(capture: Capture) -> Iterator[Ruling]:
+    """By rule, and by who broke it."""
+    first = "arg_min(message, time) as first"
+    for row in capture.rows(together(_BROKEN, ["protocol", "rule", "direction"], first)):
+        by_client = row["direction"] == "client"
+        who = say.clients(row["clients"]) if by_client else say.listed(row["servers"], "broker")
+        yield Ruling(
+            "protocol_violation",
+            f"{who} broke a rule of the protocol {say.times(row['count'])}: {row['first']}.",
+            row,
+        )

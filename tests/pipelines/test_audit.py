@@ -1,0 +1,204 @@
+"""What `audit` says of messages that were lost, doubled or put out of order."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import dissectors
+from dissectors.records import schema
+from pipelines.answers.audit import TABLES, Statement, audit
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+def place(at: float, client: str = "reader", port: int = 1) -> Row:
+    return {
+        "site": "s", "protocol": "kafka", "connection": f"10.0.0.2:{port}>10.0.0.1:9092", "incarnation": 0,
+        "client_ip": "10.0.0.2", "client_port": port, "server_ip": "10.0.0.1", "server_port": 9092,
+        "client_id": client, "time": NOON + timedelta(seconds=at), "file": "a.pcap", "packet": int(at * 10) + 1,
+    }  # fmt: skip
+
+
+def batch(at: float, base: int | None, role: str = "produce", **more: Any) -> Row:
+    """Ten messages."""
+    client = "writer" if role == "produce" else "reader"
+    return {
+        **place(at, more.pop("client", client), more.pop("port", 1)), "role": role, "topic": "t", "partition": 0,
+        "base_offset": base, "last_offset": None if base is None else base + 9, "records": 10, "outcome": "ok",
+        "producer": "7", "checksum_kind": "crc32c", "checksum_stored": f"0x{base}", "stored_bytes": 100,
+        "exchange_id": f"{role}-{at}",
+    } | more  # fmt: skip
+
+
+def committed(at: float, offset: int, client: str = "reader") -> Row:
+    return place(at, client) | {
+        "what": "committed", "topic": "t", "partition": 0, "value": offset, "group": "g", "api": "OffsetCommit",
+        "exchange_id": f"commit-{at}",
+    }  # fmt: skip
+
+
+def joined(at: float, client: str = "reader") -> Row:
+    return place(at, client) | {"api": "JoinGroup", "kind": "call", "status": "ok", "group": "g", "request": None}
+
+
+def told(batches: Rows, positions: Rows, exchanges: Rows | None = None, **connection: Any) -> list[Statement]:
+    """The statements on some records of which only what matters is given."""
+    common = {"start_time": NOON, "gap_bytes": 0, "cut_bytes": 0, "gaps": 0}
+    given = {
+        "exchanges": [joined(0)] if exchanges is None else exchanges,
+        "batches": batches,
+        "positions": positions,
+        "connections": [place(0) | common | connection],
+    }
+    return audit({name: pa.Table.from_pylist(given[name], schema(name, full=name == "exchanges")) for name in TABLES})
+
+
+def both(*bases: int, lacks: tuple[int, ...] = (), **more: Any) -> Rows:
+    """Batches that were produced, and, but for those that are lacking, delivered."""
+    made = [batch(n, base, **more) for n, base in enumerate(bases)]
+    return made + [batch(50 + n, base, "consume") for n, base in enumerate(bases) if base not in lacks]
+
+
+def test_what_was_acknowledged_and_skipped_is_lost() -> None:
+    (lost,) = told(both(0, 10, 20, 30, lacks=(10,)), [committed(90, 40)])
+    assert (lost.what, lost.topic, lost.group, lost.messages) == ("lost", "t", "g", 10)
+    assert lost.sentence == (
+        "10 messages of topic t, partition 0 from offset 10, were acknowledged and never delivered to group g, which "
+        "went past."
+    )
+    assert (lost.file, lost.packet) == ("a.pcap", 11)  # where they were produced
+
+
+def test_what_was_delivered_is_said_with_what_that_rests_on() -> None:
+    (whole,) = told(both(0, 10, 20, 30), [committed(90, 40)])
+    assert (whole.what, whole.messages) == ("delivered", 40)
+    assert "committed" in whole.rests_on
+
+
+@pytest.mark.parametrize(
+    ("why", "positions", "more"),
+    [
+        ("not read yet", [committed(90, 10)], {}),
+        ("retention removed it", [committed(90, 40), committed(91, 40) | {"what": "log_start", "value": 20}], {}),
+        ("bytes are missing", [committed(90, 40)], {"gap_bytes": 100}),
+        ("packets were cut", [committed(90, 40)], {"cut_bytes": 100}),
+        ("nothing was committed", [], {}),
+    ],
+)
+def test_nobody_is_accused_without_proof(why: str, positions: Rows, more: Row) -> None:
+    found = told(both(0, 10, 20, 30, lacks=(10,)), positions, **more)
+    assert "lost" not in {statement.what for statement in found}, why
+
+
+def test_a_batch_that_was_refused_is_not_lost() -> None:
+    batches = both(0, 10, 20, 30, lacks=(10,))
+    batches[1] |= {"outcome": "error"}
+    assert [each.what for each in told(batches, [committed(90, 40)])] == ["delivered"]
+
+
+def test_batches_at_the_ends_of_what_was_delivered_are_not_judged() -> None:
+    found = told(both(0, 10, 20, 30, lacks=(0, 30)), [committed(90, 40)])
+    assert [(each.what, each.messages) for each in found] == [("delivered", 20)]
+
+
+def test_where_the_capture_shows_no_producer_it_says_so() -> None:
+    (unsure,) = told([batch(5, 0, "consume")], [committed(90, 10)])
+    assert (unsure.what, unsure.messages) == ("cannot tell", None)
+    assert "no batch of it that a broker acknowledged" in unsure.sentence
+
+
+def test_a_batch_that_came_twice_is_told_with_what_lies_between() -> None:
+    def why(more: Rows, positions: Rows, exchanges: Rows) -> str:
+        found = told([*both(0, 10), *more], positions, [joined(0), *exchanges])
+        (twice,) = [each for each in found if each.what == "doubled"]
+        assert twice.messages == 10
+        return twice.sentence.rpartition(": ")[2]
+
+    again = [batch(60, 10, "consume")]
+    other = [batch(60, 10, "consume", client="other")]
+    assert why(again, [committed(90, 20)], []) == "the member fetched them again."
+    assert why(again, [committed(52, 20), committed(58, 10)], []) == "the group committed a smaller offset than before."
+    assert why(other, [committed(90, 20)], [joined(0, "other"), joined(55, "other")]) == (
+        "a rebalance gave the partition to another member, which went on from the last committed offset."
+    )
+
+
+def same(at: float, base: int | None, **more: Any) -> Row:
+    """A batch of a producer that is not idempotent, always the same bytes."""
+    return batch(at, base, producer=None, checksum_stored="0xa", **more)
+
+
+def test_a_resend_without_idempotence_is_two_messages_at_two_offsets() -> None:
+    unanswered, accepted = same(1, None, outcome="unknown"), same(3, 20, connection="another")
+    taken = [same(60, 0, role="consume"), same(61, 20, role="consume")]
+    found = told([unanswered, accepted, *taken], [], [])
+    assert [(each.what, each.messages) for each in found if each.what != "cannot tell"] == [("sent twice", 10)]
+    assert told([unanswered, accepted], [], []) == []  # the broker may have taken it once only
+    idempotent = [row | {"producer": "7"} for row in (unanswered, accepted, *taken)]
+    assert told(idempotent, [], []) == []
+
+
+def test_equal_batches_that_were_all_accepted_are_what_the_application_sent() -> None:
+    assert told([same(1, 0), same(2, 10), same(60, 0, role="consume"), same(61, 10, role="consume")], [], []) == []
+
+
+def test_a_batch_that_was_sent_again_may_stand_behind_later_ones() -> None:
+    later = batch(2, 10, producer=None)
+    for outcome in ("unknown", "error"):
+        assert [each.what for each in told([same(1, None, outcome=outcome), later, same(3, 20)], [])] == [
+            "out of order"
+        ]
+    assert told([later, same(3, 20)], []) == []  # sent once
+    assert told([same(1, None, outcome="error"), same(1.5, 0), later], []) == []  # before what came later
+
+
+def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:
+    def sent(acks: int | None, kind: str) -> list[str]:
+        body = None if acks is None else json.dumps({"acks": acks})
+        produce = place(1, "writer") | {"api": "Produce", "kind": kind, "exchange_id": "produce-1", "request": body}
+        return [each.sentence for each in told([batch(1, 0)], [], [produce]) if each.what == "unconfirmed"]
+
+    assert sent(0, "oneway") == [
+        "10.0.0.2 writer sent 10 messages of topic t with acks=0: no answer says whether a broker took them."
+    ]
+    assert "if the leader fails" in sent(1, "call")[0]
+    assert sent(-1, "call") == []
+    assert sent(None, "call") == []
+
+
+def test_a_transaction_that_holds_readers_is_told_with_who_and_how_long() -> None:
+    def stands(at: float, stable: int, high: int) -> Rows:
+        common = place(at) | {"topic": "t", "partition": 0, "exchange_id": f"fetch-{at}"}
+        return [common | {"what": "last_stable", "value": stable}, common | {"what": "high_watermark", "value": high}]
+
+    open_ = batch(1, 10, transactional=True)
+    found = told([open_], [*stands(2, 10, 20), *stands(7, 10, 50), *stands(8, 60, 70)])
+    held = [each.sentence for each in found if each.what == "held"]
+    assert held[0] == (
+        "In partition 0 of topic t, a transaction of 10.0.0.2 writer held readers of committed messages at offset 10 "
+        "for 5.00 s at least, up to 40 messages before the end."
+    )
+    assert "began before the capture" in held[1]
+
+
+def test_batches_that_are_removed_from_a_sample_are_found_and_no_others(samples: list[str]) -> None:
+    path = next(path for path in samples if "kafka-loss.pcap" in path)
+    tables = dissectors.dissect([path], [*TABLES])
+    assert {each.what for each in audit(tables)} == {"delivered"}
+    batches = tables["batches"]
+    consumed = batches.filter(pc.and_(pc.equal(batches["role"], "consume"), pc.equal(batches["topic"], "loss-none")))
+    ordered = sorted(set(consumed["base_offset"].to_pylist()))
+    gone = ordered[len(ordered) // 2]
+    mine = pc.and_(pc.equal(batches["topic"], "loss-none"), pc.equal(batches["base_offset"], gone))
+    left = batches.filter(pc.invert(pc.and_(mine, pc.equal(batches["role"], "consume"))))
+    found = audit({**tables, "batches": left})
+    assert [(each.what, each.topic) for each in found] == [("lost", "loss-none"), ("delivered", "loss-lz4")]
+    assert f"from offset {gone}" in found[0].sentence
