@@ -247,6 +247,25 @@ def test_members_of_a_group_are_drawn_from_their_requests(browser: Tab, tmp_path
     assert "joining" in says
 
 
+def test_owners_are_drawn_where_one_changed(browser: Tab, tmp_path: Path) -> None:
+    start = fabricate.START
+    known = {**fabricate.rows("leaders", 1)[0], "topic": "t", "partition": 0}
+    moved, end = start + timedelta(seconds=3), start + timedelta(seconds=8)
+    rows = [
+        {**known, "leader": leader, "since": since, "until": until}
+        for leader, since, until in (("1", start, moved), ("2", moved, end))
+    ]
+    requests_of = fabricate.records("exchanges", [exchange(time=start + timedelta(seconds=n)) for n in range(9)])
+    for count, drawn in ((1, False), (2, True)):
+        out = fabricate.folder(tmp_path / f"{count}", {"exchanges": requests_of}, {"leaders": rows[:count]})
+        browser.window(1300, 900)
+        browser.open(report.write(out))
+        assert browser.run("document.querySelector('[data-view=owners]').checkVisibility()") is drawn
+        assert browser.run("document.querySelector('[data-name=leaders]').checkVisibility()")
+    assert "1 partition changed hands" in text_of(browser, "[data-view=owners]")
+    assert len(titles_of(browser, "[data-view=owners]")) == 3  # the topic, and who led it
+
+
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 CLOCK = "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in ("units", "dom", "clock"))

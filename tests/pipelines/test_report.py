@@ -130,6 +130,7 @@ def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
         "errors",
         "connections",
         "findings",
+        "positions",
     }
     assert json.loads((out / "analysis.json").read_text())["by"] == ["client"]
 

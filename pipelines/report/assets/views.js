@@ -1,12 +1,12 @@
 // What the places of the page show. A view is made once for its place, and gives a function that draws it anew.
 const section = (place) => place.closest("section");
-// A picture that is drawn anew; without content its section is hidden.
+// A picture that is drawn anew; without content its section is hidden, unless it holds a table as well.
 const pictureView = (draw) => (place) => () => {
-  const whole_ = section(place);
-  whole_.hidden = false;
-  if (state.fold.has(whole_.id)) return;
+  const around = section(place), hides = around.querySelectorAll("[data-view]").length > 1 ? place : around;
+  hides.hidden = false;
+  if (state.fold.has(around.id)) return;
   const parts = draw(place);
-  whole_.hidden = parts === null;
+  hides.hidden = parts === null;
   place.replaceChildren(...(parts || []).filter(Boolean));
 };
 const pivotView = (few, make) => (place) => {
@@ -50,4 +50,5 @@ const VIEWS = {
   spreads: pictureView(drawSpreads),
   members: pictureView(drawMembers),
   partitions: pictureView(drawPartitions),
+  owners: pictureView(drawOwners),
 };
