@@ -92,7 +92,7 @@ const waterfall = (row) => {
   if (!total) return el("p", { class: "soft" }, "It has no known duration, so nothing can be divided.");
   const width = panelWidth(), left = 116, right = 124, plot = width - left - right, throttled = requests.throttled[row] * 1e6;
   const lines = [...STAGES.map(([name, text], at) => [text, name, STAGES.slice(0, at).reduce((sum, [before]) => sum + stages[before], 0), stages[name]]), ["throttled", "throttle", 0, Math.min(throttled, total)]], height = (lines.length + 1) * 24 + 20;
-  const parts = [0, 0.5, 1].map((share) => [svg("line", { class: "grid", x1: round(left + share * plot), x2: round(left + share * plot), y1: 0, y2: height - 18 }), svg("text", { x: round(left + share * plot), y: height - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle" }, share ? units.duration(total * share) : "0")]);
+  const parts = (plot < 180 ? [0, 1] : [0, 0.5, 1]).map((share) => [svg("line", { class: "grid", x1: round(left + share * plot), x2: round(left + share * plot), y1: 0, y2: height - 18 }), svg("text", { x: round(left + share * plot), y: height - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle" }, share ? units.duration(total * share) : "0")]);
   lines.forEach(([text, name, from, ns], at) => {
     const y = at * 24 + 4;
     parts.push(svg("text", { x: 0, y: y + 12, class: ns ? "ink" : "" }, text), ns ? svg("rect", { class: `w-${name}`, x: round(left + from / total * plot), y: y + 2, width: round(Math.max(1.5, ns / total * plot)), height: 13, rx: 2 }) : "",

@@ -1,5 +1,5 @@
 // Durations by broker: histograms on one logarithmic axis, a row an API, a column a broker.
-const SPREAD = { apis: 4, brokers: 6, bins: 8 }; // bins in a decade
+const SPREAD = { apis: 4, brokers: 6, bins: 8, wide: 112 }; // bins in a decade, pixels of a broker at least
 const drawSpreads = (box) => {
   const perApi = new Map(), perBroker = new Map();
   for (const row of selection.rows) if (requests.timed[row]) {
@@ -7,7 +7,7 @@ const drawSpreads = (box) => {
     perBroker.set(requests.broker[row], (perBroker.get(requests.broker[row]) || 0) + requests.weight[row]);
   }
   const ranked = (counts) => [...counts].sort((a, b) => b[1] - a[1]), many = ranked(perApi).filter(([, count]) => count >= DRAWN.requests), apis = many.slice(0, SPREAD.apis).map(([api]) => api);
-  const brokers = ranked(perBroker).slice(0, box.clientWidth < 480 ? 3 : SPREAD.brokers).map(([broker]) => broker).sort((a, b) => ranksOf("broker")[a] - ranksOf("broker")[b]);
+  const brokers = ranked(perBroker).slice(0, Math.max(2, Math.min(SPREAD.brokers, Math.floor((box.clientWidth - (box.clientWidth < 480 ? 0 : 128)) / SPREAD.wide)))).map(([broker]) => broker).sort((a, b) => ranksOf("broker")[a] - ranksOf("broker")[b]);
   if (!apis.length) return null;
   const groupOf = (row) => { const api = apis.indexOf(requests.api[row]), broker = brokers.indexOf(requests.broker[row]); return !selection.has[row] || api < 0 || broker < 0 ? -1 : api * brokers.length + broker; };
   const groups = Array.from({ length: apis.length * brokers.length }, () => ({ count: 0, bins: new Map() })), log = (ns) => Math.log10(Math.max(1000, ns));
@@ -25,7 +25,9 @@ const drawSpreads = (box) => {
   const found = quantiles(groupOf, groups.length, [0.5, 0.99, 1]);
   const width = box.clientWidth, small = width < 480, left = small ? 0 : 128, gap = small ? 10 : 18, wide = (width - left - gap * (brokers.length - 1)) / brokers.length, rowTall = small ? 80 : 74, top = 22, height = top + apis.length * rowTall + 20;
   const xOf = (broker) => left + broker * (wide + gap), x = (broker, ns) => xOf(broker) + (log(ns) - low) / (high - low) * wide, parts = [];
-  brokers.forEach((broker, at) => parts.push(svg("text", { x: round(xOf(at)), y: 10, class: "ink b" }, small || wide < 150 ? port(NAMES.broker[broker]) : shortened(NAMES.broker[broker], Math.floor(wide / 7)))));
+  const places = brokers.map((broker) => NAMES.broker[broker]), fits = Math.floor(wide / 7), arePorts = new Set(places.map(port)).size === places.length;
+  const headOf = (name) => name.length <= fits ? name : arePorts ? port(name) : `…${name.slice(-Math.max(5, fits - 1))}`;
+  places.forEach((name, at) => parts.push(svg("text", { x: round(xOf(at)), y: 10, class: "ink b" }, svg("title", null, name), headOf(name))));
   apis.forEach((api, line) => {
     const y = top + line * rowTall, floor = y + rowTall - 6, tall = rowTall - (small ? 38 : 30), mine = brokers.map((_, at) => groups[line * brokers.length + at]);
     if (small) parts.push(svg("text", { x: 0, y: y + 8, class: "ink" }, NAMES.api[api])); else parts.push(svg("text", { x: 0, y: floor - 15, class: "ink b" }, svg("title", null, NAMES.api[api]), shortened(NAMES.api[api], 18)), svg("text", { x: 0, y: floor }, counted(perApi.get(api), "request")));

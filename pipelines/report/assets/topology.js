@@ -22,7 +22,7 @@ const busiest = (links, dimension, most) => {
   return { counts, places: all.slice(0, most).map(([place]) => place).sort((a, b) => ranksOf(dimension)[a] - ranksOf(dimension)[b]), left: Math.max(0, all.length - most) };
 };
 const drawTopology = (box) => {
-  const every = linksOf(), clients = busiest(every, "client", DRAWN.clients), brokers = busiest(every, "broker", DRAWN.brokers);
+  const every = linksOf(), clients = busiest(every, "client", DRAWN.clients), ofThese = every.filter(({ client }) => clients.places.includes(client)), brokers = busiest(ofThese, "broker", DRAWN.brokers);
   const links = every.filter((link) => clients.places.includes(link.client) && brokers.places.includes(link.broker)).sort((a, b) => clients.places.indexOf(a.client) - clients.places.indexOf(b.client) || brokers.places.indexOf(a.broker) - brokers.places.indexOf(b.broker));
   if (every.reduce((sum, link) => sum + link.count, 0) < DRAWN.requests || !links.length) return null;
   const width = box.clientWidth, small = width < 480, wide = small ? 104 : 172, tall = 38, [from, to] = windowOf(), long = Math.max(1, to - from) / 1e6, most = Math.max(...links.map((link) => link.count));
@@ -56,10 +56,14 @@ const drawTopology = (box) => {
   const lost = new Map(verdicts.filter(({ kind }) => kind === "broker_lost").flatMap((verdict) => verdict.servers.map((place) => [string(place), verdict])));
   const node = (dimension, place, x, y, name, below, gone) => svg("g", { class: `node${gone ? " gone" : ""}`, ...pressable(`${dimension} ${NAMES[dimension][place]}, ${below}`, () => toggle(dimension, place)) }, svg("title", null, NAMES[dimension][place]), svg("rect", { x: x + 0.5, y: round(y) + 0.5, width: wide - 1, height: tall - 1, rx: 7 }),
     svg("text", { x: x + 11, y: round(y + 16), class: "ink b" }, shortened(name, small ? 12 : 22)), svg("text", { x: x + 11, y: round(y + 29) }, shortened(below, small ? 14 : 26)));
+  const clientNames = clients.places.map(clientName), belowOf = (place) => { // clients of one name are told apart by their address
+    const count = clients.counts.get(place), repeats = clientNames.filter((name) => name === clientName(place)).length > 1;
+    return repeats ? `${addressOf(carried.names.client[place])} · ${whole(count)}` : small ? whole(count) : counted(count, "request");
+  };
   const nodes = [
-    ...clients.places.map((place) => node("client", place, 0, yClient(place), clientName(place) || "unknown", small ? whole(clients.counts.get(place)) : counted(clients.counts.get(place), "request"))),
+    ...clients.places.map((place) => node("client", place, 0, yClient(place), clientName(place), belowOf(place))),
     ...brokers.places.map((place) => { const gone = lost.get(NAMES.broker[place]); return node("broker", place, width - wide, yBroker(place), small ? port(NAMES.broker[place]) : NAMES.broker[place], gone ? `lost ${clock(timesOf(gone)[0], 0)}` : small ? whole(brokers.counts.get(place)) : counted(brokers.counts.get(place), "request"), gone); }),
   ];
-  const left = [clients.left ? `the ${DRAWN.clients} busiest clients of ${whole(clients.left + DRAWN.clients)}` : "", brokers.left ? `the ${DRAWN.brokers} busiest brokers of ${whole(brokers.left + DRAWN.brokers)}` : ""].filter(Boolean).join(", ");
+  const left = [clients.left ? `the ${DRAWN.clients} busiest clients of ${whole(clients.left + DRAWN.clients)}` : "", brokers.left ? `the ${DRAWN.brokers} busiest brokers of ${whole(brokers.left + DRAWN.brokers)}${clients.left ? " that these use" : ""}` : ""].filter(Boolean).join(", ");
   return [svg("svg", { width, height: round(height), role: "group", "aria-label": "Clients left, brokers right" }, lines, nodes, svg("g", { "pointer-events": "none" }, labels)), left ? el("p", { class: "note" }, `Drawn: ${left}.`) : ""];
 };
