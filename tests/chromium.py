@@ -23,8 +23,13 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
     "--no-default-browser-check", "--hide-scrollbars", "--remote-debugging-port=0",
 )  # fmt: skip
-KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), " ": (32, " "), "ArrowDown": (40, "")}
+KEYS = {
+    "Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), "Backspace": (8, ""), " ": (32, " "),
+    "ArrowDown": (40, ""), "ArrowLeft": (37, ""), "ArrowRight": (39, ""),
+}  # fmt: skip
 START_S, ANSWER_S = 60, 120
+_DRAWN = """document.readyState === 'complete'
+    && (!document.getElementById('data') || 'drawn' in document.documentElement.dataset)"""
 
 
 def path() -> str | None:
@@ -61,7 +66,7 @@ class Tab:
         self.requests.clear()
         self.call("Page.navigate", url=file.resolve().as_uri())
         deadline = time.monotonic() + ANSWER_S
-        while self.run("document.readyState") != "complete" or self.run("location.href") == "about:blank":
+        while not self.run(_DRAWN) or self.run("location.href") == "about:blank":
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{file} does not load")
             time.sleep(0.05)
@@ -91,15 +96,28 @@ class Tab:
             self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
         self.settle()
 
+    def drag(self, selector: str, begin: float, end: float) -> None:
+        """Drag across an element, between shares of its width."""
+        box = self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            "return [r.x, r.width, r.y + r.height / 3]; })()"
+        )
+        places = [box[0] + share * box[1] for share in (begin, (begin + end) / 2, end)]
+        steps = zip(("mousePressed", "mouseMoved", "mouseMoved", "mouseReleased"), (*places, places[-1]), strict=True)
+        for kind, x in steps:
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=box[2], button="left", buttons=1, clickCount=1)
+        self.settle()
+
     def type(self, text: str) -> None:
         """Type into what has the focus."""
         self.call("Input.insertText", text=text)
         self.settle()
 
-    def press(self, key: str, *, shift: bool = False) -> None:
-        """Press a key and let it go."""
-        code, text = KEYS[key]
-        pressed = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+    def press(self, key: str, *, shift: bool = False, alt: bool = False) -> None:
+        """Press a key, named or the sign that it writes, and let it go."""
+        code, text = KEYS.get(key) or (ord(key.upper()), key)
+        pressed = {"key": key, "windowsVirtualKeyCode": code, "modifiers": (8 if shift else 0) + (1 if alt else 0)}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **pressed)
         self.call("Input.dispatchKeyEvent", type="keyUp", **pressed)
         self.settle()

@@ -2,16 +2,16 @@
 
 load.py      OUT/tables, OUT/analysis.json and OUT/forensics.jsonl -> Analysis
 records.py   OUT/records, queried in SQL, in bounded memory
-counted.py   records -> counts by all that requests, or batches, have in common: one pass over each table
-facts.py     these -> counts by protocol, broker, topic, client, group and time: what the selector works on
-wrong.py     what is wrong: the box on top
+requests.py  records -> requests and batches, one by one or together, with their names: what the page selects from
+packed.py    columns of numbers as one text
+wrong.py     what is wrong: the grid of verdicts on top
 evidence.py  the rows that each verdict counts
 section.py   what a section is; sections/: one module each
-payload.py   tables and facts -> the data block of the page
+payload.py   tables, requests and verdicts -> the data block of the page
 elements.py  HTML that cannot be broken by what a capture holds
 colours.py   the colour of each protocol
 page.py      the whole, with its Content-Security-Policy
-assets/      the look, and the script: tables, charts, selector, commands to copy
+assets/      the look, and the script: selection, band of time, tables, pictures, the panel of one request
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pipelines.formats.plain import clean
 
 LONGEST = 160  # characters of a text on the page; of longer ones the beginning and the end
 _TAIL = 24
-_VOID = frozenset({"input", "br", "meta"})
+_VOID = frozenset({"input", "br", "meta", "path", "rect"})
 
 
 class Html(str):
@@ -48,6 +48,13 @@ def tag(element: str, /, *inside: Any, **attributes: Any) -> Html:
 def join(parts: Iterable[Any]) -> Html:
     """Parts one after the other; None and nothing are left out."""
     return Html("".join(text(part) for part in parts if part is not None))
+
+
+def sign(path: str, size: int) -> Html:
+    """A sign drawn in the colour of the text around it."""
+    stroke = {"stroke": "currentColor", "stroke-width": "1.6", "stroke-linecap": "round", "stroke-linejoin": "round"}
+    box = {"width": str(size), "height": str(size), "viewBox": "0 0 16 16", "fill": "none", "aria-hidden": "true"}
+    return tag("svg", tag("path", d=path), **box, **stroke)
 
 
 def badge(protocol: Any) -> Html:

@@ -1,15 +1,12 @@
-"""The rows that verdicts count, as tables of the page: one under each verdict, drawn when somebody selects it."""
+"""The rows that verdicts count: the requests that a choice selects, and, where a verdict counts other rows, a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.formats.statuses import MARKED
-from pipelines.report.counted_evidence import VERDICTS
-from pipelines.report.payload import LIST
 from pipelines.report.section import Builder
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.table import TableColumn
@@ -21,11 +18,11 @@ ALL = 10_000  # and of all verdicts
 
 _COLUMNS = (
     TableColumn("time", "first byte, or first packet", "time"),
-    TableColumn("what", "the API of an exchange, the table of another row"),
-    TableColumn("total_ns", "first to last byte, or packet", "ns"),
+    TableColumn("what", "a batch and its role, a connection, or the finding"),
+    TableColumn("total_ns", "first to last packet", "ns"),
     TableColumn("messages", "that a batch holds", "count"),
     TableColumn("bytes", "that it has on the wire, or a connection captured", "bytes"),
-    TableColumn("status", "ok or the first error; of a batch its checksum, of a connection how it ended"),
+    TableColumn("status", "of a batch its checksum, of a connection how it ended"),
     TableColumn("client", "client address and the name it gives itself"),
     TableColumn("broker", "server address and port"),
     TableColumn("topics", "topics that it names", "list"),
@@ -35,9 +32,6 @@ _COLUMNS = (
 )
 _WHERE = f"{SERVER} as broker, e.file, e.packet, e.rank, e.nth"
 _ROWS = {
-    "exchanges": f"""
-        select epoch_us(time) as time, coalesce(api, kind) as what, total_ns, {MARKED} as status, {CLIENT} as client,
-            topics[:{LIST}] as topics, len(topics) as topics_total, "group", {_WHERE}""",
     "batches": f"""
         select epoch_us(time) as time, concat_ws(' ', 'batch,', role) as what, records as messages,
             stored_bytes as bytes, verdict as status, {CLIENT} as client, [topic] as topics, "group", {_WHERE}""",
@@ -47,40 +41,46 @@ _ROWS = {
     "findings": f"""
         select epoch_us(time) as time, message as what, client_ip as client, {_WHERE}""",
 }
-"""Record table -> what the page shows of its rows r at places e."""
+"""Record table -> what the page shows of its rows r at places e. Requests are in the table of all requests."""
 
 
 _PLACES = pa.schema([*SCHEMA.field("evidence").type.value_type, ("rank", pa.int32()), ("nth", pa.int64())])
 
 
-def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Carry the counted rows of verdicts as tables: rank -> name of the table. None where there are no records.
+class CarriedEvidence(NamedTuple):
+    """What the page carries of a verdict's evidence."""
 
-    With them goes what the selector knows of each verdict.
-    """
-    records, room = page.analysis.records, ALL
-    if records is None:
-        return {}
-    places: dict[str, list[dict[str, Any]]] = {}
+    requests: int
+    table: str | None
+    """Name of the table of the counted rows, where they are no requests."""
+
+
+def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, CarriedEvidence]:
+    """Carry the counted rows of verdicts, by rank, and what the script needs to select them."""
+    records, requests, room, known = page.analysis.records, page.requests, ALL, {}
     for verdict in verdicts:
-        if verdict["counted"] in _ROWS:  # tables of older versions do not say
-            some = verdict["evidence"][: min(EACH, room)]
-            room -= len(some)
-            numbered = ({**place, "rank": verdict["rank"], "nth": nth} for nth, place in enumerate(some))
-            places.setdefault(verdict["counted"], []).extend(numbered)
-    rows: dict[int, list[dict[str, Any]]] = {}
-    for table, some in places.items():
-        records.give("places", pa.Table.from_pylist(some, _PLACES))
-        query = f"{_ROWS[table]} from {table} r join places e on {SAME_ROW[table]} order by e.rank, e.nth"
-        for row in records.rows(query):
-            rows.setdefault(row["rank"], []).append(row)
-    ranked = {verdict["rank"]: verdict for verdict in verdicts}
-    tables = {rank: _table(page, ranked[rank], found) for rank, found in rows.items()}
-    page.payload.verdicts(verdicts[:VERDICTS], tables)
-    return tables
+        rank, counted = verdict["rank"], verdict["counted"]  # tables of older versions do not say what is counted
+        rows, table = [], None
+        if records is not None and requests is not None and counted in SAME_ROW:
+            rows = requests.evidence(counted, verdict["evidence"])
+            if counted in _ROWS:
+                some = verdict["evidence"][: min(EACH, room)]
+                room -= len(some)
+                table = _table(page, verdict, counted, some)
+        known[rank] = CarriedEvidence(len(rows), table)
+        page.payload.verdict(verdict, rows)
+    return known
 
 
-def _table(page: Builder, verdict: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+def _table(page: Builder, verdict: Mapping[str, Any], counted: str, places: Sequence[Mapping[str, Any]]) -> str | None:
+    records = page.analysis.records
+    if records is None or not places:
+        return None
+    numbered = [{**place, "rank": verdict["rank"], "nth": nth} for nth, place in enumerate(places)]
+    records.give("places", pa.Table.from_pylist(numbered, _PLACES))
+    rows = records.rows(f"{_ROWS[counted]} from {counted} r join places e on {SAME_ROW[counted]} order by e.nth")
+    if not rows:
+        return None
     name = f"evidence_{verdict['rank']}"
     filled = [column for column in _COLUMNS if any(row.get(column.name) is not None for row in rows)]
     page.payload.table(name, filled, rows, total=verdict["count"], more="t_verdicts in `brokerscope sql`")

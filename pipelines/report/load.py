@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
-from pipelines.report.facts import Facts, facts
 from pipelines.report.records import Records, opened
 from pipelines.sql.database import sentence
 from pipelines.sql.selection import Selection
@@ -78,12 +77,11 @@ class Analysis:
         """The rows of a question to all rows of the tables."""
         return self._readable(lambda: self.written.rows(sql))
 
-    @cached_property
-    def facts(self) -> Facts:
-        """Counts by whom they concern; none where there are no records."""
+    @property
+    def bucket_us(self) -> int:
+        """Width of the tables' time buckets."""
         width = self.about.get("bucket_us")
-        width_us = width if isinstance(width, int) else 1_000_000
-        return Facts() if self.records is None else facts(self.records, width_us, self.verdicts)
+        return width if isinstance(width, int) and width > 0 else 1_000_000
 
     def _readable(self, read: Callable[[], Read]) -> Read:
         import duckdb

@@ -1,4 +1,4 @@
-"""The whole page: what is wrong, the numbers on top, the selector, the sections, and the rules for the browser."""
+"""The whole page: what is wrong, the band of time, the numbers, the requests, the sections, and the browser's rules."""
 
 from __future__ import annotations
 
@@ -11,28 +11,47 @@ from typing import Any
 
 from pipelines.formats import units
 from pipelines.report import colours, wrong
-from pipelines.report.elements import Html, join, shown, tag
+from pipelines.report.elements import Html, join, shown, sign, tag
 from pipelines.report.load import Analysis
-from pipelines.report.payload import CARRIED, Payload
-from pipelines.report.section import Builder
-from pipelines.report.sections import SECTIONS
-from pipelines.tables.verdicts.thresholds import UNDERSTOOD
+from pipelines.report.payload import Payload
+from pipelines.report.section import Builder, Section, framed
+from pipelines.report.sections import SECTIONS, SIDE_BY_SIDE
 
 ASSETS = Path(__file__).parent / "assets"
-# in this order: each file uses only what stands before it
-SCRIPTS = ("theme", "units", "dom", "data", "select", "packets", "tables", "axis", "charts", "pivots", "views", "start")
-_MOVED = "select role, coalesce(sum(messages), 0)::bigint as n from throughput group by role"
+# in this order: each file uses only what stands before it, or what is there once all are read
+SCRIPTS = (
+    "theme", "units", "dom", "data", "state", "filter", "clock", "packets", "selected_rows", "tables", "header",
+    "verdicts", "band", "tiles", "requests", "panel", "pivots", "topology", "spreads", "members", "partitions",
+    "owners", "views", "keys", "start",
+)  # fmt: skip
+STYLES = ("colours", "first_screen", "sections", "panel", "narrow")
 LISTED = 200  # files named at the foot
 PROBLEMS = 5  # files that could not be read, named at the top
+REQUESTS = Section("slow", "Requests", "", lambda page: ())
+KEYS = (
+    (("/",), "search: Enter adds a filter, Alt Enter excludes, Backspace takes the last one away"),
+    (("j", "k"), "the next and the previous verdict or request"),
+    (("Enter",), "choose a verdict, open a request"),
+    (("Esc",), "close the request; then show everything again"),
+    (("z",), "zoom the band into the selected time, and out again; a double click shows the whole capture"),
+    (("←", "→", "+", "−"), "move and resize the time range, with the band in focus"),
+    (("?",), "this list"),
+)
+_SEARCH = "M7 1.8a5.2 5.2 0 1 0 0 10.4A5.2 5.2 0 1 0 7 1.8ZM11 11l3.4 3.4"
+_HELP = "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13Z M6.2 6.3A1.9 1.9 0 1 1 8.6 8.1Q8 8.4 8 9.2 M8 11.4v.1"
+_THEME = "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13Z M8 1.5v13 M10 3v10 M12 4.5v7"
+_UP, _DOWN, _CLOSE = "M3.5 10 8 5.5 12.5 10", "M3.5 6 8 10.5 12.5 6", "M4 4l8 8M12 4l-8 8"
 
 
 def html(analysis: Analysis) -> str:
     """The page as text."""
     builder = Builder(analysis, Payload())
-    box = wrong.box(builder)
-    sections = [section.html(builder) for section in SECTIONS]
-    builder.payload.facts(analysis.facts)
-    style = Html((ASSETS / "page.css").read_text(encoding="utf-8") + colours.css())
+    if builder.requests:
+        builder.payload.requests(builder.requests.carried())
+    grid = wrong.grid(builder)
+    built = {section: section.html(builder) for section in SECTIONS}
+    pair = [built[section] for section in SIDE_BY_SIDE if built[section]]
+    style = Html("\n".join(_asset(f"{name}.css") for name in STYLES) + colours.css())
     script = Html(_script())
     head = tag(
         "head",
@@ -44,20 +63,37 @@ def html(analysis: Analysis) -> str:
     )
     body = tag(
         "body",
-        _navigation(),
-        tag("div", _top(analysis), box, _tiles(builder), class_="top"),
-        tag("div", id="selector", role="group", aria_label="Select"),
-        tag("main", tag("noscript", "Tables and charts are drawn by the script of this page."), *sections),
-        _foot(analysis),
-        tag("script", Html(builder.payload.json()), type="application/json", id="data"),
+        tag("a", "To the requests", class_="skip", href="#slow"),
+        _header(),
+        tag(
+            "main",
+            _head(builder),
+            grid,
+            _band(),
+            tag("div", id="tiles", class_="tiles"),
+            tag("noscript", "The rest of this page, its pictures and tables, is drawn by its script."),
+            _requests(),
+            tag("div", *pair, class_="pair") if pair else None,
+            *(html for section, html in built.items() if html and section not in SIDE_BY_SIDE),
+            class_="wrap",
+        ),
+        _foot(analysis, [section.title for section, html in built.items() if not html]),
+        _panel(),
+        _keys(),
+        tag("div", id="tip", class_="tip", hidden=""),
+        tag("div", id="live", class_="live", role="status", aria_live="polite"),
+        tag("script", Html(builder.payload.block()), type="application/deflate", id="data"),
         tag("script", script),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en")
 
 
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
 def _script() -> str:
-    files = ((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
-    return '"use strict";\n(() => {\n' + "\n".join(files) + "})();\n"
+    return '"use strict";\n(async () => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
 
 
 def _policy(script: str, style: str) -> str:
@@ -72,84 +108,147 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _navigation() -> Html:
-    links = (tag("a", section.navigation, href=f"#{section.name}") for section in SECTIONS)
-    toggle = tag("button", "◐", id="theme", type="button", title="Light or dark", aria_label="Light or dark")
-    return tag("nav", tag("a", tag("b", "brokerscope"), href="#top"), tag("div", *links), toggle, id="top")
+def _icon_button(name: str, says: str, path: str) -> Html:
+    return tag("button", sign(path, 17), id=name, type="button", class_="icon", aria_label=says, title=says)
 
 
-def _top(analysis: Analysis) -> Html:
+def _header() -> Html:
+    """What is selected, always in sight: chips, the search, how many requests."""
+    find = tag(
+        "input", id="find", role="combobox", aria_label="Filter", aria_expanded="false", aria_controls="menu",
+        aria_autocomplete="list", autocomplete="off", spellcheck="false",
+    )  # fmt: skip
+    menu = tag("ul", id="menu", class_="menu", role="listbox", aria_label="Suggestions", hidden="")
+    search = tag(
+        "div", sign(_SEARCH, 15), tag("div", id="chips", class_="chips"), find, tag("kbd", "/"), menu,
+        class_="filter-bar", role="search",
+    )  # fmt: skip
+    return tag(
+        "header",
+        tag(
+            "div",
+            tag("a", "brokerscope", href="#top", class_="brand"),
+            tag("button", id="mini", type="button", class_="mini", hidden="", aria_label="To the band of time"),
+            search,
+            tag("span", id="count", class_="count"),
+            _icon_button("help-button", "Keys (?)", _HELP),
+            _icon_button("theme", "Light or dark", _THEME),
+            class_="wrap",
+        ),
+        class_="bar",
+        id="top",
+    )
+
+
+def _head(builder: Builder) -> Html:
+    analysis = builder.analysis
     captures = analysis.about.get("files", [])
-    where = units.counted(len(captures), "capture") if captures else ""
+    where = (
+        (shown(captures[0].rsplit("/", 1)[-1]) if len(captures) == 1 else units.counted(len(captures), "capture"))
+        if captures
+        else ""
+    )
     selection = analysis.about.get("selection")
     part_of = f"only {shown(selection)}" if selection else ""
     problems = analysis.about.get("problems", [])
     lines = [tag("li", shown(problem)) for problem in problems[:PROBLEMS]]
     if len(problems) > PROBLEMS:
         lines.append(tag("li", f"… and {len(problems) - PROBLEMS} more"))
+    about = " · ".join(part for part in (where, part_of, _span(analysis), _parties(builder)) if part)
     return join(
         [
-            tag("h1", "What the brokers did"),
-            tag("p", " · ".join(part for part in (where, part_of, _span(analysis)) if part), class_="sub"),
+            tag(
+                "div",
+                tag("h1", wrong.title(builder)),
+                tag("p", about),
+                tag("p", _facts(builder), class_="facts"),
+                class_="head",
+            ),
             tag("ul", *lines, class_="problems") if problems else None,
         ]
     )
 
 
-def _tiles(builder: Builder) -> Html:
-    analysis = builder.analysis
-    # requests are counted along time: by topic, one that names two would count twice
-    calls, failed, unanswered = (analysis.sum("activity", c) for c in ("count", "errors", "unanswered"))
-    bad, good = (analysis.sum("integrity", c) for c in ("bad", "ok"))
-    lost, captured = (analysis.sum("health", c) for c in ("gap_bytes", "captured_bytes"))
-    packets, resent = (analysis.sum("health", c) for c in ("packets", "retransmissions"))
-    framed, skipped, pending = (analysis.sum("health", f"{c}_bytes") for c in ("framed", "skipped", "pending"))
-    connections, verified, whole = analysis.first("health", CARRIED).total, good + bad, framed + skipped + pending
-    moved = dict.fromkeys(("produce", "consume"), 0)
-    moved |= {row["role"]: row["n"] for row in builder.tables(_MOVED)}
-    worst = sum(row["count"] for row in analysis["findings"] if row["severity"] == "error")
-    expected = sum(row["n"] for row in builder.counted("select count(*) as n from expected"))
-    failed = max(0, failed - expected)  # as in the tables and charts below
-    refused = f"{units.share(failed / calls)} of answers" if calls else ""
-    refused += f"; {units.count(expected)} more are part of normal work" if expected else ""
-    tiles = (
-        ("connections", "health", "Connections", units.count(connections), _protocols(analysis), ""),
-        ("requests", "time", "Requests", units.count(calls + unanswered), f"{units.count(unanswered)} unanswered", ""),
-        ("errors", "errors", "Errors", units.count(failed), refused, "warn" if failed else ""),
-        (
-            "messages", "topics", "Messages", units.count(moved["produce"]),
-            f"produced; {units.count(moved['consume'])} consumed", "",
-        ),
-        (
-            "checksums", "integrity", "Bad checksums", units.count(bad),
-            f"of {units.count(verified)} verified" if verified else "none to verify",
-            "bad" if bad else "good" if verified else "",
-        ),
-        (
-            "decoded", "health", "Decoded", units.share(framed / whole) if whole else "–",
-            f"of {units.size(captured)} captured", "warn" if framed < whole * UNDERSTOOD else "",
-        ),
-        (
-            "lost", "health", "Lost", units.size(lost),
-            f"{units.counted(resent, 'retransmission')} in {units.counted(packets, 'packet')}", "warn" if lost else "",
-        ),
-        ("findings", "findings", "Findings", units.count(worst), "of severity error", "bad" if worst else "good"),
-    )  # fmt: skip
-    return tag("div", *(_tile(*tile) for tile in tiles), class_="tiles")
-
-
-def _tile(figure: str, link: str, name: str, value: str, note: str, state: str) -> Html:
-    """A figure of the whole capture; figure: the name by which the script finds that of a selection."""
-    parts = (tag("span", name), tag("b", value), tag("small", note))
-    view = {"data_view": "tile", "data_figure": figure}
-    return tag("a", *parts, class_=f"tile {state}".strip(), href=f"#{link}", **view)
-
-
-def _protocols(analysis: Analysis) -> str:
-    counts = {row["protocol"]: row["connections"] for row in analysis["traffic"]}
-    counts = counts or Counter(row["protocol"] for row in analysis["health"])  # of a version without that table
+def _parties(builder: Builder) -> str:
+    """How many brokers, clients and connections there are, and of which protocols."""
+    counts = {row["protocol"]: row["connections"] for row in builder.analysis["traffic"]}
+    counts = counts or Counter(row["protocol"] for row in builder.analysis["health"])  # of a version without that table
     ranked = sorted(counts.items(), key=lambda item: -item[1])
-    return ", ".join(f"{count:,} {name or 'other'}" for name, count in ranked)
+    connections = ", ".join(f"{count:,} {name or 'other'}" for name, count in ranked)
+    return f"connections: {connections}" if connections else ""
+
+
+def _facts(builder: Builder) -> str:
+    """How much of the capture was decoded, and what is missing or broken in it."""
+    analysis = builder.analysis
+    bad, good = (analysis.sum("integrity", column) for column in ("bad", "ok"))
+    lost, captured = (analysis.sum("health", column) for column in ("gap_bytes", "captured_bytes"))
+    framed, skipped, pending = (
+        analysis.sum("health", f"{column}_bytes") for column in ("framed", "skipped", "pending")
+    )
+    whole = framed + skipped + pending
+    return " · ".join(
+        part
+        for part in (
+            f"{units.share(framed / whole)} of {units.size(captured)} decoded" if whole else "",
+            f"{units.size(lost)} missing" if lost else "nothing missing" if captured else "",
+            f"{units.counted(bad, 'bad checksum')} of {units.count(bad + good)}" if bad else "",
+            f"{units.counted(good, 'checksum')} verified, none bad" if good and not bad else "",
+        )
+        if part
+    )
+
+
+def _band() -> Html:
+    plot = {
+        "tabindex": "0",
+        "role": "group",
+        "aria-label": "Time range. Arrow keys move it, plus and minus change its width.",
+    }
+    return tag(
+        "div",
+        tag("div", id="caption", class_="caption"),
+        tag("div", id="plot", class_="plot", **plot),
+        id="band",
+        class_="band",
+    )
+
+
+def _requests() -> Html:
+    polls = tag("label", tag("input", type="checkbox", id="polls"), " with long polls", class_="check", id="polls-box")
+    rows = tag("div", tag("div", id="fill", class_="fill", role="presentation"), tag("div", id="rows", role="rowgroup"),
+               id="scroll", class_="rows-box", tabindex="0", role="grid", aria_label="Requests")  # fmt: skip
+    table = tag("div", tag("div", id="columns", class_="thead", role="row"), rows, class_="table")
+    none = tag("p", "No request of this selection. Esc shows all again.", id="none", class_="none", hidden="")
+    legend = tag("div", id="stages", class_="legend right")
+    return framed(REQUESTS, join([table, none]), tag("p", id="slow-note"), legend, polls)
+
+
+def _panel() -> Html:
+    """The place of one request."""
+    title = tag("h2", id="panel-title", tabindex="-1")
+    buttons = [
+        _icon_button("previous", "Previous request (k)", _UP),
+        _icon_button("next", "Next request (j)", _DOWN),
+        _icon_button("close", "Close (Esc)", _CLOSE),
+    ]
+    head = tag("div", title, *buttons, class_="panel-head")
+    return tag(
+        "aside",
+        head,
+        tag("div", id="panel-body", class_="panel-body"),
+        id="panel",
+        class_="panel",
+        aria_labelledby="panel-title",
+        hidden="",
+    )
+
+
+def _keys() -> Html:
+    lines = (
+        join([tag("dt", join([join([" ", tag("kbd", key)]) for key in keys])), tag("dd", does)]) for keys, does in KEYS
+    )
+    return tag("dialog", tag("h2", "Keys"), tag("dl", *lines), id="help", aria_label="Keys")
 
 
 def _span(analysis: Analysis) -> str:
@@ -164,13 +263,14 @@ def _span(analysis: Analysis) -> str:
     return f"{first:%Y-%m-%d %H:%M:%S} UTC, {units.duration((last - first).total_seconds() * 1e9)}"
 
 
-def _foot(analysis: Analysis) -> Html:
+def _foot(analysis: Analysis, empty: list[str]) -> Html:
     about: dict[str, Any] = analysis.about
     names = about.get("files", [])
     files = [tag("li", tag("code", shown(name))) for name in names[:LISTED]]
     if len(names) > LISTED:
         files.append(tag("li", f"… and {len(names) - LISTED:,} more"))
     listed = tag("details", tag("summary", units.counted(len(names), "capture")), tag("ul", *files)) if files else None
+    nothing = tag("p", f"Nothing of this in these captures: {', '.join(empty)}.", class_="nothing") if empty else None
     made = f"brokerscope {about.get('version', '')} · times are UTC · packet numbers count from 1 in each file"
     kept = "The records behind every number are in records/, the tables as Parquet and CSV in tables/."
-    return tag("footer", listed, tag("p", kept), tag("p", made))
+    return tag("footer", nothing, listed, tag("p", kept), tag("p", made), class_="wrap")

@@ -1,18 +1,18 @@
-"""The data of the page: one JSON object in a block that no browser runs.
+"""The data of the page: one JSON object, deflated and in base64, in a block that no browser runs.
 
     strings   every text of the page once: cleaned, cut to a readable length
     files     names of captures as they are, for commands that people copy
     tables    name -> columns, rows (numbers as they are, texts as places in `strings`), what the selector matches
     meanings  name of an error -> what it says, both as places in `strings`
-    names     dimension -> places in `strings`, the busiest first: the choices of the selector
-    facts     see facts.py
-    verdicts  of each that can be selected: when it was, whom it is about, the table of the requests that it counts
+    requests  what requests.py carries; a name is a place in `strings`, that of a file [place in `files`, short name]
+    verdicts  rank, kind, first and last time, and places of the requests that are its evidence
 
-Markup in it stays data: `<`, `>` and `&` are written as escapes, so no text can end the block.
+No text of a capture stands in the page's markup: base64 has no sign that could end the block.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from typing import Any
 
 from pipelines.formats import cells
 from pipelines.report.elements import shown
-from pipelines.report.facts import DIMENSIONS, Fact, Facts
+from pipelines.report.packed import deflated
 from pipelines.tables.table import TableColumn
 
 Row = Mapping[str, Any]
@@ -43,6 +43,7 @@ _NUMBERS = cells.NUMBERS | {"time"}
 # column -> the dimension of the selector that it holds, and how: the name itself, a list of names, the address only
 _MATCHES = {
     "protocol": ("protocol", "is"),
+    "api": ("api", "is"),
     "broker": ("broker", "is"),
     "server": ("broker", "is"),
     "servers": ("broker", "has"),
@@ -52,10 +53,7 @@ _MATCHES = {
     "clients": ("client", "has"),
     "client_address": ("client", "address"),
     "group": ("group", "is"),
-    "verdicts": ("verdict", "has"),
 }
-
-_ABOUT = {"broker": "servers", "topic": "topics", "client": "clients", "group": "groups"}  # dimension -> of a verdict
 
 
 class Payload:
@@ -66,7 +64,9 @@ class Payload:
         self._shown: list[str] = []
         self._files: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
-        self._rest: dict[str, Any] = {"enough": ENOUGH, "dimensions": DIMENSIONS}
+        self._meanings: dict[int, int] = {}
+        self._verdicts: list[dict[str, Any]] = []
+        self._requests: dict[str, Any] | None = None
 
     def text(self, value: Any) -> int:
         """The place of a text. Different texts have different places, also where they look the same."""
@@ -118,40 +118,60 @@ class Payload:
             "grey": next((at for at, c in enumerate(carried) if c.name == grey), None),
         }
 
+    def requests(self, carried: Mapping[str, Any]) -> None:
+        """Carry requests and batches. carried: see requests.py."""
+        names = {
+            dimension: ["" if name == "" else None if name is None else self._name(dimension, name) for name in names]
+            for dimension, names in carried["names"].items()
+        }
+        told = [[shown(value) if isinstance(value, str) else value for value in row] for row in carried["connections"]]
+        self._requests = {**carried, "names": names, "connections": told}
+
     def meanings(self, errors: Iterable[Row]) -> None:
         """Carry what errors say, by name; a name that says two things, in two protocols, is left out."""
         said: dict[str, set[str | None]] = {}
         for row in errors:
             said.setdefault(row["name"], set()).add(row["meaning"])
         plain = {name: next(iter(all_said)) for name, all_said in said.items() if len(all_said) == 1}
-        self._rest["meanings"] = {self.text(name): self.text(text) for name, text in plain.items() if text}
+        self._meanings = {self.text(name): self.text(text) for name, text in plain.items() if text}
 
-    def facts(self, facts: Facts) -> None:
-        """Carry the facts and the names of the selector."""
-        self._rest["names"] = {d: [self.text(name) for name in names] for d, names in facts.names.items()}
-        self._rest["totals"] = facts.totals
-        self._rest["bucket"] = facts.bucket_us
-        self._rest["facts"] = {name: _fact(fact) for name, fact in facts.tables.items()}
+    def _name(self, dimension: str, name: str) -> Any:
+        if dimension != "file":
+            return self.text(name)
+        return [self._files.setdefault(name, len(self._files)), self.text(name.rsplit("/", 1)[-1])]
 
-    def verdicts(self, verdicts: Sequence[Row], tables: Mapping[int, str]) -> None:
-        """Carry what the selector knows of verdicts. tables: rank -> name of the table of the rows that one counts."""
-        self._rest["verdicts"] = [
+    def verdict(self, verdict: Row, rows: Sequence[int]) -> None:
+        """Carry what the script needs of a verdict. rows: places of the requests that are its evidence."""
+        times = {name: verdict[f"{name}_time"] for name in ("first", "last")}
+        self._verdicts.append(
             {
-                **{dimension: [self.text(name) for name in verdict[column]] for dimension, column in _ABOUT.items()},
-                "first": None if verdict["first_time"] is None else _time(verdict["first_time"]),
-                "last": None if verdict["last_time"] is None else _time(verdict["last_time"]),
-                "requests": tables.get(verdict["rank"]) if verdict["counted"] == "exchanges" else None,
+                "rank": verdict["rank"],
+                "kind": verdict["kind"],
+                "severity": verdict["severity"],
+                "sentence": self.text(verdict["sentence"]),
+                "name": f"{verdict['kind'].replace('_', '-')}-{verdict['rank']}",
+                **{name: None if time is None else _time(time) for name, time in times.items()},
+                "servers": [self.text(server) for server in verdict["servers"][:LIST]],
+                "rows": rows,
             }
-            for verdict in verdicts
-        ]
+        )
+
+    def block(self) -> str:
+        """The whole, as the script reads it."""
+        return base64.b64encode(deflated(self.json().encode())).decode()
 
     def json(self) -> str:
-        """The whole, safe inside markup."""
-        whole = {"strings": self._shown, "files": list(self._files), "tables": self._tables, **self._rest}
-        made = json.dumps(whole, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        for sign in "<>&\u2028\u2029":
-            made = made.replace(sign, f"\\u{ord(sign):04x}")
-        return made
+        """The whole as JSON."""
+        whole = {
+            "strings": self._shown,
+            "files": list(self._files),
+            "tables": self._tables,
+            "meanings": self._meanings,
+            "enough": ENOUGH,
+            "verdicts": self._verdicts,
+            "requests": self._requests,
+        }
+        return json.dumps(whole, separators=(",", ":"), allow_nan=False)
 
     def _cells(self, column: TableColumn) -> Callable[[Row], Any]:
         """What makes a row's cell of a column."""
@@ -239,7 +259,3 @@ def _column(column: TableColumn, mark: str | None, hidden: bool) -> dict[str, An
         "hidden": hidden,
     }
     return {key: value for key, value in described.items() if value}
-
-
-def _fact(fact: Fact) -> dict[str, Any]:
-    return {"dimensions": fact.dimensions, "total": fact.total, "size": fact.size, "columns": fact.columns}

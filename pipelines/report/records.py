@@ -62,12 +62,13 @@ class Records:
         names = [column[0] for column in answer.description or ()]
         return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
-    def columns(self, sql: str) -> dict[str, list[Any]]:
-        """The rows of a query, column by column; nothing where there are none. Times must be numbers."""
-        answer = self.engine.duckdb.execute(sql)
-        names = [column[0] for column in answer.description or ()]
-        rows = answer.fetchall()
-        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+    def tuples(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query, as tuples. Times must be numbers: `epoch_us(time)`."""
+        return list(self.engine.duckdb.execute(sql).fetchall())
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The rows of a query as columns."""
+        return self.engine.fetch(sql)
 
     def compute(
         self,

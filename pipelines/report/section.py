@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from pipelines.report.elements import Html, join, tag
+from pipelines.report.elements import Html, join, sign, tag
 from pipelines.report.load import ROWS, Analysis, Row
 from pipelines.report.payload import CARRIED, Payload
+from pipelines.report.requests import Requests
 from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.tables import BY, TABLES
 from pipelines.tables.table import TableColumn
@@ -40,9 +42,17 @@ class Builder:
         """Rows of a question to the records; none where there are no records."""
         return [] if self.analysis.records is None else self.analysis.records.rows(sql)
 
-    def counted(self, sql: str) -> list[Row]:
-        """Rows of a question to the tables of counted.py."""
-        return self.rows(sql) if self.analysis.facts.tables else []
+    @cached_property
+    def requests(self) -> Requests | None:
+        """The requests and batches that the page carries; None where there are no records."""
+        records = self.analysis.records
+        return None if records is None else Requests(records, self.analysis.verdicts)
+
+    @property
+    def count(self) -> int:
+        """How many requests there are, as the tables say, or the records where they do not."""
+        of_tables = sum(self.analysis.sum("activity", column) for column in ("count", "unanswered"))
+        return of_tables or (self.requests.asked if self.requests else 0)
 
     def keep(self, name: str, sql: str) -> None:
         """Answer a question to the records once, as a table that others may ask."""
@@ -95,11 +105,6 @@ class Builder:
         """A packet's place, with the commands that show it."""
         return tag("span", data_view="packet", data_at=json.dumps(self.payload.packet(file, packet)))
 
-    def has(self, fact: str) -> bool:
-        """Whether a fact has rows."""
-        made = self.analysis.facts.tables.get(fact)
-        return bool(made and made.size)
-
 
 @dataclass(frozen=True)
 class Section:
@@ -107,18 +112,24 @@ class Section:
 
     name: str
     title: str
-    navigation: str
     lead: str
     build: Callable[[Builder], Iterable[Any]]
 
-    def html(self, builder: Builder) -> Html:
-        """The section; one line where it has no content."""
+    def html(self, builder: Builder) -> Html | None:
+        """The section; None where it has no content."""
         content = join(self.build(builder))
-        if not content:
-            folded = tag("p", tag("b", self.title), " Nothing of this in these captures.", class_="empty")
-            return tag("section", folded, id=self.name, class_="folded")
-        head = tag("header", tag("h2", self.title), tag("p", self.lead) if self.lead else None)
-        return tag("section", head, content, id=self.name)
+        return framed(self, content) if content else None
+
+
+FOLD = "M2 4l4 4 4-4"
+
+
+def framed(section: Section, content: Html, *beside: Html | None) -> Html:
+    """A section with a heading that folds it. beside: what stands next to the heading."""
+    fold = tag("button", sign(FOLD, 11), section.title, type="button", aria_expanded="true")
+    lead = tag("p", section.lead) if section.lead else None
+    head = tag("div", tag("h2", fold), lead, *beside, class_="top")
+    return tag("section", head, tag("div", content, class_="body"), id=section.name)
 
 
 def heading(text: str, content: Any) -> Any:

@@ -1,86 +1,123 @@
-"""What is wrong: the rows of the table `verdicts`, the first in sight, the others folded; and what is not captured."""
+"""What is wrong: the rows of the table `verdicts` as a grid, the first in sight; and what is not captured."""
 
 from __future__ import annotations
 
 from pipelines.formats import units, verdict_words
 from pipelines.formats.plain import cut
 from pipelines.report import evidence
-from pipelines.report.elements import Html, join, shown, tag
+from pipelines.report.elements import Html, join, shown, sign, tag
 from pipelines.report.load import Row
 from pipelines.report.section import Builder
 from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LONGEST_TEXT
 
 FIRST = 5  # verdicts in sight before one asks for more
+_ROUND = "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13Z "
+_SIGNS = {
+    CRITICAL: "M8 1.8 14.6 13.4H1.4Z M8 6.2v3.2 M8 11.4v.1",
+    WARNING: f"{_ROUND}M8 4.8v3.8 M8 11v.1",
+    NOTE: f"{_ROUND}M8 7.4v3.8 M8 5v.1",
+}
 
 
-def box(page: Builder) -> Html:
-    """The box on top of the page."""
-    verdicts = page.analysis.verdicts
-    tables = evidence.carry(page, verdicts)
-    items = [_item(page, verdict, tables.get(verdict["rank"])) for verdict in verdicts]
-    rest = tag("details", tag("summary", f"{units.count(len(items) - FIRST)} more"), _list(items[FIRST:], FIRST + 1))
-    return tag(
-        "section",
-        tag("h2", _title(page), " ", tag("small", "whole capture", class_="unselected")),
-        _list(items[:FIRST]) if items else tag("p", _checked(page)),
-        rest if len(items) > FIRST else None,
-        _not_seen(page, {verdict["kind"] for verdict in verdicts}),
-        id="wrong",
-    )
-
-
-def _title(page: Builder) -> str:
+def title(page: Builder) -> str:
+    """The heading of the page."""
     verdicts = page.analysis.verdicts
     if verdicts:
         return "What is wrong" if verdicts[0]["severity"] != NOTE else "Nothing wrong was seen; worth knowing"
-    return "Nothing wrong was seen" if page.analysis.sum("activity", "count") else "Nothing to judge"
+    return "Nothing wrong was seen" if page.count else "Nothing to judge"
+
+
+def grid(page: Builder) -> Html:
+    """The verdicts, and under them what the captures cannot show."""
+    verdicts = page.analysis.verdicts
+    carried = evidence.carry(page, verdicts)
+    items = [_item(page, verdict, carried.get(verdict["rank"])) for verdict in verdicts]
+    more = tag("summary", f"{units.count(len(items) - FIRST)} more")
+    return tag(
+        "div",
+        _heads() if items else None,
+        tag("ol", *items[:FIRST]) if items else tag("p", _checked(page), class_="checked"),
+        tag("details", more, tag("ol", *items[FIRST:], start=FIRST + 1), class_="more-verdicts")
+        if len(items) > FIRST
+        else None,
+        _not_seen(page, {verdict["kind"] for verdict in verdicts}),
+        class_="verdicts",
+        id="verdicts",
+    )
+
+
+def _heads() -> Html:
+    return tag(
+        "div", *(tag("span", head) for head in ("", "", "who", "when", "cost", "")), class_="heads", aria_hidden="true"
+    )
 
 
 def _checked(page: Builder) -> str:
     """What was looked at, so that nothing wrong is distinguishable from nothing seen."""
-    requests = page.analysis.sum("activity", "count") + page.analysis.sum("activity", "unanswered")
     verified = page.analysis.sum("integrity", "ok")
     whole = "nothing missing" if not page.analysis.sum("health", "gap_bytes") else "with gaps"
     return (
-        f"{units.counted(requests, 'request')}, {units.counted(verified, 'checksum')} verified, "
+        f"{units.counted(page.count, 'request')}, {units.counted(verified, 'checksum')} verified, "
         f"{units.size(page.analysis.sum('health', 'captured_bytes'))} of streams, {whole}."
     )
 
 
-def _list(items: list[Html], start: int = 1) -> Html:
-    return tag("ol", *items, start=start)
-
-
-def _item(page: Builder, verdict: Row, table: str | None) -> Html:
-    """One verdict. table: name of the carried table of the rows that it counts."""
-    about = [verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict)]
-    if table is None:
-        about.append(verdict_words.where(verdict))
-    rows = (
-        tag("div", class_="view", data_view="evidence", data_name=table, data_verdict=verdict["rank"] - 1)
-        if table
-        else None
-    )
+def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None) -> Html:
+    """One verdict: whole as a sentence; more of it where it is chosen."""
+    severity, first = verdict["severity"], verdict_words.where(verdict)
+    who, when, cost = (words(verdict) for words in (verdict_words.who, verdict_words.when, verdict_words.cost))
+    clock, _, length = when.partition(" for ")
     chain = [
-        tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", _whole(link["text"]), " ", _packet(page, link))
+        join(
+            [
+                tag("time", f"{link['time']:%H:%M:%S.%f}"[:-3]),
+                tag("div", _whole(link["text"]), " ", _packet(page, link)),
+            ]
+        )
         for link in verdict["chain"]
     ]
+    rows = tag("div", class_="rows", data_name=carried.table) if carried and carried.table else None
     return tag(
         "li",
-        tag("b", verdict["severity"]),
-        " ",
-        _whole(verdict["sentence"]),
-        tag("small", " · ".join(part for part in about if part)),
-        tag("small", " ".join(_whole(text) for text in (verdict["detail"], verdict["advice"]) if text)),
-        tag("details", tag("summary", "how it went"), tag("ul", *chain)) if chain else None,
-        tag("details", tag("summary", verdict_words.counted(verdict)), rows, class_="evidence") if rows else None,
+        tag("div", tag("span", sign(_SIGNS[severity], 14), severity, class_=f"sev {severity}"), class_="sevbox"),
+        tag(
+            "div",
+            tag("p", _whole(verdict["sentence"]), class_="sentence"),
+            tag(
+                "p", " ".join(_whole(verdict[text]) for text in ("detail", "advice") if verdict[text]), class_="advice"
+            ),
+            class_="text",
+        ),
+        tag(
+            "div",
+            tag("span", who, class_="meta"),
+            tag("span", clock, tag("small", f" for {length}") if length else None, class_="meta"),
+            tag("span", cost, class_="meta"),
+            class_="metas",
+        ),
+        tag("div", _button(verdict, carried), class_="show"),
+        tag(
+            "div",
+            tag("div", *chain, class_="chain") if chain else None,
+            rows or tag("p", first, class_="note"),
+            class_="more",
+        ),
         id=f"verdict-{verdict['rank']}",
-        class_=verdict["severity"],
+        class_="verdict",
+        data_rank=str(verdict["rank"]),
         data_kind=verdict["kind"],
     )
+
+
+def _button(verdict: Row, carried: evidence.CarriedEvidence | None) -> Html:
+    """What a choice selects, told before it is made."""
+    counted = verdict_words.counted(verdict)
+    if carried and carried.requests < verdict["count"] and not carried.table:
+        counted = f"{units.count(carried.requests)} of {counted}"
+    return tag("button", counted, type="button", class_="btn", aria_label=f"{counted}: {_whole(verdict['sentence'])}")
 
 
 def _whole(text: str) -> str:
@@ -93,9 +130,10 @@ def _packet(page: Builder, place: Row) -> Html | None:
 
 
 def _not_seen(page: Builder, told: set[str]) -> Html | None:
-    """What these captures cannot show, and what to do about it. told: kinds of verdicts that the box has."""
+    """What these captures cannot show, and what to do about it. told: kinds of verdicts that the grid has."""
     spots = [tag("li", tag("b", f"{shown(spot.text)}:"), " ", shown(spot.advice)) for spot in _spots(page, told)]
-    return join([tag("h3", "What these captures cannot show"), tag("ul", *spots)]) if spots else None
+    head = tag("summary", f"What these captures cannot show ({len(spots)})")
+    return tag("details", head, tag("ul", *spots), class_="unseen") if spots else None
 
 
 def _spots(page: Builder, told: set[str]) -> list[BlindSpot]:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ from typer.testing import CliRunner
 import dissectors
 from pipelines.answers.records import database_of
 from pipelines.cli import app
+from pipelines.report.requests import BARRED, FAILED, KINDS, LONG_POLL
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.evidence import SAME_ROW
+from tests.pipelines.pages import data, requests
 
 Row = dict[str, Any]
 SAMPLES = sorted(
@@ -51,23 +54,27 @@ class Surfaces(NamedTuple):
         names = [column["name"] for column in made["columns"]]
         return [dict(zip(names, row, strict=True)) for row in made["rows"]]
 
-    def sums(self, fact: str, measure: str) -> Counter[str]:
-        """Sums of a measure of the page over the names of a dimension."""
-        columns, total = self.data["facts"][fact]["columns"], Counter[str]()
-        for place, value in zip(columns[fact], columns[measure], strict=True):
-            total[self.data["strings"][self.data["names"][fact][place]]] += value or 0
+    def sums(self, dimension: str, value: Callable[[Row], int]) -> Counter[str]:
+        """Sums over the requests of the page that have an answer, or lack one, by the names of a dimension."""
+        total = Counter[str]()
+        for row in requests(self.data):
+            if KINDS[row["flags"] & 7] in ("call", "unanswered"):
+                total[row[dimension]] += value(row) * row["weight"]
         return +total
+
+
+def is_timed(row: Row) -> bool:
+    """Whether a request of the page was answered, and neither a long poll nor a barrier stretched its duration."""
+    return KINDS[row["flags"] & 7] == "call" and not row["flags"] & (LONG_POLL | BARRED) and row["total"] is not None
 
 
 @pytest.fixture(scope="module", params=SAMPLES, ids=lambda path: path.stem)
 def surfaces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surfaces:
     capture, out = str(request.param), str(tmp_path_factory.mktemp("one") / "out")
     assert CliRunner().invoke(app, ["analyze", capture, "-o", out, "--engine", "local", "-q"]).exit_code == 0
-    page = Path(out, "report.html").read_text()
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
-    assert data is not None
+    page = Path(out, "report.html")
     (of_capture,), (of_out,) = told("summary", capture), told("summary", out)
-    return Surfaces(capture, out, page, json.loads(data[1]), of_capture, of_out)
+    return Surfaces(capture, out, page.read_text(), data(page), of_capture, of_out)
 
 
 def plain(page: str) -> str:
@@ -100,7 +107,7 @@ def test_the_rebalances_are_the_same_everywhere(surfaces: Surfaces) -> None:
 def test_the_errors_are_as_many_everywhere(surfaces: Surfaces) -> None:
     """Answers with an error that is not part of normal work, by API; errors of one name, in summary and table."""
     of_top = Counter({row["key"]: row["errors"] for row in told("top", surfaces.capture, "--by", "api")})
-    assert +of_top == surfaces.sums("api", "errors")
+    assert +of_top == surfaces.sums("api", lambda row: row["flags"] & FAILED > 0)
     of_summary = sum(row["count"] for row in surfaces.of_capture["errors"])
     if surfaces.of_capture["error_kinds"] == len(surfaces.of_capture["errors"]):
         (of_table,) = surfaces.sql("select coalesce(sum(count), 0)::bigint as n from t_errors where not expected")
@@ -110,22 +117,28 @@ def test_the_errors_are_as_many_everywhere(surfaces: Surfaces) -> None:
 def test_the_slowest_request_and_the_service_time_are_the_same_everywhere(surfaces: Surfaces) -> None:
     slowest = [row["total_ns"] for row in surfaces.of_capture["slowest"]]
     assert slowest == [row["total_ns"] for row in surfaces.of_out["slowest"]]
-    assert slowest == [row["total_ns"] for row in surfaces.carried("slowest")][: len(slowest)]
+    of_page_slowest = sorted((row["total"] for row in requests(surfaces.data) if is_timed(row)), reverse=True)
+    assert slowest == of_page_slowest[: len(slowest)]
     barriers = ("JoinGroup", "SyncGroup")
-    of_page = surfaces.sums("api", "service_ns")
+    of_page = surfaces.sums(
+        "api", lambda row: max(0, (row["wait"] or 0) - (row["queued"] or 0)) if is_timed(row) else 0
+    )
     of_table = surfaces.sql("select api, service_sum_ns from t_latency where not long_poll and service_sum_ns > 0")
     assert of_page == Counter({row["api"]: row["service_sum_ns"] for row in of_table})
     assert not set(barriers) & set(of_page)
 
 
 def test_the_servers_have_one_spelling(surfaces: Surfaces) -> None:
-    of_page = set(surfaces.sums("broker", "n"))
+    of_page = set(surfaces.sums("broker", lambda row: KINDS[row["flags"] & 7] == "call"))
     assert of_page == {row["key"] for row in told("top", surfaces.capture, "--by", "server") if row["count"]}
 
 
 def test_the_page_carries_the_rows_that_each_verdict_counts(surfaces: Surfaces) -> None:
+    carried = {row["rank"]: row for row in surfaces.data["verdicts"]}
     for verdict in surfaces.of_capture["verdicts"]:
-        assert len(surfaces.carried(f"evidence_{verdict['rank']}")) == verdict["count"]
+        rank = verdict["rank"]
+        rows = carried[rank]["rows"] if verdict["counted"] == "exchanges" else surfaces.carried(f"evidence_{rank}")
+        assert len(rows) == verdict["count"], verdict["sentence"]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from pipelines.answers import diff, records, summary, top
-from pipelines.report.facts import facts
+from pipelines.report.packed import unpacked
 from pipelines.report.records import opened
+from pipelines.report.requests import Requests
 from pipelines.tables import TABLES
 from pipelines.tables.compute import bound, compute
 from pipelines.tables.points import points
@@ -140,18 +141,20 @@ def test_a_thousand_points_with_one_connection_are_paired_by_way_of_the_first(tm
 @pytest.mark.parametrize("before", [lambda records: records, translated], ids=["same addresses", "translated"])
 def test_the_page_counts_what_two_points_saw_once(tmp_path: Path, before: Callable[[Records], Records]) -> None:
     one, both = (counted(records, tmp_path) for records in (AT_BROKER, together(AT_BROKER, before(AT_CLIENTS))))
-    assert one["requests"]
-    assert one["data_time"]
+    assert one["requests"]["api"]
+    assert one["batches"]["messages"]
     assert both == one
 
 
 def counted(records: Records, folder: Path) -> dict[str, dict[str, list[Any]]]:
-    """What the selector of the page works on."""
+    """What the page counts of requests and batches; of which connection they are is told by the point that saw them."""
     out = folder / str(records["exchanges"].num_rows)
     written(records, out / "records")
     with opened(str(out / "records")) as found:
         assert found is not None
-        return {name: fact.columns for name, fact in facts(found, 1_000_000).tables.items()}
+        carried = Requests(found, []).carried()
+        rows = {name: unpacked(carried[name]) for name in ("requests", "batches")}
+        return {name: {k: v for k, v in columns.items() if k != "connection"} for name, columns in rows.items()}
 
 
 def test_what_only_one_point_saw_counts_too(at_one_point: Records, tmp_path: Path) -> None:

@@ -19,21 +19,23 @@ import pytest
 from dissectors.errors import InputError
 from dissectors.session.protocols import protocols
 from pipelines import report
-from pipelines.report import facts as facts_module
+from pipelines.report import requests as requests_module
 from pipelines.report.elements import Html, shown, tag, text
-from pipelines.report.facts import facts
+from pipelines.report.packed import packed, unpacked
 from pipelines.report.page import ASSETS
 from pipelines.report.payload import CARRIED, ENOUGH, Payload
 from pipelines.report.records import opened
+from pipelines.report.requests import FAILED, Requests
 from pipelines.report.sections import SECTIONS
 from pipelines.report.sections.forensics import card
 from pipelines.tables import TABLES
 from pipelines.tables.table import TableColumn
 from tests.pipelines import fabricate, synthetic
 from tests.pipelines.conftest import Analysed
+from tests.pipelines.pages import batches, data, requests
 from tests.pipelines.test_tables import written as written_records
 
-VOID = ("meta", "input", "br")
+VOID = ("meta", "input", "br", "path")
 
 
 class Outline(HTMLParser):
@@ -81,12 +83,6 @@ def outline(page: Path) -> Outline:
     return seen
 
 
-def data(page: Path) -> dict[str, Any]:
-    """What the script of a page gets."""
-    made: dict[str, Any] = json.loads(outline(page).blocks["application/json"])
-    return made
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a small fabricated OUT."""
@@ -106,8 +102,9 @@ def out(analysed: Analysed) -> Path:
 
 def test_the_page_of_the_samples_has_every_section(out: Path) -> None:
     seen = outline(out / report.PAGE)
-    assert {section.name for section in SECTIONS} <= seen.ids
-    assert "wrong" in seen.ids
+    empty = {"hops", "corrupt"}  # one capture point, and no batch that a receiver called corrupt
+    assert {section.name for section in SECTIONS} - empty <= seen.ids
+    assert {"verdicts", "band", "tiles", "slow"} <= seen.ids
     assert (out / report.PAGE).stat().st_size < 1_000_000
 
 
@@ -119,7 +116,7 @@ def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
-    assert sentences(out / report.PAGE)[0].startswith("critical 1 of ")
+    assert sentences(out / report.PAGE)[0].startswith("critical1 of ")
 
 
 def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
@@ -133,6 +130,7 @@ def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
         "errors",
         "connections",
         "findings",
+        "positions",
     }
     assert json.loads((out / "analysis.json").read_text())["by"] == ["client"]
 
@@ -168,8 +166,7 @@ def test_the_policy_allows_this_script_and_this_style_and_nothing_else(made: Pat
 
 def sentences(page: Path) -> list[str]:
     html = page.read_text(encoding="utf-8")
-    box = html[html.index('id="wrong"') :]
-    box = box[: box.index("</section>")]
+    box = html[html.index('id="verdicts"') : html.index('id="band"')]
     return [re.sub(r"<[^>]+>", "", one) for one in re.findall(r"<li.*?</li>", box)]
 
 
@@ -198,8 +195,8 @@ def verdict(rank: int, severity: str, sentence: str, **changed: Any) -> dict[str
 def test_the_box_shows_the_first_five_verdicts_and_folds_the_others(tmp_path: Path) -> None:
     rows = [verdict(n, "warning", f"Sentence {n}.") for n in range(1, 8)]
     page = report.write(fabricate.folder(tmp_path, {}, {"verdicts": rows})).read_text()
-    box = page[page.index('id="wrong"') :]
-    assert "<h2>What is wrong " in box
+    box = page[page.index("<main") :]
+    assert "<h1>What is wrong</h1>" in box
     assert box.index("Sentence 5.") < box.index("<summary>2 more</summary>") < box.index("Sentence 6.")
 
 
@@ -234,7 +231,7 @@ def test_a_folder_of_a_version_without_verdicts_gets_them_from_its_records(tmp_p
     slow = exchange(total_ns=4_000_000_000, wait_ns=3_900_000_000)
     out = fabricate.folder(tmp_path, {"exchanges": fabricate.records("exchanges", [slow])}, {})
     (out / "tables" / "verdicts.parquet").unlink()
-    assert any("1 request Produce of c took 4.00 s" in one for one in sentences(report.write(out)))
+    assert any("1 Produce request of c took 4.00 s" in one for one in sentences(report.write(out)))
 
 
 def test_the_box_says_what_the_captures_cannot_show(tmp_path: Path) -> None:
@@ -339,9 +336,10 @@ def test_no_text_becomes_markup_and_no_text_ends_the_data() -> None:
     payload = Payload()
     column = TableColumn("name", "a name")
     payload.table("some", [column], [{"name": name} for name in HOSTILE])
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", payload.block())
     written = payload.json()
-    assert not re.search(r"[<>&\u2028\u2029\x00-\x1f\u202e\u2066]", written)
     carried = json.loads(written)
+    assert not any(re.search(r"[\u2028\u2029\x00-\x1f\u202e\u2066]", text) for text in carried["strings"])
     assert len({row[0] for row in carried["tables"]["some"]["rows"]}) == len(HOSTILE)
     assert max(map(len, carried["strings"])) < 2_000
     for name in HOSTILE:
@@ -398,23 +396,40 @@ def test_a_table_says_how_many_rows_there_are_beyond_those_that_the_page_carries
     assert carried["total"] == 20_000
 
 
-def test_facts_add_up_to_all_requests_whatever_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_module, "NAMES", 7)
-    monkeypatch.setattr(facts_module, "COMBINATIONS", 5)
-    monkeypatch.setattr(facts_module, "CELLS", 100)
+def test_packed_columns_are_read_back() -> None:
+    columns = {
+        "nothing": [None, None, None], "some": [None, 0, 2**40], "down": [9, 2, 300], "thousands": [5_000, 0, 7_000],
+        "big": [2**53 - 1, 0, 1],
+    }  # fmt: skip
+    table = {name: pa.chunked_array([pa.array(values, pa.int64())]) for name, values in columns.items()}
+    assert unpacked(packed(table, frozenset({"down"}))) == columns
+    empty = pa.chunked_array([], pa.int64())
+    assert unpacked(packed({"a": empty})) == {"a": []}
+
+
+def carried(out: Path, **records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The data block of the page of these records."""
+    made = {table: fabricate.records(table, rows) for table, rows in records.items()}
+    return data(report.write(fabricate.folder(out, made, {})))
+
+
+def test_requests_beyond_those_that_are_carried_one_by_one_are_carried_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "ROWS", 200)
+    monkeypatch.setattr(requests_module, "CELLS", 900)
+    monkeypatch.setattr(requests_module, "NAMES", 7)
     exchanges = fabricate.exchanges(5_000, 40, 60)
-    with opened(str(fabricate.folder(tmp_path, {"exchanges": exchanges}, {}) / "records")) as records:
-        assert records is not None
-        made = facts(records, 1_000_000)
-    answered = sum(1 for kind, poll in zip(exchanges["kind"].to_pylist(), exchanges["long_poll"].to_pylist())
-                   if kind == "call" and not poll)  # fmt: skip
-    for name in ("api", "requests", "topic_requests", "requests_time", "topic_requests_time"):
-        counts = made.tables[name].columns
-        assert sum(counts["n"]) == answered, name
-        assert [sum(pairs[1::2]) for pairs in counts["histogram"]] == counts["n"]
-    assert made.totals["topic"] == 40
-    assert len(made.names["topic"]) == 7
-    assert made.tables["requests"].size <= 5 + 3 * 4  # and what has no name, by protocol and API
+    page = data(report.write(fabricate.folder(tmp_path, {"exchanges": exchanges}, {})))
+    rows = requests(page)
+    assert sum(row["weight"] for row in rows) == 5_000
+    alone = [row for row in rows if row["alone"]]
+    assert len(alone) == 200
+    failed = exchanges["status"].to_pylist().count("error")
+    assert sum(row["weight"] for row in rows if row["flags"] & FAILED) == failed
+    assert sum(1 for row in alone if row["flags"] & FAILED) == failed  # what failed is carried one by one
+    assert len(page["requests"]["names"]["client"]) == 1 + 7
+    assert page["requests"]["names"]["client"][-1] is None  # all others
 
 
 def test_groups_of_one_name_are_one_in_kafka_and_one_a_topic_elsewhere(tmp_path: Path) -> None:
@@ -432,23 +447,9 @@ def test_groups_of_one_name_are_one_in_kafka_and_one_a_topic_elsewhere(tmp_path:
     assert sorted(found) == sorted([("kafka", ["t", "u"]), *apart])
 
 
-def counts_of(out: Path, name: str, **records: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The columns of a fact about these records."""
-    made = fabricate.folder(out, {table: fabricate.records(table, rows) for table, rows in records.items()}, {})
-    with opened(str(made / "records")) as found:
-        assert found is not None
-        return facts(found, 1_000_000).tables[name].columns
-
-
-def test_a_request_counts_once_for_each_topic_that_it_names_with_and_without_a_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(facts_module, "NAMES", 1)
-    requests = [exchange(topics=["a", "b", "a", "c"]), exchange(topics=["a"]), exchange(topics=[])]
-    for name in ("topic_requests", "topic_requests_time"):
-        counts = counts_of(tmp_path / name, name, exchanges=requests)
-        assert dict(zip(counts["topic"], counts["n"], strict=True)) == {0: 2, None: 2}
-        assert dict(zip(counts["topic"], counts["total_ns"], strict=True)) == {0: 2_000_000, None: 2_000_000}
+def test_a_request_names_each_topic_once(tmp_path: Path) -> None:
+    rows = requests(carried(tmp_path, exchanges=[exchange(topics=["a", "b", "a", "c"]), exchange(topics=[])]))
+    assert sorted(sorted(row["topics"]) for row in rows) == [[], ["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("made", [synthetic.resent, synthetic.aborted])
@@ -457,35 +458,45 @@ def test_topics_hold_the_messages_and_bytes_of_the_throughput_table(
 ) -> None:
     with opened(str(written_records(made(), tmp_path / "records"))) as records:
         assert records is not None
-        found = facts(records, 1_000_000)
+        payload = Payload()
+        payload.requests(Requests(records, []).carried())
         records.compute(tmp_path, [])
     throughput = pq.read_table(tmp_path / "throughput.parquet")
-    sums = [(name, "sum") for name in ("messages", "refused", "stored_bytes", "uncompressed_bytes")]
-    table = throughput.group_by(["topic", "role"]).aggregate(sums).to_pylist()
-    columns = found.tables["topic_role"].columns
-    values = zip(*(columns[name] for name, _ in sums), strict=True)
-    page = {
-        (found.names["topic"][topic], found.names["role"][role]): numbers
-        for topic, role, numbers in zip(columns["topic"], columns["role"], values, strict=True)
+    names = {
+        "messages": "messages",
+        "refused": "refused",
+        "stored_bytes": "stored",
+        "uncompressed_bytes": "uncompressed",
     }
-    assert page == {(row["topic"], row["role"]): tuple(row[f"{name}_sum"] for name, _ in sums) for row in table}
+    table = throughput.group_by(["topic", "role"]).aggregate([(name, "sum") for name in names]).to_pylist()
+    page: dict[tuple[str, str], list[int]] = {}
+    for row in batches(json.loads(payload.json())):
+        sums = page.setdefault((row["topic"], requests_module.ROLES[row["role"]]), [0] * len(names))
+        for at, name in enumerate(names.values()):
+            sums[at] += row[name] or 0
+    assert page == {(row["topic"], row["role"]): [row[f"{name}_sum"] or 0 for name in names] for row in table}
 
 
 def test_errors_that_are_part_of_normal_work_are_not_counted_and_others_are(tmp_path: Path) -> None:
-    requests = [exchange(status="error", exchange_id=name) for name in ("once", "both", "other", None)]
+    failed = [exchange(status="error", exchange_id=name) for name in ("once", "both", "other", None)]
     errors = [
-        {
-            "site": "s",
-            "exchange_id": name,
-            "expected": expected,
-            "protocol": "kafka",
-            "api": "Produce",
-            "time": fabricate.START,
-        }
+        {"site": "s", "exchange_id": name, "expected": expected, "protocol": "kafka", "api": "Produce",
+         "time": fabricate.START}
         for name, expected in (("once", True), ("both", True), ("both", False))
-    ]
-    counts = counts_of(tmp_path, "api", exchanges=[*requests, exchange()], errors=errors)
-    assert (counts["n"], counts["errors"]) == ([5], [3])
+    ]  # fmt: skip
+    rows = requests(carried(tmp_path, exchanges=[*failed, exchange()], errors=errors))
+    assert sum(1 for row in rows if row["flags"] & FAILED) == 3
+
+
+def test_an_error_is_expected_at_the_capture_point_that_says_so(tmp_path: Path) -> None:
+    sites = {"east": True, "west": False, "north": None}
+    page = carried(
+        tmp_path,
+        exchanges=[exchange(site=site, status="error", exchange_id="x", client_id=site) for site in sites],
+        errors=[{"site": site, "exchange_id": "x", "expected": expected} for site, expected in sites.items()],
+    )
+    counts = {row["client"].split()[-1]: row["flags"] & FAILED > 0 for row in requests(page)}
+    assert counts == {"east": False, "west": True, "north": True}
 
 
 def test_records_of_an_older_version_are_read_with_nulls_for_what_they_lack(tmp_path: Path) -> None:
@@ -494,12 +505,13 @@ def test_records_of_an_older_version_are_read_with_nulls_for_what_they_lack(tmp_
         assert records is not None
         row = records.one('select count(*) as n, count("group") as groups, count(queued_ns) as queued from exchanges')
     assert row == {"n": 10, "groups": 0, "queued": 0}
-    assert "slowest" in data(report.write(out))["tables"]
+    assert len(requests(data(report.write(out)))) == 10
 
 
-def test_tables_without_rows_make_a_page_of_folded_sections(tmp_path: Path) -> None:
+def test_tables_without_rows_make_a_page_that_says_what_is_not_there(tmp_path: Path) -> None:
     page = report.write(fabricate.folder(tmp_path, {}, {})).read_text()
-    assert page.count('class="folded"') == len(SECTIONS)
+    said = page[page.index("Nothing of this in these captures:") :]
+    assert all(section.title in said for section in SECTIONS)
 
 
 def test_a_folder_without_tables_is_a_clear_error(tmp_path: Path) -> None:
@@ -542,18 +554,23 @@ def test_of_captures_without_requests_nothing_is_called_wrong(tmp_path: Path) ->
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_texts_stand_out_from_what_is_behind_them(theme: str) -> None:
-    """A ratio of 4.5 at least, as WCAG asks of small text."""
+    """A ratio of 4.5 at least, as WCAG asks of small text; of marks 3."""
     light, dark = (
         dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", block))
-        for block in re.findall(r":root[^{]*{([^}]*)}", (ASSETS / "page.css").read_text())[:2]
+        for block in re.findall(r":root[^{]*{([^}]*)}", (ASSETS / "colours.css").read_text())[:2]
     )
     colours = light if theme == "light" else dark
     badges = [protocol.colours[theme == "dark"] for protocol in protocols()]
-    pairs = [(text, behind) for text in ("ink", "soft", "good", "warn", "bad") for behind in ("card", "paper")]
-    pairs += [("good", "good-soft"), ("warn", "warn-soft"), ("bad", "bad-soft")]
-    seen = {f"{text} on {behind}": contrast(colours[text], colours[behind]) for text, behind in pairs}
-    seen |= {f"badge {colour}": contrast(colours["card"], colour) for colour in badges}
-    assert {what: ratio for what, ratio in seen.items() if ratio < 4.5} == {}
+    texts = [*((text, ground) for text in ("ink", "soft") for ground in ("bg", "sunken", "raised", "hover"))]
+    texts += [(name, f"{name}-soft") for name in ("accent", "critical", "warning", "note")]
+    texts += [(name, "bg") for name in ("critical", "warning", "note", "accent", "good", "s1", "s2", "s3")]
+    texts += [("soft", "accent-soft"), ("ink", "critical-soft"), ("ink", "warning-soft")]
+    marks = [f"w-{name}" for name in ("send", "queue", "broker", "receive", "throttle", "again")]
+    marks += ["mark-critical", "mark-warning", "mark-note", "edge", "s0", "b1", "b2", "b3", "b4"]
+    seen = {f"{text} on {ground}": (contrast(colours[text], colours[ground]), 4.5) for text, ground in texts}
+    seen |= {f"badge {colour}": (contrast(colours["bg"], colour), 4.5) for colour in badges}
+    seen |= {f"mark {name}": (contrast(colours[name], colours["bg"]), 3) for name in marks}
+    assert {what: ratio for what, (ratio, least) in seen.items() if ratio < least} == {}
 
 
 def contrast(one: str, other: str) -> float:

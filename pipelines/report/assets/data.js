@@ -1,94 +1,101 @@
-// The data block, and sums over facts.
-const data = JSON.parse(document.getElementById("data").textContent);
-const string = (place) => data.strings[place];
-const meanings = data.meanings || {}; // of errors, by the place of their name
-const facts = data.facts || {};
-const names = data.names || {};
-const BINS = 30; // of a histogram, in a decade
-const BUCKET = data.bucket || 1e6; // width of a time bucket, µs
-const bucketAt = (time) => Math.floor(time / BUCKET);
-const colour = (protocol) => /^[a-z]+$/.test(protocol) ? `var(--${protocol}, var(--idle))` : "var(--idle)";
-const protocolName = (place) => place === null ? "other" : string(names.protocol[place]);
-
-const ADDED = [
-  "n", "polls", "errors", "unanswered", "waits", "total_ns", "service_ns", "batches", "messages", "refused", "stored_bytes",
-  "uncompressed_bytes", "sized_bytes",
-];
-
-class Sum {
-  constructor() { this.longest_ns = null; this.histogram = new Map(); for (const name of ADDED) this[name] = 0; }
-
-  add(columns, row) {
-    for (const name of ADDED) if (columns[name]) this[name] += columns[name][row] || 0;
-    const longest = columns.longest_ns && columns.longest_ns[row];
-    if (longest !== null && longest !== undefined) this.longest_ns = Math.max(this.longest_ns || 0, longest);
-    const pairs = columns.histogram ? columns.histogram[row] : [];
-    for (let i = 0; i < pairs.length; i += 2) this.histogram.set(pairs[i], (this.histogram.get(pairs[i]) || 0) + pairs[i + 1]);
-    return this;
-  }
-
-  // Requests whose duration is known, and those whose duration is not; sums and means are null where none is known.
-  get timed() { return [...this.histogram.values()].reduce((a, b) => a + b, 0); }
-  get untimed() { return this.n - this.timed; }
-  get total() { return this.timed ? this.total_ns : null; }
-  get service() { return this.waits ? this.service_ns : null; }
-  get mean() { return this.waits ? this.service_ns / this.waits : null; }
-
-  // A percentile of the known durations, between the edges of its bin; null where too few stand behind it.
-  quantile(name) {
-    const share = Number(`0.${name.slice(1)}`), all = this.timed;
-    if (all < data.enough[name]) return null;
-    let before = 0;
-    for (const [bin, count] of [...this.histogram].sort(([a], [b]) => a - b)) {
-      if (before + count >= share * all)
-        return Math.min(10 ** ((bin + (share * all - before) / count) / BINS), this.longest_ns);
-      before += count;
+// The data block, and the columns of requests and batches.
+const inflated = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).arrayBuffer();
+};
+// A packed table, see packed.py: {n, column: typed array}. What is not known is -1.
+const unpack = async (table) => {
+  const flat = new Uint8Array(await inflated(table.data)), n = table.rows, columns = { n };
+  let at = 0;
+  for (const [name, size, delta, unknown, scale] of table.columns) {
+    const column = delta || unknown || scale > 1 || size > 4 ? new Float64Array(n) : size === 1 ? new Uint8Array(n) : size === 2 ? new Uint16Array(n) : new Uint32Array(n);
+    let sum = 0;
+    for (let row = 0; row < n; row++) {
+      let value = 0;
+      for (let byte = size - 1; byte >= 0; byte--) value = value * 256 + flat[at + byte * n + row];
+      if (delta) value = sum += value % 2 ? -(value + 1) / 2 : value / 2;
+      column[row] = unknown ? (value ? (value - 1) * scale : -1) : value * scale;
     }
-    return this.longest_ns;
+    at += size * n;
+    columns[name] = column;
   }
-}
-
-// Rows of a fact that the selection keeps; a fact without a selected dimension has none to say.
-function* chosenRows(fact, keeps = (value, place) => value === place) {
-  const wanted = Object.entries(selection.chosen);
-  if (!fact || wanted.some(([dimension]) => !fact.columns[dimension])) return;
-  for (let row = 0; row < fact.size; row++)
-    if (wanted.every(([dimension, place]) => keeps(fact.columns[dimension][row], place, row))) yield row;
-}
-
-// How many may belong to the selection, but stand under names that the page does not carry. measures: what is counted
-const unnamed = (fact, measures) => {
-  const may = (value, place, row) => value === place || value === null && fact.columns.unnamed[row] === 1;
-  const count = (rows) => [...rows].reduce((sum, row) => measures.reduce((all, name) => all + (fact.columns[name][row] || 0), sum), 0);
-  return count(chosenRows(fact, may)) - count(chosenRows(fact));
-};
-const REQUESTS = ["n", "polls", "unanswered"];
-const unnamedNote = (fact, measures, noun) => {
-  const count = unnamed(fact, measures);
-  return count ? `Up to ${counted(count, noun)} more may belong to this selection: this page does not carry all names.` : "";
+  return columns;
 };
 
-// Sums by some columns: [{keys, sum}], in the order of the fact.
-const sums = (fact, by) => {
-  const made = new Map();
-  for (const row of chosenRows(fact)) {
-    const keys = by.map((name) => fact.columns[name][row]), key = keys.join();
-    if (!made.has(key)) made.set(key, { keys, sum: new Sum() });
-    made.get(key).sum.add(fact.columns, row);
+const data = JSON.parse(new TextDecoder().decode(await inflated($("data").textContent)));
+const string = (place) => data.strings[place];
+const meanings = data.meanings; // of errors, by the place of their name
+const none = { rows: 0, columns: [], data: "" };
+const EMPTY = { epoch: 0, span: 0, names: {}, topic_sets: [[]], connections: [], requests: none, batches: none, partitions: [] };
+const carried = data.requests || EMPTY;
+const epoch = carried.epoch, span = Math.max(1, carried.span); // µs
+const [requests, batches] = data.requests ? await Promise.all([unpack(carried.requests), unpack(carried.batches)]) : [{ n: 0 }, { n: 0 }];
+for (const name of ["time", "total", "sent", "queued", "wait", "received", "flags", "weight", "api", "client", "broker", "group", "protocol", "error", "file", "topics", "connection", "packet", "answer_file", "answer_packet", "request_bytes", "answer_bytes", "messages", "throttled"]) requests[name] ||= new Uint8Array(0);
+for (const name of ["time", "request", "api", "client", "broker", "topic", "group", "protocol", "part", "role", "messages", "refused", "stored", "uncompressed", "sized"]) batches[name] ||= new Uint8Array(0);
+
+// Whether a row is one request; others stand for `weight` of them.
+requests.alone = Uint8Array.from(requests.weight, (weight) => weight ? 0 : 1);
+requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
+
+const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64;
+const kindOf = (row) => requests.flags[row] & 7;
+const isAsked = (row) => kindOf(row) <= UNANSWERED; // a request that has an answer, or lacks one
+const isPoll = (row) => (requests.flags[row] & POLL) > 0;
+// Durations of calls that no long poll and no barrier stretched.
+const isTimed = (row) => kindOf(row) === CALL && !(requests.flags[row] & (POLL | BARRIER)) && requests.total[row] >= 0;
+const OUTCOMES = ["ok", "error", "no answer"];
+const outcomeOf = (row) => requests.flags[row] & FAILED ? 1 : kindOf(row) === UNANSWERED ? 2 : 0;
+const endOf = (row) => requests.time[row] + Math.max(0, requests.total[row]) / 1000; // µs
+requests.outcome = Uint8Array.from({ length: requests.n }, (_, row) => outcomeOf(row));
+requests.timed = Uint8Array.from({ length: requests.n }, (_, row) => isTimed(row) ? 1 : 0);
+
+// Dimensions: names by place, of which 0 is none; `all` are those that are there. A row names several topics.
+const named = (dimension) => (carried.names[dimension] || [""]).map((place) => place === "" ? "" : place === null ? "(all others)" : string(place));
+const NAMES = { api: named("api"), client: named("client"), broker: named("broker"), topic: named("topic"), group: named("group"), outcome: OUTCOMES, error: named("error"), protocol: named("protocol") };
+const DIMENSIONS = Object.keys(NAMES);
+const topicsOf = (row) => carried.topic_sets[requests.topics[row]] || [];
+const connectionOf = (row) => carried.connections[requests.connection[row] - 1] || null;
+const protocolOf = (row) => NAMES.protocol[requests.protocol[row]];
+const NICE = { kafka: "Kafka", pulsar: "Pulsar", iggy: "Iggy" };
+// "10.0.0.9 payer" is payer where that is told; the address is in the title.
+const clientName = (place) => { const [address, ...name] = NAMES.client[place].split(" "); return name.join(" ") || address || "unknown"; };
+const port = (address) => address.slice(address.lastIndexOf(":"));
+const shortTopic = (name) => name.split("/").pop();
+
+// Rows in the order of a column, made when it is first asked for.
+const ORDERS = {
+  time: (row) => requests.time[row], total: (row) => requests.total[row], queued: (row) => requests.queued[row], packet: (row) => requests.file[row] * 2 ** 40 + requests.packet[row],
+  ...Object.fromEntries(["api", "client", "broker"].map((dimension) => [dimension, (row) => ranksOf(dimension)[requests[dimension][row]]])),
+  topic: (row) => topicsOf(row).length ? ranksOf("topic")[topicsOf(row)[0]] : -1,
+  outcome: (row) => requests.outcome[row] ? 100000 * requests.outcome[row] + requests.error[row] : 0,
+};
+const ranks = new Map(), orders = new Map();
+const ranksOf = (dimension) => {
+  if (!ranks.has(dimension)) {
+    const places = NAMES[dimension].map((_, place) => place).sort((a, b) => NAMES[dimension][a].localeCompare(NAMES[dimension][b], "en", { numeric: true })), found = new Uint32Array(places.length);
+    places.forEach((place, rank) => { found[place] = rank; });
+    ranks.set(dimension, found);
   }
-  return [...made.values()];
+  return ranks.get(dimension);
+};
+const order = (name) => {
+  if (!orders.has(name)) {
+    const keys = Float64Array.from({ length: requests.n }, (_, row) => ORDERS[name](row));
+    orders.set(name, Uint32Array.from({ length: requests.n }, (_, row) => row).sort((a, b) => keys[a] - keys[b] || a - b));
+  }
+  return orders.get(name);
 };
 
-// The fact that can answer: by one dimension it is complete, by all of them it serves every selection; of a verdict's
-// evidence there are some of their own.
-const factOf = (name) => facts[selection.chosen.verdict === undefined ? name : `verdict_${name}`];
-const requestsBy = (dimension) => {
-  const others = Object.keys(selection.chosen).filter((name) => name !== "protocol" && name !== dimension);
-  if (!others.length && facts[dimension]) return facts[dimension];
-  return factOf(selection.chosen.topic !== undefined || dimension === "topic" ? "topic_requests" : "requests");
-};
-const requestsAlongTime = () => factOf(selection.chosen.topic === undefined ? "requests_time" : "topic_requests_time");
-const dataByTopic = () => {
-  const others = Object.keys(selection.chosen).filter((name) => name !== "protocol" && name !== "topic");
-  return others.length ? factOf("data_time") : facts.topic_role;
-};
+// The three APIs that take most time have a colour of their own; brokers by their place.
+const TOP = (() => {
+  const cost = new Float64Array(NAMES.api.length), many = new Float64Array(NAMES.api.length);
+  for (let row = 0; row < requests.n; row++) {
+    if (!isAsked(row)) continue;
+    many[requests.api[row]] += requests.weight[row];
+    if (requests.timed[row]) cost[requests.api[row]] += requests.total[row] * requests.weight[row];
+  }
+  const enough = [...many.keys()].filter((api) => many[api] >= (requests.n < 100 ? 1 : 20)).sort((a, b) => cost[b] - cost[a]).slice(0, 3);
+  enough.sort((a, b) => many[b] - many[a]);
+  return { apis: enough, colour: Uint8Array.from(NAMES.api, (_, api) => enough.indexOf(api) + 1) };
+})();
+const brokerColour = (place) => (place - 1) % 4 + 1;

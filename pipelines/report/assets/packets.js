@@ -57,7 +57,7 @@ const openPopover = (from, file, packet) => {
   const at = from.getBoundingClientRect();
   popover.style.top = `${at.bottom + scrollY + 4}px`;
   popover.querySelector("button").focus({ preventScroll: true });
-  popover.style.left = `${Math.max(8, Math.min(at.left + scrollX, scrollX + root.clientWidth - popover.offsetWidth - 8))}px`;
+  popover.style.left = `${Math.max(8, Math.min(at.left + scrollX, scrollX + document.documentElement.clientWidth - popover.offsetWidth - 8))}px`;
 };
 
 const packetCell = ([file, packet, name]) => {

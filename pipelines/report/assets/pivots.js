@@ -1,95 +1,79 @@
-// Tables whose rows are sums over facts: what costs most, brokers, topics.
+// Tables whose rows are sums of the selection: by API, broker and topic.
 const column = (name, head, unit, doc = "", mark = undefined) => ({ name, head, unit, doc, mark });
-const FROM_HISTOGRAM = `from a histogram with ${BINS} bins a decade; blank where too few requests stand behind it`;
-const pivot = (columns, rows) => ({ columns, rows, total: rows.length, carried: rows.length, more: "records" });
-const least = (number) => number || null;
-const largestFirst = (at) => (a, b) => (b[at] ?? -1) - (a[at] ?? -1); // what is not known comes last
-const empty = () => el("p", { class: "empty" }, "Nothing of this selection.");
-
-// A view that is a table of rows made from facts. used: gives the fact of its requests
-const pivotView = (few, make, used) => (place) => {
-  const view = new TableView(place, few);
-  return () => view.show(make(), [unnamedNote(used(), REQUESTS, "request")]);
-};
-
-const PROTOCOL = column("protocol", "protocol", "", "kafka, pulsar or iggy");
-const nameOf = (dimension, place) => place === null ? null : names[dimension][place];
-const requestColumns = [
-  column("n", "requests", "count", "answered requests that were no long polls"),
+const REQUEST_COLUMNS = [
+  column("n", "requests", "count", "calls that were answered, and those that were not; long polls too"),
   column("errors", "errors", "count", "answers that hold an error, expected ones apart", "warn"),
-  column("p50", "p50 ≈", "ns", `of the whole duration: half are at most this; ${FROM_HISTOGRAM}`),
-  column("p99", "p99 ≈", "ns", `of the whole duration: 99 % are at most this; ${FROM_HISTOGRAM}`),
-  column("longest", "longest", "ns", "the longest whole duration"),
+  column("unanswered", "unanswered", "count", "requests whose answer is not in the capture", "warn"),
+  column("p50", "p50", "ns", "of the whole duration, without long polls: half are at most this; blank where too few requests stand behind it"),
+  column("p99", "p99", "ns", "of the whole duration, without long polls: 99 % are at most this; blank where too few requests stand behind it"),
+  column("longest", "longest", "ns", "the longest whole duration, without long polls"),
   column("mean", "mean service", "ns", "time that a request waited for its own answer, on average"),
   column("service", "service time", "ns", "time that these requests waited for their own answer, all together"),
-  column("untimed", "without a duration", "count", "of the answered requests: bytes of them are not in the capture", "warn"),
-  column("unanswered", "unanswered", "count", "requests whose answer is not in the capture", "warn"),
+  column("untimed", "without a duration", "count", "calls of which bytes are not in the capture", "warn"),
 ];
+const serviceOf = (row) => Math.max(0, requests.wait[row] - Math.max(0, requests.queued[row]));
+// place of a name -> sums over the selection. A request counts for each topic that it names.
+const sumsBy = (dimension) => {
+  const sums = new Map(), placesOf = dimension === "topic" ? (row) => topicsOf(row) : (row) => [requests[dimension][row]];
+  const at = (place) => { if (!sums.has(place)) sums.set(place, { at: sums.size, n: 0, errors: 0, unanswered: 0, timed: 0, untimed: 0, waits: 0, service: 0, protocol: 0 }); return sums.get(place); };
+  for (const row of selection.rows) {
+    if (!isAsked(row)) continue;
+    const weight = requests.weight[row];
+    for (const place of placesOf(row)) {
+      if (!place) continue;
+      const sum = at(place);
+      sum.n += weight;
+      sum.protocol = requests.protocol[row];
+      if (requests.outcome[row] === 1) sum.errors += weight; else if (requests.outcome[row] === 2) sum.unanswered += weight;
+      if (requests.timed[row]) sum.timed += weight;
+      else if (kindOf(row) === CALL && requests.total[row] < 0 && !isPoll(row)) sum.untimed += weight;
+      if (kindOf(row) === CALL && !(requests.flags[row] & (POLL | BARRIER)) && requests.wait[row] >= 0) { sum.waits += weight; sum.service += serviceOf(row) * weight; }
+    }
+  }
+  const found = quantiles((row) => !selection.has[row] || !isAsked(row) ? [] : placesOf(row).filter((place) => place).map((place) => sums.get(place).at), sums.size, [0.5, 0.99, 1]);
+  for (const sum of sums.values()) [sum.p50, sum.p99, sum.longest] = found[sum.at];
+  return sums;
+};
 const requestCells = (sum) => [
-  sum.n, sum.errors, sum.quantile("p50"), sum.quantile("p99"), sum.longest_ns, sum.mean, sum.service, least(sum.untimed),
-  sum.unanswered,
+  sum.n, sum.errors, sum.unanswered, sum.timed >= MEDIAN_NEEDS ? sum.p50 : null, sum.timed >= P99_NEEDS ? sum.p99 : null, sum.longest,
+  sum.waits ? sum.service / sum.waits : null, sum.waits ? sum.service : null, sum.untimed || null,
 ];
-const requestColumn = (name) => requestColumns.find((one) => one.name === name);
-const tableOf = (dimension) => () => {
-  const rows = sums(requestsBy(dimension), ["protocol", dimension]).filter(({ keys }) => keys[1] !== null)
-    .map(({ keys, sum }) => [nameOf("protocol", keys[0]), nameOf(dimension, keys[1]), ...requestCells(sum)]);
-  rows.sort(largestFirst(8));
-  const made = pivot([PROTOCOL, column(dimension, dimension, ""), ...requestColumns], rows);
-  if (!selected().length) made.total = Math.max(rows.length, data.totals[dimension]);
+const pivot = (columns, rows) => ({ columns, rows, total: rows.length, carried: rows.length, more: "records" });
+const largestFirst = (at) => (a, b) => (b[at] ?? -1) - (a[at] ?? -1); // what is not known comes last
+const PROTOCOL = column("protocol", "protocol", "", "kafka, pulsar or iggy");
+const nameIn = (dimension, place) => place ? carried.names[dimension][place] : null;
+const requestTable = (dimension) => () => {
+  const rows = [...sumsBy(dimension)].map(([place, sum]) => [nameIn("protocol", sum.protocol), nameIn(dimension, place), ...requestCells(sum)]);
+  return pivot([PROTOCOL, column(dimension, dimension === "api" ? "API" : dimension, ""), ...REQUEST_COLUMNS], rows.sort(largestFirst(9)));
+};
+const costTable = () => {
+  const made = requestTable("api")(), at = 9, all = made.rows.reduce((sum, row) => sum + (row[at] || 0), 0);
+  made.columns.splice(2, 0, column("share", "share of service time", "bar", "share of the service time of all APIs"));
+  for (const row of made.rows) row.splice(2, 0, all && row[at] !== null ? row[at] / all : null);
   return made;
 };
-
-const costTable = () => {
-  const found = sums(requestsBy("api"), ["protocol", "api"]).filter(({ keys, sum }) => keys[1] !== null && (sum.n || sum.unanswered));
-  const all = found.reduce((sum, one) => sum + one.sum.service_ns, 0);
-  const rows = found.map(({ keys, sum }) => [
-    nameOf("protocol", keys[0]), nameOf("api", keys[1]), all && sum.waits ? sum.service_ns / all : null, sum.service, sum.total, sum.n,
-    sum.mean, sum.longest_ns, least(sum.untimed), sum.errors,
-  ]);
-  rows.sort(largestFirst(3));
-  return pivot([
-    PROTOCOL, column("api", "api", ""), column("share", "share of service time", "bar", "share of the service time of all APIs"),
-    column("service", "service time", "ns", "the wait, less the time behind other requests; all requests together"),
-    column("total", "whole duration", "ns", "first byte of the request to last byte of the answer; all requests together"),
-    ...["n", "mean", "longest", "untimed", "errors"].map(requestColumn),
-  ], rows);
-};
-
-const TOPIC_ROLES = ["produce", "consume"];
 const topicTable = () => {
-  const made = new Map();
-  const at = ([protocol, topic]) => {
-    const key = `${protocol},${topic}`;
-    if (!made.has(key)) made.set(key, { protocol, topic, requests: new Sum(), all: new Sum() });
-    return made.get(key);
-  };
-  for (const { keys, sum } of sums(requestsBy("topic"), ["protocol", "topic"])) at(keys).requests = sum;
-  const fact = dataByTopic();
-  for (const row of chosenRows(fact)) {
-    const { columns } = fact, one = at([columns.protocol[row], columns.topic[row]]);
-    const role = columns.role[row] === null ? "" : string(names.role[columns.role[row]]);
-    one.all.add(columns, row);
-    (one[role] ||= new Sum()).add(columns, row);
+  const sums = sumsBy("topic"), moved = new Map(), nothing = { n: 0, errors: 0, unanswered: 0, timed: 0, longest: null, waits: 0, untimed: 0, protocol: 0 };
+  for (const at of selection.batches) {
+    const topic = batches.topic[at];
+    if (!topic) continue;
+    if (!moved.has(topic)) moved.set(topic, { protocol: batches.protocol[at], messages: [0, 0, 0], bytes: [0, 0, 0], refused: 0, sized: 0, uncompressed: 0 });
+    const sum = moved.get(topic);
+    sum.messages[batches.role[at]] += batches.messages[at];
+    sum.bytes[batches.role[at]] += batches.stored[at];
+    sum.refused += batches.refused[at];
+    sum.sized += batches.sized[at];
+    sum.uncompressed += Math.max(0, batches.uncompressed[at]);
   }
-  const rows = [...made.values()].filter(({ topic }) => topic !== null).map((one) => [
-    nameOf("protocol", one.protocol), nameOf("topic", one.topic),
-    ...TOPIC_ROLES.flatMap((role) => one[role] ? [least(one[role].messages), least(one[role].stored_bytes)] : [null, null]),
-    one.replicate ? least(one.replicate.stored_bytes) : null, one.all.refused,
-    one.all.sized_bytes ? one.all.uncompressed_bytes / one.all.sized_bytes : null, ...requestCells(one.requests),
-  ]);
+  const rows = [...new Set([...moved.keys(), ...sums.keys()])].map((topic) => {
+    const data_ = moved.get(topic), sum = sums.get(topic) || nothing, of = (values, role) => data_ && values[role] ? values[role] : null;
+    return [nameIn("protocol", data_ ? data_.protocol : sum.protocol), nameIn("topic", topic), ...[PRODUCE, CONSUME].flatMap((role) => data_ ? [of(data_.messages, role), of(data_.bytes, role)] : [null, null]),
+      data_ ? of(data_.bytes, REPLICATE) : null, data_ && data_.refused ? data_.refused : null, data_ && data_.sized ? data_.uncompressed / data_.sized : null, ...requestCells(sum)];
+  });
   const bytes = (row) => (row[3] || 0) + (row[5] || 0) + (row[6] || 0);
-  rows.sort((a, b) => bytes(b) - bytes(a));
-  const replicated = rows.some((row) => row[6] !== null);
-  const columns = [
-    PROTOCOL, column("topic", "topic", ""),
-    column("produced", "produced", "count", "messages"), column("produced_bytes", "bytes", "bytes", "produced, on the wire"),
-    column("consumed", "consumed", "count", "messages; each consumer counts"), column("consumed_bytes", "bytes", "bytes", "consumed, on the wire"),
-    column("replicated_bytes", "replicated", "bytes", "between brokers"),
-    column("refused", "refused", "count", "messages that the broker did not take", "warn"),
-    column("ratio", "compression", "ratio", "uncompressed to stored bytes"), ...requestColumns,
-  ];
-  if (!replicated) columns[6].hidden = true;
-  const table = pivot(columns, rows);
-  if (!selected().length) table.total = Math.max(rows.length, data.totals.topic);
-  return table;
+  return pivot([
+    PROTOCOL, column("topic", "topic", ""), column("produced", "produced", "count", "messages"), column("produced_bytes", "bytes", "bytes", "produced, on the wire"),
+    column("consumed", "consumed", "count", "messages; each consumer counts"), column("consumed_bytes", "bytes", "bytes", "consumed, on the wire"), column("replicated_bytes", "replicated", "bytes", "between brokers"),
+    column("refused", "refused", "count", "messages that the broker did not take", "warn"), column("ratio", "compression", "ratio", "uncompressed to stored bytes"), ...REQUEST_COLUMNS,
+  ], rows.sort((a, b) => bytes(b) - bytes(a) || b[9] - a[9]));
 };

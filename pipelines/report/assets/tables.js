@@ -20,7 +20,7 @@ const apart = (texts) => texts.flatMap((text, i) => [i ? ", " : "", text.length 
 const listCell = ([listed, more]) => {
   const texts = listed.map(string), hidden = texts.length - NAMED + more;
   if (hidden <= 0) return el("span", null, ...apart(texts));
-  const rest = button(`… +${whole(hidden)}`, { class: "more", title: texts.slice(NAMED).join("\n") }, () => {
+  const rest = button(`… +${whole(hidden)}`, { class: "more-names", title: texts.slice(NAMED).join("\n") }, () => {
     rest.replaceWith(", ", ...apart(texts.slice(NAMED)), more ? ` and ${whole(more)} more` : "");
     focusOn(list);
   });
@@ -28,13 +28,20 @@ const listCell = ([listed, more]) => {
   return list;
 };
 
+const colour = (protocol) => /^[a-z]+$/.test(protocol) ? `var(--${protocol}, var(--s0))` : "var(--s0)";
 const barCell = (value, row, table) => {
   const bar = el("i"), protocol = table.columns.findIndex((column) => column.name === "protocol");
   bar.style.width = `${Math.max(0.4, value * 100)}%`;
-  bar.style.background = protocol < 0 ? "var(--idle)" : colour(string(row[protocol]));
+  bar.style.background = protocol < 0 ? "var(--s0)" : colour(string(row[protocol]));
   return el("span", { class: "bar-cell" }, el("span", { class: "share" }, bar), units.share(value));
 };
 
+// What filters by a name in a table; null for names that no request has.
+const DIMENSION_OF = { server: "broker", ...Object.fromEntries(DIMENSIONS.map((name) => [name, name])) };
+const chooser = (columnName, value) => {
+  const dimension = DIMENSION_OF[columnName], place = dimension && carried.names[dimension] ? carried.names[dimension].indexOf(value) : -1;
+  return place < 1 ? null : () => toggle(dimension, place);
+};
 const cell = (value, column, row, table) => {
   const text = cellText(value, column);
   const classes = [];
@@ -85,7 +92,8 @@ class TableView {
     this.sideways = button("", { class: "sideways", hidden: "" }, () => {
       this.scroll.scrollLeft = this.goesOn() ? this.scroll.scrollLeft + this.scroll.clientWidth / 2 : 0;
     });
-    place.append(el("div", { class: "tools" }, this.note, this.sideways, this.filter), this.scroll, this.buttons);
+    this.tools = el("div", { class: "tools" }, this.note, this.sideways, this.filter);
+    place.append(this.tools, this.scroll, this.buttons);
     this.scroll.addEventListener("scroll", () => this.edge());
     this.scroll.addEventListener("focusin", (event) => this.uncover(event.target));
     const size = new ResizeObserver(() => this.edge());

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pipelines.report.section import Section
 from pipelines.report.sections import (
-    along_time,
     brokers,
     clients,
     connections,
@@ -17,15 +16,16 @@ from pipelines.report.sections import (
     groups,
     hops,
     integrity,
+    lag,
     latency,
-    slowest,
+    leaders,
     topics,
 )
+from pipelines.report.sections.pictures import DURATIONS, MEMBERS, PARTITIONS, TOPOLOGY
 
-SECTIONS: tuple[Section, ...] = tuple(
-    module.SECTION
-    for module in (
-        cost, slowest, latency, along_time, events, brokers, topics, groups, hops, errors, integrity, forensics,
-        delivery, clients, connections, findings,
-    )
+SIDE_BY_SIDE = (TOPOLOGY, DURATIONS)
+SECTIONS: tuple[Section, ...] = (
+    TOPOLOGY, DURATIONS, cost.SECTION, errors.SECTION, events.SECTION, MEMBERS, groups.SECTION, lag.SECTION, PARTITIONS,
+    leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION, hops.SECTION, integrity.SECTION,
+    forensics.SECTION, delivery.SECTION, clients.SECTION, connections.SECTION, findings.SECTION,
 )  # fmt: skip

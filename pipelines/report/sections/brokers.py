@@ -10,15 +10,14 @@ from pipelines.report.section import Builder, Section
 
 
 def _build(page: Builder) -> Iterator[Html]:
-    if page.has("broker"):
+    if page.requests:
         yield page.view("brokers")
 
 
 SECTION = Section(
     "brokers",
     "Brokers",
-    "Brokers",
     "Who answered, and how fast. Service time is the wait for the answer, less the time behind other requests of the "
-    "same connection. " + ENOUGH_TEXT,
+    f"same connection. {ENOUGH_TEXT}",
     _build,
 )

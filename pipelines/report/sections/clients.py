@@ -15,7 +15,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "clients",
     "Clients",
-    "Clients",
     "Who uses which API, in which versions, with what software.",
     _build,
 )

@@ -9,16 +9,14 @@ from pipelines.report.section import Builder, Section
 
 
 def _build(page: Builder) -> Iterator[Html]:
-    if page.has("api"):
+    if page.requests:
         yield page.view("cost")
 
 
 SECTION = Section(
     "cost",
     "What costs most",
-    "Cost",
-    "Time that requests waited for their own answer, summed per API: the wait, less the time that a request stood "
-    "behind others on its connection. Long polls, and JoinGroup and SyncGroup, which wait for other members, are not "
-    "among them, but their errors are. Errors that are part of normal work are not counted.",
+    "Time that requests waited for their own answer: the wait, less the time that a request stood behind others on its "
+    "connection. No long polls, JoinGroup or SyncGroup, which wait on purpose; errors of normal work do not count.",
     _build,
 )

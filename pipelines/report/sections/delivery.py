@@ -15,7 +15,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "delivery",
     "Delivery",
-    "Delivery",
     "From the first byte of a produced batch to the first byte of the same batch on its way to a consumer.",
     _build,
 )

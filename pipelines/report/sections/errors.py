@@ -34,7 +34,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "errors",
     "Errors",
-    "Errors",
     "Error codes in answers, most frequent first; each with what it says and the packet of the first one. Grey ones "
     "are part of normal work, as MEMBER_ID_REQUIRED at a first join.",
     _build,

@@ -1,7 +1,7 @@
 """What happened, along time: errors, rebalances, resets, closes by brokers, findings.
 
-The chart counts every event. The table holds the most important ones, at most EVENTS; the others are counted by kind,
-protocol and time.
+The band of time shows every event. The table holds the most important ones, at most EVENTS; the others are counted by
+kind, protocol and time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pipelines.tables.table import TableColumn
 PUSHES = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "TOPIC_MIGRATED", "REACHED_END_OF_TOPIC")
 
 EVENTS = 5_000  # rows of the table that the page carries
+BUCKETS = 240  # time buckets in which the same event of the same client is one row
 
 _COLUMNS = (
     TableColumn("time", "first of them", "time"),
@@ -89,21 +90,18 @@ def _build(page: Builder) -> Iterator[Html | None]:
             client=CLIENT,
             broker=SERVER,
             pushes=", ".join(f"'{api}'" for api in PUSHES),
-            bucket=page.analysis.facts.bucket_us,
+            bucket=max(page.analysis.bucket_us, page.requests.span // BUCKETS if page.requests else 0),
             order=_ORDER,
         ),
     )
     rows, others = page.rows(_CARRIED), page.rows(_OTHERS)
     page.payload.table("other_events", _COUNTED, others, limit=len(others), grey="expected")
-    if rows:
-        yield page.view("events")
     yield page.table("events", _COLUMNS, rows, limit=EVENTS, more="records", grey="expected")
 
 
 SECTION = Section(
     "events",
     "Timeline of events",
-    "Events",
     "Errors, rebalances, resets, what brokers sent without a request, throttling, requests without an answer, and "
     "findings. The same event of the same client in one time bucket is one row.",
     _build,

@@ -17,7 +17,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "findings",
     "Findings",
-    "Findings",
     "What a person should look at: each kind with the packet of its first one.",
     _build,
 )

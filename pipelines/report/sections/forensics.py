@@ -139,7 +139,6 @@ def _build(page: Builder) -> Iterator[Html]:
 SECTION = Section(
     "forensics",
     "Forensics",
-    "Forensics",
     "Each checksum that does not hold: what broke, who broke it, and what says so. Of the bytes only broken ones are "
     "shown: what is around them may be payload.",
     _build,

@@ -79,7 +79,6 @@ def _build(page: Builder) -> Iterator[Any]:
 SECTION = Section(
     "groups",
     "Groups and rebalances",
-    "Groups",
     "Consumer groups of Kafka and Iggy, share groups, subscriptions of Pulsar. A rebalance runs from the first join "
     "that was accepted to the last answer to a SyncGroup; members do not consume meanwhile.",
     _build,

@@ -15,7 +15,6 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "hops",
     "Hops",
-    "Hops",
     "Exchanges that two capture points saw: how long they took at each, and what the network and the stacks between "
     "the two cost.",
     _build,

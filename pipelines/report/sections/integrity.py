@@ -19,7 +19,7 @@ def _build(page: Builder) -> Iterator[Any]:
     totals = page.tables(_VERDICTS)
     if totals:
         page.payload.table("verdicts", columns_of("integrity", totals[0]), totals)
-        yield page.view("verdicts")
+        yield page.view("checksums")
     yield heading("Checksums that do not hold", page.aggregate("corrupt"))
     worst = sorted(rows, key=lambda r: (-r["bad"], -r["unverifiable"], -r["batches"]))
     yield heading("By topic, client and hour", page.aggregate("integrity", worst))
@@ -27,7 +27,6 @@ def _build(page: Builder) -> Iterator[Any]:
 
 SECTION = Section(
     "integrity",
-    "Integrity",
     "Integrity",
     "Every checksum on the wire, computed again. Bad only where each byte that it covers was captured, unverifiable "
     "where some are missing, absent where the format carries none.",

@@ -1,4 +1,4 @@
-"""How durations are spread, and their table."""
+"""The table of durations."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pipelines.tables import TABLES
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
-    if page.has("api"):
-        yield page.view("spread")
     rows = page.analysis["latency"]
     headline = [name for name in TABLES["latency"].headline if name != "long_poll"]
     if any(row["timed"] not in (None, row["count"]) for row in rows):
         headline.insert(headline.index("count") + 1, "timed")
-    if page.aggregate("latency", [row for row in rows if not row["long_poll"]], headline=headline):
-        yield page.view("latency")
+    yield page.aggregate("latency", [row for row in rows if not row["long_poll"]], headline=headline)
     names = ("protocol", "api", "count", "errors", "total_p50_ns", "total_p99_ns", "total_max_ns")
     polls = page.aggregate("latency", [row for row in rows if row["long_poll"]], under="polls", headline=names)
     yield heading("Long polls: the broker was allowed to wait, and did", polls)
@@ -27,8 +24,7 @@ def _build(page: Builder) -> Iterator[Html | None]:
 SECTION = Section(
     "latency",
     "Latency",
-    "Latency",
-    "How long requests took, on logarithmic scales. Total: from the first byte of the request to the last byte of the "
+    "How long requests took. Total: from the first byte of the request to the last byte of the "
     "answer; wait: from the last byte of the request to the first byte of the answer. "
     "Long polls have a table of their own. Errors include those that are part of normal work. " + ENOUGH_TEXT,
     _build,

@@ -1,0 +1,31 @@
+// Owners along time: which broker led each partition, as answers told it. Nothing is drawn where none changed.
+const OWNED = 24; // partitions
+const drawOwners = (box) => {
+  const known = data.tables.leaders;
+  if (!known) return null;
+  const at = placesIn(known), [from, to] = windowOf(), partitions = new Map(), leaders = new Map();
+  for (const row of known.rows) if (row[at.leader] !== null && !leaders.has(row[at.leader])) leaders.set(row[at.leader], leaders.size + 1);
+  for (const row of selectRows(known, ["time"]).rows) {
+    const since = row[at.since] - epoch, until = (row[at.until] === null ? row[at.since] : row[at.until]) - epoch, key = `${row[at.topic]} ${row[at.partition]}`;
+    if (since > to || until < from) continue;
+    if (!partitions.has(key)) partitions.set(key, { name: `${shortTopic(string(row[at.topic]))}${row[at.partition] === null ? "" : ` ${row[at.partition]}`}`, whole: string(row[at.topic]), spans: [] });
+    partitions.get(key).spans.push({ since, until, leader: row[at.leader], isr: row[at.isr_least], packet: row[at.packet] });
+  }
+  const moved = [...partitions.values()].filter(({ spans }) => new Set(spans.map(({ leader }) => leader)).size > 1 || spans.some(({ leader }) => leader === null));
+  if (!moved.length) return null;
+  const all = [...partitions.values()].sort((a, b) => b.spans.length - a.spans.length), shown = all.slice(0, OWNED).sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+  const width = box.clientWidth, small = width < 480, left = small ? 96 : 200, tall = 25, bottom = shown.length * tall, x = (time) => left + (Math.max(from, Math.min(to, time)) - from) / (to - from) * (width - left - 2);
+  const parts = timeAxis(x, [from, to], [left, width], 0, bottom);
+  shown.forEach(({ name, whole: topic, spans }, line) => {
+    const y = line * tall, most = Math.max(...spans.map(({ isr }) => isr || 0));
+    parts.push(svg("text", { x: 0, y: y + 16, class: "ink" }, svg("title", null, topic), name.length > (small ? 14 : 30) ? `…${name.slice(-(small ? 13 : 29))}` : name));
+    for (const { since, until, leader, isr } of spans) {
+      const a = round(x(since)), wide = round(Math.max(2, x(until) - x(since) - 1)), text = leader === null ? "no leader" : string(leader), says = `${clock(since)} for ${during(until - since)}: ${text}${isr ? `, ${isr} in sync at least` : ""}`;
+      parts.push(svg("g", null, svg("title", null, says), svg("rect", { class: leader === null ? "span-critical" : `k${(leaders.get(leader) - 1) % 4 + 1}`, x: a, y: y + 5, width: wide, height: 14, rx: 2 }),
+        isr && isr < most ? svg("path", { class: "thin-sync", d: `M${a} ${y + 21.5}h${wide}` }) : ""));
+    }
+  });
+  const note = [`${counted(moved.length, "partition")} changed hands`, all.length > OWNED ? `${OWNED} of ${whole(all.length)} are drawn` : ""].filter(Boolean).join("; ");
+  return [picture(width, bottom + 20, "Owner of each partition along time", parts.flat(2)), el("p", { class: "legend" }, [...leaders].slice(0, 12).map(([leader, number]) => el("span", null, dot(`k${(number - 1) % 4 + 1}`), string(leader))), all.some(({ spans }) => spans.some(({ leader }) => leader === null)) ? el("span", null, dot("span-critical"), "no leader") : "",
+    parts.flat(3).some((part) => part.querySelector && part.querySelector(".thin-sync")) ? el("span", null, svg("svg", { width: 14, height: 10, class: "sign" }, svg("path", { class: "thin-sync", d: "M0 6h14" })), "fewer replicas in sync") : "", el("span", null, note))];
+};

@@ -1,0 +1,350 @@
+"""Requests and batches, as the page carries them: what its script filters, counts and draws from.
+
+    names        dimension -> names, the busiest first; place 0 stands for none, and the last may stand for all others
+    topic_sets   lists of places in names["topic"]: what a request may name
+    connections  of the requests: client, server, first and last time, how it ended …
+    requests     packed, a row a request: times in us since `epoch`, durations in ns, names as places
+    batches      packed, a row a batch, with the place of its request
+
+The page carries at most ROWS requests one by one: those that verdicts count, those that failed, and the slowest come
+first. Of all others, those of one time bucket that have names, outcome and tenth of a decade of the duration in common
+are one row: its `weight` says how many, its durations are their means. The weight of a request that stands alone is 0.
+Time buckets are as wide as it takes, and the rarest combinations of names lose client, group and topics, so that the
+page is of bounded size whatever the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.formats.statuses import STATUS
+from pipelines.report.packed import packed
+from pipelines.report.records import Records
+from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.table import alike, equal
+from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
+from pipelines.tables.verdicts.evidence import SAME_ROW
+from pipelines.tables.verdicts.verdict import SCHEMA
+
+ROWS = 60_000  # requests that the page carries one by one
+CELLS = 40_000  # rows of those that it carries together
+BATCHES = 80_000  # batches that it carries one by one
+NAMES = 10_000  # names of a dimension
+TOPIC_SETS = 60_000
+CONNECTIONS = 5_000
+COMBINATIONS = 4_000  # of names, of requests that it carries together: the others lack client, group and topics
+# time buckets, and bins of durations in a decade, of requests together: the first that make at most CELLS rows
+GRAINS = ((1_000, 10), (250, 10), (60, 10), (10, 10), (1, 10), (1, 1), (1, 0))
+BUCKETS = 250  # of batches together
+
+DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol")
+KINDS = ("call", "unanswered", "oneway", "push", "orphan")
+LONG_POLL, RETRANSMITTED, FAILED, BARRED, EXPECTED = 8, 16, 32, 64, 128  # of `flags`; its three lowest bits are KINDS
+ROLES = ("produce", "consume", "replicate")
+
+_DURATIONS = ("total", "sent", "queued", "wait", "received")
+_AMOUNTS = ("request_bytes", "answer_bytes", "messages", "throttled")
+_NAMED = ("protocol", "api", "client", "broker", '"group"', "error", "topics")
+_CONNECTION = ("site", "connection", "incarnation")
+_DELTAS = frozenset({"time", "packet", "answer_packet", "request"})
+_CALLS = f"""
+    select row_number() over () as id, correlation_id, site, exchange_id, connection, incarnation, protocol,
+        coalesce(api, '?') as api, {CLIENT} as client,
+        {SERVER} as broker, "group", coalesce(topics, []) as topics, epoch_us(time) as time, total_ns as total,
+        request_ns as sent, case when queued_ns is not null then greatest(least(queued_ns, wait_ns), 0) end as queued,
+        wait_ns as wait, response_ns as received,
+        greatest(request_bytes, 0) as request_bytes, greatest(response_bytes, 0) as answer_bytes,
+        greatest(records, 0) as messages, greatest(throttle_ms, 0) as throttled,
+        coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
+        case when request_packet is not null then response_file end as answer_file,
+        case when request_packet is not null then response_packet end as answer_packet,
+        case when status = 'error' then {STATUS} end as error,
+        coalesce(list_position({list(KINDS)}, kind), 1) - 1
+            + case when long_poll then {LONG_POLL} else 0 end
+            + case when retransmitted then {RETRANSMITTED} else 0 end
+            + case when {BARRIER} then {BARRED} else 0 end
+            + case when status <> 'error' or status is null then 0 when excused then {EXPECTED} else {FAILED} end
+            as flags,
+        (not {HELD} and kind = 'call')::int as timed
+    from exchanges left join (select *, true as excused from ({EXCUSED})) using (site, exchange_id)
+    where time is not null"""
+
+_SEND = ", ".join(SENDS)
+_BATCHES = f"""
+    with carried as (
+        select b.*, coalesce(outcome = 'error', false) as refused, epoch_us(time) as us,
+            not coalesce(control, false) and coalesce(outcome <> 'error', true) as counts, row_number() over () as nth
+        from batches b where time is not null
+    ), sends as (
+        select * from carried where {KNOWN} and counts
+    ), repeated as (
+        select {_SEND} from sends group by {_SEND} having count(*) > 1
+    ), again as (
+        select s.nth from sends s join repeated r on {alike(SENDS, "s", "r")}
+        qualify row_number() over (
+            partition by {", ".join(f"s.{column}" for column in SENDS)} order by {sent_first(DuckDB())}
+        ) > 1
+    ), answers as (
+        select {", ".join(ANSWER)}, sum(records) as carried from carried
+        where role = 'consume' and counts and exchange_id is not null group by all
+    ), short as (
+        select {", ".join(f"a.{column}" for column in ANSWER)}, max(records) / carried as received
+        from answers a join all_exchanges e on {equal(ANSWER, "a", "e")}
+        where kind = 'call' and payload_bytes > 0
+        group by {", ".join(f"a.{column}" for column in ANSWER)}, carried having max(records) < carried
+    ), fresh as (
+        select c.*, c.counts and a.nth is null as fresh,
+            case when c.role = 'consume' then s.received end as received
+        from carried c left join again a using (nth) left join short s on {equal(ANSWER, "c", "s")}
+    )
+    select us as time, site, exchange_id, protocol, coalesce(api, '?') as api, {CLIENT} as client, {SERVER} as broker,
+        "group", topic, partition, role, case when fresh then records * coalesce(received, 1) else 0 end as messages,
+        case when refused then records else 0 end as refused, case when fresh then stored_bytes else 0 end as stored,
+        case when fresh then uncompressed_bytes end as uncompressed
+    from fresh"""
+"""Messages and bytes as the table `throughput` counts them: without what was refused, sent again or not received."""
+
+
+_ORDER = "time, connection, packet, api, correlation_id, exchange_id"
+_VALUES = ", ".join((*_DURATIONS, *_AMOUNTS))
+_COMMON = (*_NAMED, "flags")
+_COMBINED = f"""
+    create temp table page_combinations as
+    select *, case when place <= {{combinations}} then place else {{combinations}} + dense_rank() over (
+            order by place > {{combinations}}, protocol, api, broker, error, flags) end as key
+    from (
+        select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place
+        from page_calls anti join page_alone using (id) group by {", ".join(_COMMON)}
+    )"""
+"""Names and flags that requests have in common. Beyond COMBINATIONS, only the columns of `_KEPT` tell them apart."""
+
+_REST = f"""
+    create temp table page_rest as
+    select key, time, log10(greatest(total, 1)) as duration, {_VALUES}
+    from (from page_calls anti join page_alone using (id)) r
+        join page_combinations c on {alike(_COMMON, "r", "c")}"""
+_CELLS = f"""
+    create temp table page_cells as
+    select key, {{time}} as time, floor(duration * {{bins}}) as bin, count(*) as weight,
+        {", ".join(f"avg({name})::bigint as {name}" for name in _DURATIONS)},
+        {", ".join(f"sum({name})::bigint as {name}" for name in _AMOUNTS)}
+    from page_rest group by 1, 2, 3"""
+_KEPT = ("protocol", "api", "broker", "error", "flags")
+_ROWS = f"""
+    create temp table page_rows as
+    select *, (row_number() over (order by {_ORDER}, key, bin) - 1)::int as row from (
+        select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, {", ".join(_CONNECTION)},
+            exchange_id, file, packet, answer_file, answer_packet, null as key, null as bin
+        from page_calls join page_alone using (id)
+        union all by name
+        select time, {_VALUES}, weight, key, bin, {", ".join(_KEPT)},
+            case when key <= {{combinations}} then client end as client,
+            case when key <= {{combinations}} then "group" end as "group",
+            case when key <= {{combinations}} then topics else [] end as topics
+        from page_cells join (from page_combinations qualify row_number() over (partition by key) = 1) using (key)
+    )"""
+_PLACES = SCHEMA.field("evidence").type.value_type
+_EVIDENCE = {
+    "exchanges": """
+        select row from page_places e
+        join page_rows r on r.exchange_id = e.exchange_id and e.file in (r.file, r.answer_file)""",
+    **{
+        table: f"""
+            select p.row from page_places e join {table} r on {SAME_ROW[table]}
+            join page_rows p on {alike(keys, "p", "r")}"""
+        for table, keys in {
+            "batches": ("site", "exchange_id"),
+            "connections": _CONNECTION,
+            "findings": _CONNECTION,
+        }.items()
+    },
+}
+"""Record table -> the requests that the rows at the places e stand for: those that carried the batches, and what went
+over the connections, also those of findings."""
+
+
+def _joins(row: str, dimensions: Sequence[str]) -> str:
+    return " ".join(
+        f"left join page_names n_{d} on n_{d}.dimension = '{d}' and n_{d}.name = {row}.\"{d}\"" for d in dimensions
+    )
+
+
+def _place(dimension: str) -> str:
+    return f'coalesce(n_{dimension}.place, 0) as "{dimension}"'
+
+
+class Requests:
+    """The requests and batches of an analysis, as the page carries them.
+
+    verdicts: rows of the table `verdicts`; the requests that they count are carried one by one.
+    """
+
+    def __init__(self, records: Records, verdicts: Sequence[Mapping[str, Any]]) -> None:
+        self._records = records
+        records.run(f"create temp table page_calls as {_CALLS}")
+        records.run(f"create temp table page_batches as {_BATCHES}")
+        ((self.asked,),) = records.tuples("select count(*) filter (flags & 7 <= 1) from page_calls")
+        ((self.epoch, end),) = records.tuples("""
+            select coalesce(min(first), 0), coalesce(max(last), 0) from (
+                select min(time) as first, max(time + coalesce(total, 0) // 1000) as last from page_calls
+                union all
+                select epoch_us(min(start_time)), epoch_us(max(end_time)) from connections
+                union all
+                select epoch_us(min(time)), epoch_us(max(time)) from findings where severity <> 'info')""")
+        self.span = end - self.epoch
+        self._lay_out(verdicts)
+        self._name()
+
+    def _lay_out(self, verdicts: Sequence[Mapping[str, Any]]) -> None:
+        """Make the table `page_rows`: the rows that the page carries, each with its place."""
+        ids = sorted({row["exchange_id"] for verdict in verdicts for row in verdict["evidence"] if row["exchange_id"]})
+        self._records.give("page_told", pa.table({"exchange_id": pa.array(ids, pa.string())}))
+        self._records.run(f"""
+            create temp table page_alone as
+            select id from page_calls left join (select *, true as told from page_told) using (exchange_id)
+            order by told nulls last, flags & {FAILED} = 0, flags & 7 <> 1, timed desc,
+                total desc nulls last, {_ORDER}
+            limit {ROWS}""")
+        self._records.run(_COMBINED.format(combinations=COMBINATIONS))
+        self._records.run(_REST)
+        for buckets, bins in GRAINS:
+            width = max(1, self.span // buckets)
+            cells = _CELLS.format(time=f"time // {width} * {width}", bins=bins)
+            self._records.run(f"drop table if exists page_cells; {cells}")
+            ((count,),) = self._records.tuples("select count(*) from page_cells")
+            if count <= CELLS:
+                break
+        self._records.run(_ROWS.format(combinations=COMBINATIONS))
+
+    def _name(self) -> None:
+        """Make tables of names, lists of topics and connections, each with its place."""
+        sources = (
+            *(
+                (d, d, table)
+                for d in DIMENSIONS
+                for table in ("page_calls", "page_batches")
+                if (d, table) != ("topic", "page_calls")
+            ),
+            ("topic", "topic", "(select unnest(topics) as topic from page_calls)"),
+            ("error", "error", "page_calls"),
+            ("file", "file", "page_rows"),
+            ("file", "answer_file", "page_rows"),
+        )
+        named = " union all ".join(
+            f"select '{dimension}' as dimension, \"{column}\" as name, count(*) as n from {table} group by all"
+            for dimension, column, table in sources
+        )
+        self._records.run(f"""
+            create temp table page_names as
+            select dimension, name, least({NAMES}, row_number() over (
+                partition by dimension order by sum(n) desc, name))::int as place, sum(n) as n
+            from ({named}) where name is not null and name <> '' group by dimension, name""")
+        self._records.run(f"""
+            create temp table page_topic_sets as
+            select topics, list_sort(list_distinct(list(place))) as places,
+                least({TOPIC_SETS}, row_number() over (order by count(*) desc, topics))::int as place
+            from (select row, topics, unnest(topics) as topic from page_rows where len(topics) > 0)
+                join page_names on dimension = 'topic' and name = topic
+            group by topics""")
+        keys, same = ", ".join(_CONNECTION), alike(_CONNECTION, "u", "c")
+        self._records.run(f"""
+            create temp table page_connections as
+            select u.*, epoch_us(start_time) as start, epoch_us(end_time) as stop, closed, closed_by, file, packet,
+                rtt_ns, handshake, concat_ws(' ', client_software, client_version) as software
+            from (
+                select {keys}, row_number() over (order by min(row)) as place from page_rows
+                where connection is not null group by {keys} order by count(*) desc, min(row) limit {CONNECTIONS}
+            ) u left join connections c on {same}
+            qualify row_number() over (partition by u.place order by start_time, packet) = 1""")
+
+    def carried(self) -> dict[str, Any]:
+        """All of it but evidence. Texts are as the capture holds them."""
+        return {
+            "epoch": self.epoch,
+            "span": self.span,
+            "names": self._names(),
+            "topic_sets": [[], *(row[0] for row in self._records.tuples(_TOPIC_SETS))],
+            "connections": [list(row) for row in self._records.tuples(_USED.format(epoch=self.epoch))],
+            "requests": self._packed(_REQUESTS.format(epoch=self.epoch)),
+            "batches": self._packed(self._batches()),
+            "partitions": [list(row) for row in self._records.tuples(_PARTITIONS)],
+        }
+
+    def evidence(self, table: str, places: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Places of the requests that rows of a record table stand for. places: file, packet … of those rows."""
+        self._records.give(
+            "page_places", pa.Table.from_pylist([dict(place) for place in places], pa.schema(list(_PLACES)))
+        )
+        return [row for (row,) in self._records.tuples(f"select distinct row from ({_EVIDENCE[table]}) order by row")]
+
+    def _packed(self, sql: str) -> dict[str, Any]:
+        found = self._records.arrow(sql)
+        return packed({name: found[name] for name in found.column_names}, _DELTAS)
+
+    def _names(self) -> dict[str, list[str | None]]:
+        """Names by place; null stands for all names beyond NAMES."""
+        names: dict[str, list[str | None]] = {d: [""] for d in (*DIMENSIONS, "error", "file")}
+        for dimension, name in self._records.tuples("""
+                select dimension, case when count(*) = 1 then any_value(name) end from page_names
+                group by dimension, place order by dimension, place"""):
+            names[dimension].append(name)
+        return names
+
+    def _batches(self) -> str:
+        """SQL of the batches: each one, or, where they are too many, those of a time bucket with names in common."""
+        ((count,),) = self._records.tuples("select count(*) from page_batches")
+        self._records.run("""
+            create temp table page_partitions as
+            select topic, partition, row_number() over (order by sum(messages) desc, topic, partition) - 1 as place
+            from page_batches group by topic, partition""")
+        width = max(1, self.span // BUCKETS)
+        together = {"request": "null::int", "time": f"time // {width} * {width}"} if count > BATCHES else {}
+        return _MOVED.format(
+            epoch=self.epoch, time=together.get("time", "time"), request=together.get("request", "row")
+        )
+
+
+_KEYS = ", ".join(f'"{d}"' for d in DIMENSIONS)
+_WHOLE = f"partition by topic, role order by time, request, partition, {_KEYS}"
+_MOVED = f"""
+    with grouped as (
+        select {{time}} as time, {{request}} as request, {_KEYS}, partition, role, sum(messages) as messages,
+            sum(refused)::bigint as refused, sum(stored)::bigint as stored, sum(uncompressed)::bigint as uncompressed,
+            sum(case when uncompressed is not null then stored else 0 end)::bigint as sized
+        from page_batches left join (
+            select min(row) as row, site, exchange_id from page_rows where exchange_id is not null
+            group by site, exchange_id) using (site, exchange_id)
+        group by all
+    ), summed as (
+        select *, round(sum(messages) over ({_WHOLE} rows unbounded preceding))::bigint as so_far from grouped
+    ), counted as (
+        select *, so_far - coalesce(lag(so_far) over ({_WHOLE}), 0) as whole_messages from summed
+    )
+    select c.time - {{epoch}} as time, request, {", ".join(map(_place, DIMENSIONS))}, p.place as part,
+        greatest(coalesce(list_position({list(ROLES)}, role), 1), 1) - 1 as role,
+        whole_messages as messages, coalesce(refused, 0) as refused, coalesce(stored, 0) as stored, uncompressed, sized
+    from counted c join page_partitions p on p.topic is not distinct from c.topic
+        and p.partition is not distinct from c.partition {_joins("c", DIMENSIONS)}
+    order by time, request, part"""
+_PLAIN = [d for d in (*DIMENSIONS, "error", "file") if d != "topic"]
+_REQUESTS = f"""
+    select time - {{epoch}} as time, {", ".join(_DURATIONS)}, {", ".join(_AMOUNTS)}, flags, weight,
+        {", ".join(map(_place, _PLAIN))}, coalesce(t.place, 0) as topics, coalesce(u.place, 0) as connection, r.packet,
+        coalesce(n_answer.place, 0) as answer_file, answer_packet
+    from page_rows r {_joins("r", _PLAIN)} left join page_topic_sets t on t.topics = r.topics
+        left join page_names n_answer on n_answer.dimension = 'file' and n_answer.name = r.answer_file
+        left join page_connections u on {alike(_CONNECTION, "u", "r")}
+    order by row"""
+_TOPIC_SETS = (
+    "select list_sort(list_distinct(flatten(list(places)))) from page_topic_sets group by place order by place"
+)
+_USED = """
+    select split_part(connection, '>', 1), split_part(connection, '>', 2), start - {epoch}, stop - {epoch}, closed,
+        closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake
+    from page_connections u left join page_names n on n.dimension = 'file' and n.name = u.file order by u.place"""
+_PARTITIONS = f"""
+    select {_place("topic")}, partition from page_partitions p {_joins("p", ["topic"])} order by p.place"""

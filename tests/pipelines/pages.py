@@ -1,0 +1,54 @@
+"""What a page carries, read back as its script reads it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pipelines.report.packed import inflated, unpacked
+
+_BLOCK = re.compile(r'<script type="application/deflate" id="data">([A-Za-z0-9+/=]*)</script>')
+
+
+def data(page: Path) -> dict[str, Any]:
+    """The data block of a page."""
+    found = _BLOCK.search(page.read_text(encoding="utf-8"))
+    assert found is not None
+    made: dict[str, Any] = json.loads(inflated(base64.b64decode(found[1])))
+    return made
+
+
+def requests(carried: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of requests of a data block: numbers, names as texts, lists of topics, `alone`, `weight` from 1 on."""
+    rows = _rows(carried, "requests")
+    sets, topics = carried["requests"]["topic_sets"], _texts(carried, "topic")
+    return [
+        {**row, "topics": [topics[place] for place in sets[row["topics"]]], "alone": not row["weight"],
+         "weight": row["weight"] or 1}
+        for row in rows
+    ]  # fmt: skip
+
+
+def batches(carried: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of batches of a data block, as those of requests."""
+    return _rows(carried, "batches")
+
+
+def _texts(carried: dict[str, Any], dimension: str) -> list[str]:
+    strings = carried["strings"]
+    return [
+        "" if place in ("", None) else strings[place if isinstance(place, int) else place[1]]
+        for place in carried["requests"]["names"][dimension]
+    ]
+
+
+def _rows(carried: dict[str, Any], table: str) -> list[dict[str, Any]]:
+    columns: dict[str, list[Any]] = dict(unpacked(carried["requests"][table]))
+    for dimension in carried["requests"]["names"]:
+        if dimension in columns:
+            texts = _texts(carried, dimension)
+            columns[dimension] = [texts[place] for place in columns[dimension]]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
