@@ -232,7 +232,7 @@ class Engine:
 
 
 def overflowing(overflows: Mapping[Share, Overflow], limits: Limits) -> list[Finding]:
-    """What is to be reported of connections that were closed early: a finding for each share that was full."""
+    """Findings about connections that were closed early: one for each share that was full."""
     found = []
     for (_, share), overflow in sorted(overflows.items()):
         connections, running, unrecognised, packets, size = overflow

@@ -68,13 +68,13 @@ class Limits:
     """Segments of one direction held back behind a hole; beyond this the hole is declared lost."""
 
     reorder_packets: int = 8192
-    """The same, counted in segments."""
+    """Segments of one direction held back behind a hole; beyond this the hole is declared lost."""
 
     grace_packets: int = 64
     """Packets of the connection that a hole may outlast after the peer acknowledged it: captures re-order."""
 
     grace_ns: int = 500_000_000
-    """The same in capture time."""
+    """Nanoseconds of capture time that a hole may outlast after the peer acknowledged it."""
 
     linger_ns: int = 60_000_000_000
     """A packet that comes this long after a connection closed belongs to a new one (2 x MSL of common stacks)."""

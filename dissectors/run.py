@@ -184,7 +184,7 @@ class Run:
         return None if block is None else self.select(block)
 
     def _findings(self) -> list[Finding]:
-        """What is to be reported of files. Raises InputError where none could be read."""
+        """Findings about files. Raises InputError where none could be read."""
         if self.problems and not self.readers:
             raise InputError("; ".join(message for _, message in self.problems))
         remarks = [remark for reader in self.readers for remark in reader.remarks()]
@@ -192,7 +192,7 @@ class Run:
 
 
 def refusal(rows: RowRelease) -> list[Finding]:
-    """What is to be reported of names that were not remembered."""
+    """Findings about names that were not remembered."""
     if not rows.names.refused:
         return []
     message = f"{rows.names.refused} names of topics were not remembered: more than the limit `names`"

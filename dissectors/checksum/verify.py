@@ -29,5 +29,5 @@ def compute(kind: str, data: bytes | memoryview) -> int:
 
 
 def shown(kind: str, value: int) -> str:
-    """As records show it: `0x` and as many hexadecimal digits as the checksum has."""
+    """A checksum as text, as records have it: `0x` and all its hexadecimal digits."""
     return f"0x{value:0{_DIGITS[kind]}x}"

@@ -166,7 +166,7 @@ def _right_sums(evidence: Evidence, verdict: Attribution, names: list[str]) -> N
 
 
 def _hops(evidence: Evidence, verdict: Attribution) -> None:
-    """The same batch, seen elsewhere."""
+    """What other sightings of the batch say: at another capture point, or produced and consumed."""
     produced = [s for s in evidence.sightings if s["role"] == "produce"]
     consumed = [s for s in evidence.sightings if s["role"] in ("consume", "replicate")]
     for other in evidence.sightings:

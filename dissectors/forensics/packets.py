@@ -166,7 +166,7 @@ class _Follower:
             self._pieces.setdefault(at, bytes(buffer[start : start + int(block.have[row])]))
 
     def stream(self) -> bytes:
-        """As far as nothing is missing."""
+        """The bytes up to the first that is missing."""
         stream = bytearray()
         for at, piece in sorted(self._pieces.items()):
             if at > len(stream):

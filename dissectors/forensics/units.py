@@ -16,7 +16,7 @@ _BROKEN = (ValueError, IndexError, struct.error, CodecError)
 
 
 def unit_format(suspect: Suspect) -> UnitFormat:
-    """What is known of the suspect's format."""
+    """The format of the suspect, as far as it is known."""
     protocol = named(suspect.conn.protocol)
     return _UNKNOWN if protocol is None else protocol.unit_formats().get(suspect.format, _UNKNOWN)
 

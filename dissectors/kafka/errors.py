@@ -60,5 +60,5 @@ EXPECTED = frozenset(
 
 
 def error(code: int) -> ErrorMeaning:
-    """What is known of a code: of one that is not in the tables, its number."""
+    """Name and kind of an error code; one that is not in the table is named by its number."""
     return _table().get(code) or ErrorMeaning(f"ERROR_{code}", None)

@@ -133,7 +133,7 @@ class LostBatch(NamedTuple):
     first: Piece  # of its first byte
 
     def frame(self, direction: int) -> Frame:
-        """As if it were a frame of its own."""
+        """A frame that holds the batch and nothing else."""
         (offset, packet_ref, time), size = self.first, len(self.data)
         return Frame(direction, self.data, 0, size, size, size, offset, 0, time, time, packet_ref)
 
@@ -215,7 +215,7 @@ class BatchSearch:
         self._wanted = max(self.budget.needs, self._size + _GATHERED)
 
     def _next(self, data: bytes, pos: int, final: bool) -> tuple[int, bool]:
-        """As search.first_start."""
+        """Where the next batch begins: see `search.first_start`."""
         end = len(data)
         found = places(begins, HEAD, data, pos, end)
         return first_start(

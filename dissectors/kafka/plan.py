@@ -162,7 +162,7 @@ def notes(step: Step) -> bool:
 
 
 class _Around(NamedTuple):
-    """What is known of the structs around a field."""
+    """The structs around a field."""
 
     array: str = ""  # the nearest array of structs
     forgotten: bool = False

@@ -90,8 +90,12 @@ def _first_request(data: bytes, server: bytes) -> float:
         return CERTAIN if server[4:8] == data[8:12] and _tells_versions(server) else POSSIBLE
     verdict = Resync(_Stranger()).first(data)
     if verdict is Judgement.WAIT:
-        return CERTAIN if _is_answered(data, server) else POSSIBLE
-    return CERTAIN if verdict is Judgement.YES else NO
+        if _is_answered(data, server):
+            return CERTAIN
+        return LIKELY if _names_client(data) else POSSIBLE
+    if verdict is Judgement.YES:
+        return CERTAIN
+    return LIKELY if _is_answered(data, server) else NO  # a request that is not as it should be
 
 
 def _asks_newer(data: bytes) -> bool:
@@ -112,6 +116,13 @@ def _may_begin(data: bytes) -> bool:
     head = data[:8].ljust(8, b"\0")
     size = int.from_bytes(head[:4], "big")
     return (len(data) < 4 or 8 <= size <= MAX_FRAME) and not head[4] and not head[6] & 0xFE
+
+
+def _names_client(data: bytes) -> bool:
+    """Whether a request that is not whole is of a known version and has a whole client id, which is text."""
+    _, key, version, _, named = REQUEST_HEAD.unpack_from(data)
+    id_ = data[HEAD : HEAD + named] if named > 0 else b""
+    return len(id_) == named > 0 and api_version(key, version).known and is_text(id_, cut=False)
 
 
 def _is_answered(client: bytes, server: bytes) -> bool:

@@ -45,7 +45,7 @@ def _known_versions() -> Bools:
 
 @lru_cache(maxsize=1024)
 def _is_request(api: ApiVersion, frame: bytes) -> bool:
-    """As decodes_request: what looks like many requests is often one and the same again and again."""
+    """Whether bytes decode as a request of an API; remembered, because searches ask for the same bytes often."""
     return decodes_request(api, frame, 0)
 
 
@@ -168,7 +168,7 @@ class Resync:
         self._unfound = (-1, Search(0, False, 0))  # stream offset of a loss, and how far the search behind it has come
 
     def find(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        """As Conversation.resync: candidates are judged from left to right, each by the bytes up to its own end."""
+        """Where a frame begins again: see `Framing.resync`. Candidates are judged by their own bytes, in order."""
         budget = self._conversation.budget(direction)
         if direction == CLIENT:
             test = partial(_request_places, tuple(self._conversation.client_ids))

@@ -17,6 +17,7 @@ import cython
 
 from dissectors.pulsar.decode import ID_SHAPE, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.redaction import without_tokens
 from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
 from dissectors.session.frame import FrameFacts
@@ -90,7 +91,7 @@ def _lookup(report: Report, facts: FrameFacts, command: PulsarCommand, request: 
         url = command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL)
         slot = _opened(report, facts, request, "leader")
         owner = url or command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS)
-        report.positions.put(slot, fields.POSITION_LEADER, owner)
+        report.positions.put(slot, fields.POSITION_LEADER, without_tokens(owner) if owner else None)
         report.positions.finish(slot)
 
 

@@ -75,7 +75,7 @@ def _software(name: str) -> tuple[str, str | None]:
 
 
 class PulsarState:
-    """What is known of one connection."""
+    """The state of one connection: names, versions and limits that its commands told."""
 
     CARRIED = (
         *("names", "dialect", "client_software", "client_version", "server_version", "max_message_size"),

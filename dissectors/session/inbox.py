@@ -329,7 +329,7 @@ class Inbox:
         self._show(gap.offset + gap.length, b"", _NO_SEGMENTS, 0)
 
     def give_up(self, rest: int) -> None:
-        """So many bytes that are still to come are dropped."""
+        """Drop the next bytes that come. rest: how many."""
         self._given_up = rest
 
     def join(self) -> None:

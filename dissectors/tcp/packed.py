@@ -32,7 +32,7 @@ _FAILURES = (TypeError, AttributeError, pickle.PicklingError, RecursionError)  #
 
 
 class Packed(NamedTuple):
-    """What is asked of a packed connection."""
+    """The questions that a packed connection answers without being unpacked."""
 
     incarnation: int
     closed_at: int | None

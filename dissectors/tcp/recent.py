@@ -188,7 +188,7 @@ class History:
             self._let_go(self._compressed.popleft(), now)
 
     def _open(self, bundle: Bundle) -> Plain:
-        """What is in a bundle. The last ones stay open: who looks once is likely to look again."""
+        """The segments of a bundle. The last bundles stay open, as they are likely to be read again."""
         plain = self._opened.get(bundle)
         if plain is None:
             if len(self._opened) >= _OPEN:
@@ -280,7 +280,7 @@ def _remembered(kept: _Kept, plain: Plain) -> Iterator[tuple[Runs, range]]:
 
 
 def _bounds(sizes: Sequence[int] | Ints, lengths: Ints) -> Ints:
-    """As Plain.bounds, of runs of so many bytes and segments each."""
+    """Bytes (row 0) and segments (row 1) before each run and behind the last, as Plain.bounds gives them."""
     bounds = np.zeros((2, len(lengths) + 1), np.int64)
     np.cumsum(sizes, out=bounds[0, 1:])
     np.cumsum(lengths, out=bounds[1, 1:])

@@ -132,7 +132,7 @@ class Tracker:
 
     @property
     def packed(self) -> dict[bytes, bytes]:
-        """What is packed, by its key: the same object until something comes for it."""
+        """The packed connection of a key; the same object until a packet comes for it."""
         return {key: flow for key, flow in self._flows.items() if isinstance(flow, bytes)}
 
     def leave_out(self, keys: Iterable[bytes]) -> None:

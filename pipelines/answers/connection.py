@@ -127,7 +127,7 @@ def secret_until(tables: Relations, found: ConnectionPacket) -> float:
 
 
 def _secret_side(rows: Sequence[Row], side: str, file: str) -> float:
-    """The same of the frames of one direction: up to where the next frame after the last secret one begins."""
+    """The packet up to which frames of one direction hold secrets: where the frame after the last of them begins."""
     begun = [(row[f"{side}_packet"], row[f"{side}_file"], row["secret"]) for row in rows if row[f"{side}_packet"]]
     last = max((packet for packet, _, secret in begun if secret), default=0)
     if not last:

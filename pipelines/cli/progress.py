@@ -31,7 +31,7 @@ class Bar:
         self._done = done
 
     def stage(self, what: str) -> None:
-        """What is being done from now on."""
+        """Name the step that begins."""
         self._what = what
         self._done = 0
 

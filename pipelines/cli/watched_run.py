@@ -28,7 +28,7 @@ class WatchedRun(Run):
         return sum(reader.census.cut for reader in self.readers)
 
     def records(self) -> Batches:
-        """As Run.records."""
+        """Batches of rows with their tables, which are also kept for the next command where there is a keeper."""
         rows = super().records()
         yield from rows if self.keeper is None else self.keeper.of(rows)
         if self.keeper is not None:

@@ -14,7 +14,7 @@ MARKED = f"{STATUS} || CASE WHEN retransmitted THEN ', {RETRANSMITTED}' ELSE '' 
 
 
 def status(exchange: Mapping[str, Any]) -> str:
-    """The same of a row in Python."""
+    """The status of a row of exchanges: ok, unknown, or the name of the first error."""
     if exchange["status"] != "error":
         return exchange["status"] or ""
     code = exchange["error_code"]

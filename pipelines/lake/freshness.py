@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Fingerprints(NamedTuple):
-    """As LAKE/analysis.json has them."""
+    """What tables and page were made of, by digest, as LAKE/analysis.json has it."""
 
     made_of: str
     records: str
 
 
 def fingerprints(store: str, by: Sequence[str], bucket_us: int | None, catalog: Catalog | None) -> Fingerprints:
-    """The same where a run would make the same of a lake. Arguments as of `analyze`."""
+    """Fingerprints that are equal where two runs would make equal tables of a lake. Arguments: those of `analyze`."""
     queries = {name: table.query(DuckDB(), Ask(tuple(by))) for name, table in TABLES.items()}
     records = lake_files.fingerprint(store)
     made_of = (records, code_version("pipelines"), tuple(by), bucket_us, catalog, queries)

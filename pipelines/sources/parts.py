@@ -208,7 +208,7 @@ class PartRun(Run):
         return super().release()
 
     def _findings(self) -> list[Finding]:
-        """What is to be reported of files, by one task for each of them."""
+        """Findings about files, each reported by one task."""
         if self._part.is_all:
             return super()._findings()
         if self._part.share:

@@ -238,7 +238,7 @@ def _grouped(blocks: Sequence[PacketBlock]) -> Iterator[list[PacketBlock]]:
 
 
 def _about(reader: Reader, split: Split, sharing: Sharing, reports: bool) -> Iterator[Row]:
-    """What is to be reported of a file beside its packets, once it has been read."""
+    """Findings about a file, once it has been read."""
     problems = [(TRUNCATED, reader.problem)] if reader.problem else []
     problems += reader.remarks()
     if problems or reports:

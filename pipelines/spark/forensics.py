@@ -89,7 +89,7 @@ def cases(
 
 
 def _mark(row: Row, relations: Relations, connection: Row | None, options: Options) -> str:
-    """The same for the same bad batch as long as no more is known of it."""
+    """A digest of a bad batch and of all that is known of it: equal digests make equal cases."""
     return hashlib.sha256(repr((row, relations, connection, options)).encode("utf-8", "surrogatepass")).hexdigest()
 
 

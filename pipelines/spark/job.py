@@ -174,7 +174,9 @@ def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
     there = filesystem.folders(folder, "")
     foreign = [name for name in there if name not in TABLES]
     if foreign:
-        raise outputs.OutputIsInputError(f"{folder} holds {foreign[0]!r}, which no run wrote: name another folder")
+        raise outputs.OutputIsInputError(
+            f"{folder} holds {foreign[0]!r}, which brokerscope did not write; choose another folder"
+        )
     if there and mode == "errorifexists":
         raise outputs.OutputError(f"{folder}: is there already, and mode='errorifexists' does not replace it")
     made = [name for name in (ABOUT, LAKE_FOLDER) if name in filesystem.folders(out, name)]
@@ -311,7 +313,7 @@ def share_out(spark: SparkSession, files: Sequence[Input], options: Options, sur
 
 
 def _parts(spark: SparkSession, size: int, part: int) -> int:
-    """As many as the bytes ask for, unless the user has said how many."""
+    """Partitions for so many bytes, in parts of so many, unless the user set spark.sql.shuffle.partitions."""
     wanted = str(spark.conf.get(PARTITIONS, DEFAULT_PARTITIONS))
     return int(wanted) if wanted != DEFAULT_PARTITIONS else math.ceil(size / part) or 1
 

@@ -206,7 +206,7 @@ def refuse_foreign(root: str, entries: Collection[str], marker: str) -> None:
     broken_off = any(name.startswith(_STAGING) for name in there)  # a run that was killed may have taken the marker
     foreign = sorted(found - {marker, *entries}) or sorted(() if marker in found or broken_off else found)
     if foreign:
-        raise UsageError(f"{root} holds {foreign[0]!r}, which `analyze` did not write; choose another folder")
+        raise UsageError(f"{root} holds {foreign[0]!r}, which brokerscope did not write; choose another folder")
 
 
 def upload(folder: Path, root: str) -> None:

@@ -196,7 +196,7 @@ def _local(given: str) -> str:
 
 
 def _take_mode(new: Path, target: Path) -> None:
-    """What is replaced hands its permissions on."""
+    """Give a new file the permissions of the one that it replaces."""
     if target.exists():
         new.chmod(stat.S_IMODE(target.stat().st_mode))
 
@@ -208,7 +208,9 @@ def _refuse_foreign(path: str | os.PathLike[str], target: Path, marker: str, ent
     foreign = sorted(found - {marker, *entries}) or sorted(found if marker not in found else ())
     if foreign:
         name = os.fspath(path)
-        raise OutputIsInputError(f"{name!r} holds {foreign[0]!r}, which `analyze` did not write; choose another folder")
+        raise OutputIsInputError(
+            f"{name!r} holds {foreign[0]!r}, which brokerscope did not write; choose another folder"
+        )
 
 
 # --- temporary names -------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_a_run_that_fails_leaves_what_stood_there(store: ObjectStore, tmp_path: 
 def test_what_no_run_wrote_is_not_replaced(store: ObjectStore) -> None:
     done = brokerscope("analyze", CAPTURES, "-o", f"s3://{BUCKET}", "--engine", "local")
     assert done.returncode == 2
-    assert "which `analyze` did not write" in done.stderr
+    assert "which brokerscope did not write" in done.stderr
     assert filesystem.find(CAPTURES)
 
 

@@ -51,7 +51,7 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("annotate MISSING -o OUT", exits.UNREADABLE, "no such file"),
     ("sql MISSING select\t1", exits.UNREADABLE, "no such file"),
     ("show MISSING:1", exits.UNREADABLE, "no such file"),
-    ("show CAPTURE:999999", exits.UNREADABLE, "not there"),
+    ("show CAPTURE:999999", exits.UNREADABLE, "there is no TCP packet 999999"),
     ("show CAPTURE 00-c1", exits.UNREADABLE, "no exchange"),
     ("follow CAPTURE 1.2.3.4", exits.UNREADABLE, "no connection"),
     ("follow CAPTURE 10.7", exits.WRONG_USAGE, "fits"),
@@ -85,7 +85,7 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("dissect CAPTURE --table nothing", exits.WRONG_USAGE, "nothing"),
     ("dissect CAPTURE --table errors --full", exits.WRONG_USAGE, "--full"),
     ("dissect CAPTURE --payloads", exits.WRONG_USAGE, "--payloads"),
-    ("dissect CAPTURE --table findings --group g", exits.WRONG_USAGE, "no meaning"),
+    ("dissect CAPTURE --table findings --group g", exits.WRONG_USAGE, "cannot be used with the table findings"),
     ("dissect CAPTURE --slower-than soon", exits.WRONG_USAGE, "soon"),
     ("dissect CAPTURE --since yesterday", exits.WRONG_USAGE, "yesterday"),
     ("dissect CAPTURE --columns api,nothing", exits.WRONG_USAGE, "nothing"),
@@ -238,7 +238,7 @@ def test_a_lake_that_another_run_updates_is_left_as_it_is(capture: str, tmp_path
         ("splitBytes=", "'' is no size"),
         ("tableRows=-1", "'-1' is less than 0"),
         ("tableRows=many", "'many' is no whole number"),
-        ("splitbites=1m", "splitbites: there is no such option; there are spark.brokerscope.splitBytes"),
+        ("splitbites=1m", "splitbites: there is no such option; did you mean spark.brokerscope.splitBytes?"),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--update"], ["--engine", "spark"]], ids=" ".join)

@@ -154,7 +154,7 @@ def test_a_schema_makes_its_columns_only() -> None:
         ({"tabel": "exchanges"}, "tabel: there is no such option; did you mean table?"),
         ({"table": "exchange"}, "no such table: exchange; did you mean exchanges?"),
         ({"mode": "FAILFAST"}, "mode: there is no such option"),
-        ({"since": "soon"}, "since: 'soon' is no time"),
+        ({"since": "soon"}, "since: 'soon' is not a time"),
         ({"hosts": "localhost"}, "hosts: 'localhost' does not appear to be"),
         ({"ports": "70000"}, "ports: 70000 is no TCP port"),
         ({"bucket": "1"}, "bucket: '1' is no width of time"),

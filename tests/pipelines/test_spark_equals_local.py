@@ -167,7 +167,7 @@ def test_records_are_replaced_by_those_of_another_run(spark: Any, samples: list[
 @pytest.mark.parametrize(
     ("there", "why"),
     [
-        ("records/mine.txt", "holds 'mine.txt', which `analyze` did not write"),
+        ("records/mine.txt", "holds 'mine.txt', which brokerscope did not write"),
         ("analysis.json", "`brokerscope analyze` keeps these records"),
         (".lake/manifest.json", "`brokerscope analyze` keeps these records"),
     ],
