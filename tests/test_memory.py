@@ -39,6 +39,7 @@ from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.run import Run
 path, options, limits = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+options["decode_as"] = {int(port): name for port, name in options.get("decode_as", {}).items()}
 rows, findings = 0, []
 for table, batch in Run([path], Options(limits=Limits(**limits), **options)).records():
     rows += batch.num_rows
@@ -77,11 +78,13 @@ class Case(NamedTuple):
     limits: dict[str, int] = {}
 
 
-def announced(port: int, head: bytes, finding: str = "limit: A frame of ") -> Case:
+def announced(
+    port: int, head: bytes, finding: str = "limit: A frame of ", options: dict[str, Any] | None = None
+) -> Case:
     def write(path: Path) -> None:
         hostile.announced_frames(path, 2_000, head, port=port, turns=4, size=1_400)
 
-    return Case(write, finding, limits={"memory_bytes": 16 * MIB})
+    return Case(write, finding, options or {}, {"memory_bytes": 16 * MIB})
 
 
 def disorder(order: Callable[[int], list[int]]) -> Case:
@@ -200,7 +203,9 @@ CASES = {
         + struct.pack(">II", 5_000_000, 8)
         + bytes.fromhex("0806320408001000"),
     ),
-    "announced Iggy frames": announced(8090, struct.pack("<II", 50_000_000, 101)),
+    "announced Iggy frames": announced(
+        8090, struct.pack("<II", 50_000_000, 101), options={"decode_as": {8090: "iggy"}}
+    ),
     "every second segment first": disorder(lambda n: [*range(0, n, 2), *range(1, n, 2)]),
     "segments reversed": disorder(lambda n: [*range(n)][::-1]),
     "topics on many connections": Case(lambda path: hostile.many_topics(path, 20, 5_000), None),
