@@ -33,11 +33,12 @@ def _leaders(d: Dialect, ask: Ask) -> str:
             select *, case when lag(packet) over ({within}) is null
                     or leader is distinct from lag(leader) over ({within})
                     or epoch <> lag(epoch) over ({within}) then 1 else 0 end as begins,
-                case when in_sync is distinct from lag(in_sync) over ({within}) and in_sync is not null then 1 else 0
-                    end as changes
+                lag(in_sync) over ({within}) as in_sync_before
             from newest
         ), numbered as (
-            select *, sum(begins) over ({within} {so_far}) as run from compared
+            select *, sum(begins) over ({within} {so_far}) as run,
+                case when begins = 0 and in_sync is distinct from in_sync_before then 1 else 0 end as changes
+            from compared
         ), runs as (
             select {_PLACE}, run, max(leader) as leader, max(epoch) as epoch, min(at_us) as since_us,
                 max(at_us) as seen_us, count(*) as times, {d.first("in_sync", "-at_us", "file", "packet")} as in_sync,
@@ -69,7 +70,7 @@ def _leaders(d: Dialect, ask: Ask) -> str:
         select s.protocol, s.topic, case when s.part >= 0 then s.part end as partition, leader,
             case when epoch >= 0 then epoch end as leader_epoch, {d.timestamp("since_us")} as since,
             {d.timestamp("coalesce(until_us, seen_us)")} as until, times, in_sync as isr,
-            in_sync_least as isr_least, cast(greatest(changes - 1, 0) as bigint) as isr_changes,
+            in_sync_least as isr_least, cast(changes as bigint) as isr_changes,
             most as replica_lag, nullif(file, '') as file, nullif(packet, 0) as packet
         from spans s left join behind b
             on s.protocol = b.protocol and s.topic = b.topic and s.part = b.part and s.run = b.run
