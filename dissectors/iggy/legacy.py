@@ -66,7 +66,8 @@ class Legacy(PlainState):
         self.resolving = True
         while held:
             answer, request = held.pop(0)
-            assert answer.frame is not None
+            if answer.frame is None:  # reported when it came
+                continue
             if request is not None:
                 exchanges.answered(request, answer.frame, answer.status, PREFIX)
             else:
