@@ -66,8 +66,7 @@ class Legacy(PlainState):
         self.resolving = True
         while held:
             answer, request = held.pop(0)
-            if answer.frame is None:  # reported when it came
-                continue
+            assert answer.frame is not None
             if request is not None:
                 exchanges.answered(request, answer.frame, answer.status, PREFIX)
             else:

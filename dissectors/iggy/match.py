@@ -224,6 +224,8 @@ class Pairing(PlainState):
     def _align(self, answer: Answer, ready: int, lost: int) -> Judged:
         alignment = self._alignment
         assert alignment is not None
+        if answer.cut_in_header:
+            return UNSURE, None, []
         queue = list(self.queue)
         before = alignment.steps
         taken = alignment.take(queue, answer, lost, self._steps)

@@ -126,7 +126,7 @@ class Answer(PlainState):
 
     request_id: ABSENT in legacy framing
     frame: of legacy framing, for who looks into it; kept while it is held back
-    cut_in_header: its request id is missing: it is judged now or never
+    cut_in_header: of VSR, its request id is missing or no number that fits: it is judged now or never
     """
 
     CARRIED = ("order", "first_ns", "status", "length", "request_id", "operation", "frame", "cut_in_header")

@@ -117,7 +117,8 @@ class Vsr(PlainState):
         operation = tables.operations().get(header.operation)
         requested = operation.request if operation else header.operation
         status, start = header.status, frame.start + frames.HEADER
-        answer = Answer(frame.order, frame.first_ns, status, frame.size - frames.HEADER, header.request, requested)
+        length, id_ = frame.size - frames.HEADER, int64(header.request)
+        answer = Answer(frame.order, frame.first_ns, status, length, id_, requested, cut_in_header=id_ == ABSENT)
         _, request = exchanges.pair(answer, lost)
         if not status and operation and operation.result:
             status, start = result_section(frame.data, start, min(frame.known, frame.end))

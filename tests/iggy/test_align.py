@@ -173,3 +173,11 @@ def test_what_pairing_compares_is_bounded_by_the_frames_it_saw() -> None:
     assert pairing.search_abandoned
     assert UNSURE in judged
     assert compared <= PAIRING_CREDIT + 10_000 * (PAIRING_STEPS_PER_FRAME + 1)
+
+
+def test_a_reply_whose_request_id_is_no_number_of_a_row_is_judged_at_once() -> None:
+    opened = [(CLIENT, w.vsr_request(1, w.register())), (SERVER, w.vsr_reply(1, w.registered()))]
+    asked = [w.vsr_request(2, id=number, code=10) for number in (2, 3, 4)]
+    lost, reply = len(w.vsr_reply(2)), w.vsr_reply(2, bytes(25), id=(1 << 64) - 1)
+    sink, _ = feed(PROTOCOL, [*opened, (CLIENT, b"".join(asked)), (SERVER, lost), (SERVER, reply)])
+    assert [e.kind for e in sink.exchanges if e.api == "GET_STATS" and e.request_bytes] == ["unanswered"] * 3
