@@ -218,11 +218,13 @@ class Reading:
                 run.keeper = keeper
                 yield run
 
-    def answers(self, captures: Sequence[str], tables: tuple[str, ...]) -> RecordCache | None:
-        """Where answers over all rows of these captures may have been kept; None where none is kept of such."""
-        if single_analysis(captures):
-            return None
-        return self._cache(expand(captures), self.options(tables), least=0)
+    def files(self, captures: Sequence[str]) -> list[str]:
+        """The files of captures, for a command that asks for them more than once; a folder of `analyze` as it is."""
+        return list(captures) if single_analysis(captures) else expand(captures)
+
+    def answers(self, files: Sequence[str], tables: tuple[str, ...]) -> RecordCache | None:
+        """Where answers over all rows of these files may have been kept; None where none is kept of such."""
+        return None if single_analysis(files) else self._cache(files, self.options(tables), least=0)
 
     def _cache(self, files: Sequence[str], options: Options, least: int | None = None) -> RecordCache | None:
         """What earlier commands may have kept of these capture files; None where nothing is kept of such.

@@ -78,12 +78,13 @@ def summary(
             printing.show_text(f"Only {selection}: what happened then, and the connections that were open.")
         show(made, None if all else VERDICTS, "then" if selection else "in these captures")
 
-    kept = None if selection else reading.answers(captures, answers.TABLES)
+    files = reading.files(captures)
+    kept = None if selection else reading.answers(files, answers.TABLES)
     known = None if kept is None else answers.from_json(kept.find_answer("summary"))
     if known is not None:
         shown(known)
         return
-    with reading.records(captures, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
+    with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
         made = answers.summary(tables)
         shown(made)
         said = tables is not every or any(spot.kind == DAMAGED for spot in made.blind)  # beside the answer
