@@ -187,6 +187,10 @@ class Run:
         """Findings about files. Raises InputError where none could be read."""
         if self.problems and not self.readers:
             raise InputError("; ".join(message for _, message in self.problems))
+        return self._remarks()
+
+    def _remarks(self) -> list[Finding]:
+        """Findings about the files that were read, and about those that were not."""
         remarks = [remark for reader in self.readers for remark in reader.remarks()]
         return [finding(None, *remark) for remark in self.problems + remarks]
 

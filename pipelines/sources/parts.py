@@ -25,7 +25,6 @@ from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import site_of
 from dissectors.capture.reader import Reader
 from dissectors.errors import InputError, UsageError
-from dissectors.findings import finding
 from dissectors.limits import KIB, MIB, SHARES, Limits
 from dissectors.options import Options
 from dissectors.records import Finding
@@ -211,10 +210,7 @@ class PartRun(Run):
         """Findings about files, each reported by one task."""
         if self._part.is_all:
             return super()._findings()
-        if self._part.share:
-            return []
-        remarks = [remark for reader in self.readers for remark in reader.remarks()]
-        return [finding(None, *remark) for remark in self.problems + remarks]
+        return [] if self._part.share else self._remarks()
 
 
 def _network(text: str) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
