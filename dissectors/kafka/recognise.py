@@ -89,13 +89,14 @@ def _first_request(data: bytes, server: bytes) -> float:
     if _asks_newer(data):
         return CERTAIN if server[4:8] == data[8:12] and _tells_versions(server) else POSSIBLE
     verdict = Resync(_Stranger()).first(data)
-    if verdict is Judgement.WAIT:
-        if _is_answered(data, server):
-            return CERTAIN
-        return LIKELY if _names_client(data) else POSSIBLE
     if verdict is Judgement.YES:
         return CERTAIN
-    return LIKELY if _is_answered(data, server) else NO  # a request that is not as it should be
+    answered = _is_answered(data, server)
+    if verdict is Judgement.NO:
+        return LIKELY if answered else NO  # a request that is not as it should be
+    if answered:
+        return CERTAIN
+    return LIKELY if _names_client(data) else POSSIBLE
 
 
 def _asks_newer(data: bytes) -> bool:
@@ -126,7 +127,7 @@ def _names_client(data: bytes) -> bool:
 
 
 def _is_answered(client: bytes, server: bytes) -> bool:
-    """Whether the server answers a request that is not whole: with its correlation id."""
+    """Whether the server answers a request, which need not be whole or well formed: with its correlation id."""
     _, key, version, _, named = REQUEST_HEAD.unpack_from(client)
     if len(server) < 8 or (named > 0 and not is_text(client[HEAD : HEAD + named], cut=True)):
         return False
