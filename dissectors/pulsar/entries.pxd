@@ -25,6 +25,7 @@ from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.exchange cimport Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
+from dissectors.rows.table cimport RowTable
 from dissectors.wire.memory cimport crc32c
 
 cdef extern from *:

@@ -18,6 +18,7 @@ from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
+from dissectors.rows.table import RowTable
 from dissectors.session.conversation import Conversation
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
@@ -278,36 +279,37 @@ class Entries:
 
     def _write(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
         report: Report = self._report
+        table: RowTable = report.batches
         slot: cython.Py_ssize_t
         if report.wants_batches:
             slot = report.open_batch(request, request.frame)
-            report.batches.put(slot, fields.BATCH_ROLE, batch.role)
-            report.batches.put(slot, fields.BATCH_TOPIC, batch.topic)
-            report.batches.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
-            report.batches.put(slot, fields.BATCH_FORMAT, FORMAT)
-            report.batches.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
-            report.batches.put(slot, fields.BATCH_VERDICT, batch.verdict)
-            report.batches.put(slot, fields.BATCH_OUTCOME, outcome)
-            report.batches.put(slot, fields.BATCH_DIALECT, self._state.dialect)
-            report.batches.waiting[slot, fields.BATCH_PARTITION] = batch.partition
-            report.batches.waiting[slot, fields.BATCH_RECORDS] = request.records
-            report.batches.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
-            report.batches.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
-            report.batches.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
-            report.batches.waiting[slot, fields.BATCH_TIME] = batch.time
-            report.batches.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
-            report.batches.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
-            report.batches.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
-            report.batches.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
+            table.put(slot, fields.BATCH_ROLE, batch.role)
+            table.put(slot, fields.BATCH_TOPIC, batch.topic)
+            table.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
+            table.put(slot, fields.BATCH_FORMAT, FORMAT)
+            table.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
+            table.put(slot, fields.BATCH_VERDICT, batch.verdict)
+            table.put(slot, fields.BATCH_OUTCOME, outcome)
+            table.put(slot, fields.BATCH_DIALECT, self._state.dialect)
+            table.waiting[slot, fields.BATCH_PARTITION] = batch.partition
+            table.waiting[slot, fields.BATCH_RECORDS] = request.records
+            table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
+            table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
+            table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
+            table.waiting[slot, fields.BATCH_TIME] = batch.time
+            table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
+            table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
+            table.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
+            table.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
             if batch.codec is not None:
-                report.batches.put(slot, fields.BATCH_CODEC, batch.codec)
-                report.batches.put(slot, fields.BATCH_PRODUCER, batch.producer)
-                report.batches.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
-                report.batches.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
-                report.batches.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
-                report.batches.waiting[slot, fields.BATCH_CONTROL] = batch.control
-                report.batches.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
-                report.batches.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
+                table.put(slot, fields.BATCH_CODEC, batch.codec)
+                table.put(slot, fields.BATCH_PRODUCER, batch.producer)
+                table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
+                table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
+                table.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
+                table.waiting[slot, fields.BATCH_CONTROL] = batch.control
+                table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
+                table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
             report.finish_batch(slot)
 
     def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:
