@@ -57,13 +57,6 @@ def each(function: Callable[[Any], Any]) -> Task:
     return run
 
 
-def in_groups(spark: SparkSession, items: Sequence[Any], size: int, task: Task) -> list[Any]:
-    """What tasks make of items, in their order; a task is given lists of `size` of them, and gives one for each."""
-    groups = [items[n : n + size] for n in range(0, len(items), size)]
-    made = collect(spread(spark, groups, task)) if groups else []
-    return [result for results in made for result in results]
-
-
 def given(batches: Batches) -> Iterator[Any]:
     """Inside a task: what it was given."""
     for batch in batches:

@@ -24,10 +24,10 @@ from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines import analyze as analysis
 from pipelines.cli import app
+from pipelines.jobs.records import DecodedRecords
 from pipelines.lake import freshness, update
 from pipelines.lake.update import update_records
 from pipelines.spark import job
-from pipelines.spark.job import SparkRecords
 from pipelines.storage import lake_files, outputs
 from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
@@ -69,7 +69,7 @@ class Store:
     def files(self) -> list[str]:
         return sorted(map(str, self.day.iterdir()))
 
-    def update(self, spark: Any) -> SparkRecords:
+    def update(self, spark: Any) -> DecodedRecords:
         return update_records(spark, self.files(), str(self.lake), OPTIONS)
 
     def expected(self) -> dict[str, list[str]]:
@@ -79,7 +79,7 @@ class Store:
         return [name for name in self.names if name.endswith(f"-{n:03}.pcap")]
 
 
-def same_tables(store: Store, made: SparkRecords, folder: Path) -> None:
+def same_tables(store: Store, made: DecodedRecords, folder: Path) -> None:
     """The tables of the lake are those of one run over everything."""
     with made.engine() as engine:
         engine.add(CASES, case_table([]))
