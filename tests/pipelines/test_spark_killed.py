@@ -15,7 +15,7 @@ import pytest
 import dissectors
 from tests.pipelines.conftest import SAMPLES
 from tests.pipelines.killing import STAGES
-from tests.pipelines.test_spark_update import lake_rows, rows
+from tests.pipelines.test_updates import lake_rows, rows
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.xdist_group("spark")

@@ -57,7 +57,7 @@ def test_conf_is_as_spark_has_it() -> None:
             _conf([wrong])
 
 
-@pytest.mark.parametrize("wrong", [["--conf", "spark.a"], ["--update", "--engine", "local"]])
+@pytest.mark.parametrize("wrong", [["--conf", "spark.a"], ["--table-format", "delta", "--engine", "local"]])
 def test_wrong_usage_ends_before_spark_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
     done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
     assert done.exit_code == 2
