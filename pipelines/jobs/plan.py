@@ -22,9 +22,10 @@ from pipelines.jobs.shuffle import joined
 from pipelines.jobs.surveys import Surveys
 from pipelines.storage import filesystem
 
-BYTES_A_PART = 64 * MIB  # of captures, decoded by one task, at most; so many are not shared out
+HELD_BYTES = 64 * MIB  # of captures that one task reads and decodes, with what it has cut in memory
+BYTES_A_PART = 128 * MIB  # of captures, decoded by one task, at most
 LEAST_BYTES = 16 * MIB  # that a task is worth
-READ_ROUNDS, DECODE_ROUNDS = 4, 12
+READ_ROUNDS, DECODE_ROUNDS = 4, 8
 """Tasks for each core, where the captures are large enough: the core that has done its last one does not wait long."""
 FILES_A_TASK = 2000  # read by one task, at most
 PLAIN = (".pcap", ".pcapng", ".cap", ".dmp")  # files that are hardly compressed
@@ -78,7 +79,7 @@ def split_bytes(executor: Executor, total: int) -> int:
 
 def fair(total: int, cores: int, rounds: int, most: int) -> int:
     """Bytes for each task, so that every core gets `rounds` of them, or fewer where they would be too small."""
-    return most if total <= BYTES_A_PART else min(most, max(LEAST_BYTES, math.ceil(total / (cores * rounds))))
+    return most if total <= HELD_BYTES else min(most, max(LEAST_BYTES, math.ceil(total / (cores * rounds))))
 
 
 def share_out(executor: Executor, files: Sequence[Input], options: Options, surveys: Surveys | None = None) -> Shares:
@@ -139,8 +140,8 @@ def decoded(executor: Executor, job: Job, works: Sequence[Work], function: Decod
     files = {split.path for work in works for _, split in work.splits}
     read = sum(work.size for work in works)
     about = f"{units.counted(len(files), 'file')}, {units.size(read)}"
-    small = len(works) == 1 and read <= BYTES_A_PART
-    if small and (job.sharing.parts == 1 or job.all_reports):  # a lake's parts say nothing of what is new
+    is_small = len(works) == 1 and read <= HELD_BYTES
+    if is_small and (job.sharing.parts == 1 or job.all_reports):  # a lake's parts say nothing of what is new
         done = executor.map(partial(cut_and_decode, job, function), works, f"reading and decoding captures: {about}")
         return DecodedParts(*done[0])
     cuts = executor.map(partial(cut_to_file, job), works, f"reading captures: {about}", read)

@@ -133,7 +133,7 @@ def test_a_set_without_any_readable_file_is_an_error(spark: Any, tmp_path: Path)
     foreign.write_bytes(b"nothing of the sort")
     with pytest.raises(BrokerscopeError, match=r"foreign\.pcap"):
         decode_to_records(spark, [str(foreign)], str(tmp_path / "out"), Options())
-    assert list((tmp_path / "out").iterdir()) == []
+    assert list((tmp_path / "out").glob("*")) == []
 
 
 def test_a_session_of_another_python_is_told_what_to_set_for_the_format(tmp_path: Path) -> None:
