@@ -35,7 +35,9 @@ from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
-from pipelines.lake.new_files import Given, choose, places_anew
+from pipelines.lake import expire, gone, notes
+from pipelines.lake.gone import Replaced
+from pipelines.lake.new_files import Given, choose, has_returned, present
 from pipelines.spark import names
 from pipelines.spark.blocks import Arrival, FileReport, Row, Sharing, checked
 from pipelines.spark.decode import (
@@ -54,7 +56,7 @@ from pipelines.spark.job import SparkRecords, check_workers, decoded, read_keylo
 from pipelines.spark.tasks import collect, each, in_groups, spread
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
-from pipelines.storage.lake_files import Commit, Manifest
+from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import Written, may_hold, share, write_empty
 from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
@@ -77,6 +79,7 @@ class UpdateJob(Job):
     clocks: Mapping[str, int] = field(default_factory=dict)  # site -> time of the stage from which it goes on, ns
     states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
     tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
+    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)  # site -> URLs of connections, as of `gone.used`
 
 
 @dataclass
@@ -177,7 +180,10 @@ def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
     files = list(job.numbered[site])
     url = job.states.get((site, part))
     if url is None:
-        return Engine(job.options, files), []
+        begun = Engine(job.options, files)
+        if site in job.kept:
+            begun.number_on(site, gone.used(job.kept[site], job.sharing.parts, part))
+        return begun, []
     data = filesystem.read(url)
     if data is None:
         raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
@@ -236,7 +242,8 @@ class Update:
     after: Manifest  # of the lake as it will be
     inputs: Mapping[str, Sequence[Input]]  # what is to be read, by site
     given: Given
-    anew: bool  # whether what the lake holds is of other options, or another version
+    anew: bool  # whether all of its captures are decoded again
+    replaced: Replaced  # what it holds of captures that are decoded again
 
     @property
     def has_news(self) -> bool:
@@ -246,13 +253,13 @@ class Update:
     @property
     def problems(self) -> list[tuple[str, str]]:
         """Kind of finding, message: files that were not read whole. Raises InputError where none was."""
-        read = [file for site in self.after.sites.values() for file in site.files]
-        return checked([problem for file in read for problem in file.problems], len(read))
+        read = sum(len(site.files) for site in self.after.sites.values()) + len(self.after.gone)
+        return checked(self.after.problems(), read)
 
     def run(self, spark: SparkSession) -> SparkRecords:
         """Decode what is new."""
         after = self.after
-        commit = self._committed(spark) if self.inputs or self.before is None else self.before
+        commit = self._committed(spark) if self.has_news or self.before is None else self.before
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
@@ -270,35 +277,31 @@ class Update:
         """Decode what is new and commit it."""
         after, options = self.after, self.options
         home = self.before.home if self.before else self.lake
-        with _staging(self.lake) as name:
+        with lake_files.staging(self.lake) as name:
             staging = filesystem.join(self.lake, name)
             check_workers(spark, staging)
-            made = _decode(spark, home, staging, after, self.inputs, options, self.keylog) if self.inputs else []
+            lake = Staged(home, staging, self.had)
+            gone.keep(self.replaced, lake, after, options)
+            kept = gone.kept_connections(after, lake, self.inputs)
+            made = _decode(spark, home, staging, after, self.inputs, options, self.keylog, kept) if self.inputs else []
             clock = max((site.clock for site in after.sites.values()), default=0)
             new_names = _add(after, self.inputs, made)
             _resolve(spark, home, staging, after, new_names, clock, options)
-            _report(staging, after, options)
+            if self.replaced.gone:
+                gone.notice(after, lake)
+            expire.drop_rows(after, lake)
+            notes.report(after, staging, options.tables)
             _merge(spark, home, staging, after, self.had)
             _fill_up(staging, after, options)
+            after.edition = lake_files.new_edition()
             return lake_files.commit(self.lake, name, self.before, self.had, after)
-
-
-@contextmanager
-def _staging(lake: str) -> Iterator[str]:
-    """The name, below LAKE, of a folder for what a run writes before it commits; gone afterwards."""
-    name = lake_files.new_staging()
-    try:
-        yield name
-    finally:
-        filesystem.remove_folder(filesystem.join(lake, name))
 
 
 @contextmanager
 def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Update]:
     """What brings LAKE/records up to date with these capture files, and those that it has read before.
 
-    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises
-    BrokerscopeError where a file that is needed again is gone.
+    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block.
     """
     lake = filesystem.absolute(lake)
     with lake_files.locked(lake):
@@ -311,19 +314,31 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
             raise UsageError(f"{lake}: holds records that --update did not write; use another OUT")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         given = {public_path(path): path for path in files}
-        anew, after, known = True, Manifest(made_by, PARTS), set[str]()
-        if before is not None and (before.manifest.made_by, before.manifest.format) == (made_by, lake_files.FORMAT):
-            anew, after, known = False, before.manifest, before.manifest.places()
-        elif before is not None:
-            known = places_anew(before.manifest, options, given)
-        news = choose(after, [*sorted(known - set(given)), *given], options, given)
+        anew, after, known, expired = True, Manifest(made_by, PARTS), set[str](), set[str]()
+        replaced = Replaced()
+        if before is not None:
+            manifest = before.manifest
+            anew = (manifest.made_by, manifest.format) != (made_by, lake_files.FORMAT)
+            anew = anew or has_returned(manifest, options, given)
+            if anew:
+                known, after.gone, expired = present(manifest, options, given)
+                after.since = manifest.since
+                replaced = Replaced.of_all(manifest, after.gone)
+            else:
+                after, known = manifest, manifest.places()
+        paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
+        news = choose(after, paths, options, given)
+        for site in news.renewed:
+            replaced.add(site, news.gone)
+            after.gone += news.gone
         if (news.moved or news.dropped) and not news.inputs:
-            with _staging(lake) as staging:
+            with lake_files.staging(lake) as staging:
                 if news.dropped:
-                    _report(filesystem.join(lake, staging), after, options)
+                    notes.report(after, filesystem.join(lake, staging), options.tables)
+                    after.edition = lake_files.new_edition()
                     _fill_up(filesystem.join(lake, staging), after, options)
                 before = lake_files.commit(lake, staging, before, had, after)
-        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew)
+        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced)
 
 
 def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
@@ -346,6 +361,7 @@ def _decode(
     inputs: Mapping[str, Sequence[Input]],
     options: Options,
     keylog: Sequence[bytes],
+    kept: Mapping[str, Sequence[str]],
 ) -> list[PartReport]:
     """Decode what is new."""
     states = {
@@ -358,7 +374,9 @@ def _decode(
     clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
     works = share_out(spark, [file for files in inputs.values() for file in files], options).works
-    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails)
+    job = UpdateJob(
+        staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails, kept
+    )
     return decoded(spark, job, works, continue_part)
 
 
@@ -503,14 +521,6 @@ def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: C
     for (name, number), old in gone.items():  # once for each stage, which may hold thousands of groups
         rows = after.sites[name].stages[number].rows
         rows.records = [file for file in rows.records if file not in old] + made[name, number]
-
-
-def _report(staging: str, after: Manifest, options: Options) -> None:
-    """Write the findings about all files."""
-    output = Output(staging)
-    if "findings" in options.tables:
-        output.report([problem for site in after.sites.values() for file in site.files for problem in file.problems])
-    after.notes = output.close().records
 
 
 def _fill_up(staging: str, after: Manifest, options: Options) -> None:

@@ -33,7 +33,7 @@ from pipelines.storage import filesystem
 from pipelines.storage.record_files import RecordWriter, Written, rows_of
 from pipelines.storage.tails import Tail, Untouched, copied
 
-RECORDS, OPEN, NAMES = "records", "open", "names"  # folders of a run's staging folder
+RECORDS, OPEN, NAMES = "records", "open", names.FOLDER  # folders of a run's staging folder
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ def share(path: str) -> str:
     return path.rpartition(_BETWEEN)[0]
 
 
+def is_of_site(path: str, site: str) -> bool:
+    """Whether a file of records holds rows of a site."""
+    return path.split(_BETWEEN, 1)[-1].startswith(f"{_quoted(site)}{_BETWEEN}")
+
+
 def date_of(path: str) -> str:
     """The date in the name of a file of records; UNDATED of rows without a time; "" where the name says none."""
     date, named, _ = posixpath.basename(path).partition(_BETWEEN)
@@ -200,6 +205,16 @@ def write_empty(root: str, options: Options, filled: Collection[str]) -> list[Wr
         with filesystem.create(filesystem.join(root, file.path)) as stream:
             pq.write_table(lacking[file.table].append(_FIELD).empty_table(), stream)
     return out
+
+
+def write_empty_like(root: str, table: str, url: str) -> Written:
+    """Write a file without rows, with the columns of another one."""
+    with filesystem.open_file(url) as stream:
+        schema = pq.read_schema(stream)
+    file = Written(table, f"{table}/{_EMPTY}-{random.token_hex(8)}.parquet", 0)
+    with filesystem.create(filesystem.join(root, file.path)) as stream:
+        pq.write_table(schema.empty_table(), stream)
+    return file
 
 
 def schemas(options: Options) -> dict[str, pa.Schema]:
