@@ -15,7 +15,7 @@ from dissectors import records
 from dissectors.records import Column
 
 
-class Engine(NamedTuple):
+class QueryEngine(NamedTuple):
     """How an engine declares a table over Parquet files."""
 
     types: Mapping[pa.DataType, str]
@@ -25,7 +25,7 @@ class Engine(NamedTuple):
 
 
 _TEXT, _TIME, _TEXTS = pa.string(), pa.timestamp("us", "UTC"), pa.list_(pa.string())
-TRINO = Engine(
+TRINO = QueryEngine(
     {
         _TEXT: "varchar", _TIME: "timestamp(6)", _TEXTS: "array(varchar)", pa.int32(): "integer", pa.int64(): "bigint",
         pa.bool_(): "boolean", pa.binary(): "varbinary", pa.date32(): "date",
@@ -35,7 +35,7 @@ TRINO = Engine(
     "CREATE TABLE {schema}.{table} (\n{columns}\n)\n"
     "WITH (format = 'PARQUET', external_location = '{location}/{table}/');",
 )  # fmt: skip
-HIVE = Engine(
+HIVE = QueryEngine(
     {
         _TEXT: "string", _TIME: "timestamp", _TEXTS: "array<string>", pa.int32(): "int", pa.int64(): "bigint",
         pa.bool_(): "boolean", pa.binary(): "binary", pa.date32(): "date",
@@ -60,7 +60,7 @@ def comment(column: Column) -> str:
     return text if len(text) <= _COMMENT else f"{text[: _COMMENT - 1]}…"
 
 
-def create(engine: Engine, table: str, schema: str, location: str) -> str:
+def create(engine: QueryEngine, table: str, schema: str, location: str) -> str:
     """The statement that declares a record table. location: URL of OUT/records."""
     lines = []
     for column in columns(table):

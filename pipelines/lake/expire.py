@@ -15,9 +15,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.lake import notes
+from dissectors.options import Options
+from pipelines.jobs import names
+from pipelines.jobs.decode import write_problems
 from pipelines.lake.change import changing
-from pipelines.spark import names
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.chosen_rows import CONNECTIONS, ChosenRows, time_column
 from pipelines.storage.lake_files import Manifest, Staged
@@ -78,7 +79,8 @@ def expire(lake: str, since: int, *, dry_run: bool = False) -> Expired:
         after.names = _current(after.names, change.files, after.since)
         if all(map(after.has_expired, after.gone)):
             after.notices = []
-        notes.report(after, change.files.staging, {file.table for file in before})
+        tables = tuple({file.table for file in before})
+        after.notes = write_problems(change.files.staging, after.problems(), Options(tables=tables))
         _fill_up(after, before, change.files)
         left = [*after.records()]
         made = Expired(rows - sum(file.rows for file in left), files - len(left), states - _states(after))

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Packet
@@ -35,25 +34,29 @@ from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
-from pipelines.lake import expire, gone, notes
-from pipelines.lake.gone import Replaced
-from pipelines.lake.new_files import Given, choose, has_returned, present
-from pipelines.spark import names
-from pipelines.spark.blocks import Arrival, FileReport, Row, Sharing, checked
-from pipelines.spark.decode import (
+from pipelines.executors.executor import Executor
+from pipelines.formats import units
+from pipelines.jobs import names
+from pipelines.jobs.arrival import Arrival
+from pipelines.jobs.cutting import FileReport, Sharing
+from pipelines.jobs.decode import (
     NAMES,
     OPEN,
-    RESOLVED_AT_ONCE,
     DecodingPart,
     Job,
     Merging,
     Output,
+    PartPackets,
     Waiting,
-    merger,
-    resolver,
+    merge_files,
+    put_in_names,
+    write_problems,
 )
-from pipelines.spark.job import SparkRecords, check_workers, decoded, read_keylog, share_out
-from pipelines.spark.tasks import collect, each, in_groups, spread
+from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
+from pipelines.jobs.records import DecodedRecords, named
+from pipelines.lake import expire, gone
+from pipelines.lake.gone import Replaced
+from pipelines.lake.new_files import Given, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
@@ -61,9 +64,6 @@ from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import Written, may_hold, share, write_empty
 from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
 from pipelines.storage.tails import Tail, TailFile, Untouched
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STATE = "state"  # folder of a run's staging folder
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
@@ -101,18 +101,10 @@ class SitePart:
     tail: DecodingPart
 
 
-@dataclass
-class PartReport:
-    """What a task made of a part."""
-
-    sites: list[SitePart]
-    files: list[FileReport]
-
-
 # --- the tasks -------------------------------------------------------------------------------------------------------
 
 
-def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
+def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
     """Go on with the engines of a part's sites."""
     assert isinstance(job, UpdateJob)
     secrets = list(job.secrets)
@@ -148,10 +140,10 @@ def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
             tail.copy(job.tails[site, part], untouched)
         return SitePart(site, part, steps, tail.close())
 
-    arrival = Arrival(rows, job.sharing, secrets.append, carried)
+    arrival = Arrival(*given, job.sharing, secrets.append, carried)
     sites = [ended(site, blocks) for site, blocks in groupby(arrival.blocks(), key=itemgetter(0))]
     sites += [ended(site, ()) for site in list(engines)]  # those of which there are fragments only
-    return PartReport(sites, arrival.reports)
+    return sites
 
 
 def _by_stage(
@@ -256,10 +248,10 @@ class Update:
         read = sum(len(site.files) for site in self.after.sites.values()) + len(self.after.gone)
         return checked(self.after.problems(), read)
 
-    def run(self, spark: SparkSession) -> SparkRecords:
+    def run(self, executor: Executor) -> DecodedRecords:
         """Decode what is new."""
         after = self.after
-        commit = self._committed(spark) if self.has_news or self.before is None else self.before
+        commit = self._committed(executor) if self.has_news or self.before is None else self.before
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
@@ -269,29 +261,29 @@ class Update:
         paths = list(known)
         there = [path for path, size in zip(paths, filesystem.each(file_size, paths), strict=True) if size]
         spans = {path: (file.first, file.clock) for path, file in known.items() if file.first is not None}
-        return SparkRecords(
-            spark, commit.records, list(after.records()), there, self.problems, self.options, list(self.keylog), spans
+        return DecodedRecords(
+            commit.records, list(after.records()), there, self.problems, self.options, list(self.keylog), spans
         )
 
-    def _committed(self, spark: SparkSession) -> Commit:
+    def _committed(self, executor: Executor) -> Commit:
         """Decode what is new and commit it."""
         after, options = self.after, self.options
         home = self.before.home if self.before else self.lake
         with lake_files.staging(self.lake) as name:
             staging = filesystem.join(self.lake, name)
-            check_workers(spark, staging)
+            executor.check(staging)
             lake = Staged(home, staging, self.had)
             gone.keep(self.replaced, lake, after, options)
             kept = gone.kept_connections(after, lake, self.inputs)
-            made = _decode(spark, home, staging, after, self.inputs, options, self.keylog, kept) if self.inputs else []
+            made = _decode(executor, home, staging, after, self.inputs, options, self.keylog, kept)
             clock = max((site.clock for site in after.sites.values()), default=0)
             new_names = _add(after, self.inputs, made)
-            _resolve(spark, home, staging, after, new_names, clock, options)
+            _resolve(executor, home, staging, after, new_names, clock, options)
             if self.replaced.gone:
                 gone.notice(after, lake)
             expire.drop_rows(after, lake)
-            notes.report(after, staging, options.tables)
-            _merge(spark, home, staging, after, self.had)
+            _report(staging, after, options)
+            _merge(executor, home, staging, after, self.had)
             _fill_up(staging, after, options)
             after.edition = lake_files.new_edition()
             return lake_files.commit(self.lake, name, self.before, self.had, after)
@@ -334,17 +326,17 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         if (news.moved or news.dropped) and not news.inputs:
             with lake_files.staging(lake) as staging:
                 if news.dropped:
-                    notes.report(after, filesystem.join(lake, staging), options.tables)
+                    _report(filesystem.join(lake, staging), after, options)
                     after.edition = lake_files.new_edition()
                     _fill_up(filesystem.join(lake, staging), after, options)
                 before = lake_files.commit(lake, staging, before, had, after)
         yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced)
 
 
-def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
+def update_records(executor: Executor, files: Sequence[str], lake: str, options: Options) -> DecodedRecords:
     """Bring LAKE/records up to date. Arguments and errors are those of `planned`."""
     with planned(files, lake, options) as update:
-        return update.run(spark)
+        return update.run(executor)
 
 
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
@@ -354,7 +346,7 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
 
 
 def _decode(
-    spark: SparkSession,
+    executor: Executor,
     home: str,
     staging: str,
     after: Manifest,
@@ -362,8 +354,10 @@ def _decode(
     options: Options,
     keylog: Sequence[bytes],
     kept: Mapping[str, Sequence[str]],
-) -> list[PartReport]:
-    """Decode what is new."""
+) -> DecodedParts:
+    """Decode what is new: a list of SitePart of each part."""
+    if not inputs:
+        return DecodedParts([], [])
     states = {
         (name, part): filesystem.join(home, LAKE_FOLDER, STATE, state)
         for name in inputs
@@ -373,11 +367,11 @@ def _decode(
     tails = {(name, part): _tail(home, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
     clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
-    works = share_out(spark, [file for files in inputs.values() for file in files], options).works
+    works = share_out(executor, [file for files in inputs.values() for file in files], options).works
     job = UpdateJob(
         staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails, kept
     )
-    return decoded(spark, job, works, continue_part)
+    return decoded(executor, job, works, continue_part)
 
 
 def _tail(home: str, rows: Rows) -> Tail:
@@ -386,17 +380,17 @@ def _tail(home: str, rows: Rows) -> Tail:
     return Tail(records, waiting)
 
 
-def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: Sequence[PartReport]) -> list[str]:
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts) -> list[str]:
     """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
     reports: dict[str, list[FileReport]] = {}
-    for read in (read for report in made for read in report.files):
+    for read in made.reports:
         reports.setdefault(read.path, []).append(read)
     stages = {
         name: _stages(after.sites[name], {file.number: reports.get(file.path, []) for file in files})
         for name, files in inputs.items()
     }
-    for one in (one for report in made for one in report.sites):
+    for one in (one for sites in made.parts for one in sites):
         site = after.sites[one.site]
         for step in one.steps:
             stage = stages[one.site][step.stage]
@@ -457,7 +451,7 @@ def _extend(rows: Rows, made: DecodingPart) -> None:
 
 
 def _resolve(
-    spark: SparkSession,
+    executor: Executor,
     home: str,
     staging: str,
     after: Manifest,
@@ -474,7 +468,7 @@ def _resolve(
     if new_names:
         new = [filesystem.join(staging, NAMES, path) for path in new_names]
         merge = partial(_merge_names, staging, options.limits.name_wait_ns)
-        (merged,) = collect(spread(spark, [(old, new)], each(merge)))
+        (merged,) = executor.map(merge, [(old, new)], f"bringing names together: {units.counted(len(new), 'file')}")
     if merged.path is not None:
         after.names, old = [merged.path], [filesystem.join(staging, NAMES, merged.path)]
     files = [file for rows in after.rows() for file in rows.open]
@@ -487,12 +481,12 @@ def _resolve(
         (stale, filesystem.join(home, LAKE_FOLDER, OPEN), frozenset(changed)),
     ):
         waiting = [Waiting(file.table, filesystem.join(folder, file.path)) for file in some]
-        made = in_groups(spark, waiting, RESOLVED_AT_ONCE, resolver(staging, old, options, only))
+        made = named(executor, partial(put_in_names, staging, old, options, only=only), waiting)
         for file, records in zip(some, made, strict=True):
             file.records = file.records if records is None else records
 
 
-def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: Collection[str]) -> None:
+def _merge(executor: Executor, home: str, staging: str, after: Manifest, had: Collection[str]) -> None:
     """Write small files of rows that stay as larger ones: MERGED files of about the same size become one.
 
     So a row is written again a few times in all, and a folder holds few files however often the lake was updated.
@@ -515,12 +509,20 @@ def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: C
     work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
     gone: dict[tuple[str, int], set[Written]] = defaultdict(set)
     made: dict[tuple[str, int], list[Written]] = defaultdict(list)
-    for (key, files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
+    described_as = f"joining small files of records: {units.count(sum(len(files) for _, files in chosen))}"
+    for (key, files), merged in zip(
+        chosen, executor.map(partial(merge_files, staging), work, described_as), strict=True
+    ):
         gone[key].update(files)
         made[key] += merged
     for (name, number), old in gone.items():  # once for each stage, which may hold thousands of groups
         rows = after.sites[name].stages[number].rows
         rows.records = [file for file in rows.records if file not in old] + made[name, number]
+
+
+def _report(staging: str, after: Manifest, options: Options) -> None:
+    """Write the findings about all files."""
+    after.notes = write_problems(staging, after.problems(), options)
 
 
 def _fill_up(staging: str, after: Manifest, options: Options) -> None:

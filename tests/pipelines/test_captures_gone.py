@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dissectors
 from dissectors.findings import CAPTURES_GONE
 from dissectors.options import Options
+from pipelines.executors.executor import Executor
 from pipelines.lake import update
 from pipelines.lake.update import planned, update_records
 from pipelines.storage import lake_files
@@ -37,12 +38,12 @@ class Store:
         self.options = Options()
         self.release = "one"
 
-    def update(self, spark: Any) -> list[tuple[str, str]]:
+    def update(self, executor: Executor) -> list[tuple[str, str]]:
         """Bring the lake up to date by the release and the options of now; returns the problems."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(update, "code_version", lambda package: f"{self.release} {package}")
             files = sorted(map(str, self.day.iterdir()))
-            return update_records(spark, files, str(self.lake), self.options).problems
+            return update_records(executor, files, str(self.lake), self.options).problems
 
     def has_news(self) -> bool:
         with pytest.MonkeyPatch.context() as patch:
@@ -108,7 +109,7 @@ def sample(samples: list[str]) -> Path:
 
 @pytest.mark.parametrize("option", ["release", "full", "site"])
 @settings(
-    max_examples=2,
+    max_examples=4,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],  # a smaller example would cost minutes
@@ -118,16 +119,21 @@ def sample(samples: list[str]) -> Path:
     updates=st.integers(1, 2),
 )
 def test_rows_of_captures_that_are_gone_stay_and_the_rest_is_as_of_one_run_over_the_rest(
-    spark: Any, sample: Path, tmp_path_factory: pytest.TempPathFactory, removed: set[int], option: str, updates: int
+    executor: Executor,
+    sample: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    removed: set[int],
+    option: str,
+    updates: int,
 ) -> None:
     store = Store(tmp_path_factory.mktemp("store"), sample)
     later = store.hours[HOURS // 2 :] if updates > 1 else []
     aside = [path.rename(store.day.parent / path.name) for path in later]
-    store.update(spark)
+    store.update(executor)
     for path in aside:
         path.rename(store.day / path.name)
     if aside:
-        store.update(spark)
+        store.update(executor)
     before = store.tables()
     gone = {str(store.hours[n]) for n in removed}
     for name in gone:
@@ -136,7 +142,7 @@ def test_rows_of_captures_that_are_gone_stay_and_the_rest_is_as_of_one_run_over_
         store.release = "two"
     else:
         store.options = Options(full=True) if option == "full" else Options(site="file")
-    problems = store.update(spark)
+    problems = store.update(executor)
     made = decoded(list(store.day.iterdir()), store.options)
     kept = of_captures(before, gone)
     for row in kept["exchanges"] if option == "full" else []:
@@ -149,13 +155,15 @@ def test_rows_of_captures_that_are_gone_stay_and_the_rest_is_as_of_one_run_over_
     assert as_one(store.tables()) == as_one(kept, made)
 
 
-def test_a_connection_with_a_second_row_is_counted_in_what_is_said(spark: Any, sample: Path, tmp_path: Path) -> None:
+def test_a_connection_with_a_second_row_is_counted_in_what_is_said(
+    executor: Executor, sample: Path, tmp_path: Path
+) -> None:
     store = Store(tmp_path, sample)
-    store.update(spark)
+    store.update(executor)
     before = store.tables()["connections"]
     store.hours[0].unlink()
     store.release = "two"
-    ((_, message),) = store.update(spark)
+    ((_, message),) = store.update(executor)
     after = store.tables()["connections"]
     twice = len(after) - len({(row["site"], row["connection"]) for row in after})
     assert len(before) < len(after)
@@ -167,74 +175,78 @@ def test_a_connection_with_a_second_row_is_counted_in_what_is_said(spark: Any, s
     assert said == message
 
 
-def test_a_capture_that_is_there_again_is_decoded_with_the_rest(spark: Any, sample: Path, tmp_path: Path) -> None:
+def test_a_capture_that_is_there_again_is_decoded_with_the_rest(
+    executor: Executor, sample: Path, tmp_path: Path
+) -> None:
     store = Store(tmp_path, sample)
-    store.update(spark)
+    store.update(executor)
     path, data = store.hours[1], store.hours[1].read_bytes()
     path.unlink()
     store.release = "two"
-    assert store.update(spark)
+    assert store.update(executor)
     path.write_bytes(data)
-    assert store.update(spark) == []
+    assert store.update(executor) == []
     assert as_one(store.tables()) == as_one(decoded(store.hours, store.options))
 
 
 def test_captures_that_are_gone_stay_through_several_releases_and_go_on(
-    spark: Any, sample: Path, tmp_path: Path
+    executor: Executor, sample: Path, tmp_path: Path
 ) -> None:
     store = Store(tmp_path, sample)
     last = store.hours[-1].rename(tmp_path / "last.pcap")
-    store.update(spark)
+    store.update(executor)
     kept: list[dict[str, list[dict[str, Any]]]] = []
     for n in range(2):
         kept.append(of_captures(store.tables(), {str(store.hours[n])}))
         store.hours[n].unlink()
         store.release = f"release {n}"
-        store.update(spark)
+        store.update(executor)
     last.rename(store.hours[-1])
-    store.update(spark)
+    store.update(executor)
     assert as_one(store.tables()) == as_one(*kept, decoded(store.hours[2:], store.options))
 
 
 def test_of_captures_under_one_name_the_rows_of_the_one_that_is_gone_stay(
-    spark: Any, sample: Path, tmp_path: Path
+    executor: Executor, sample: Path, tmp_path: Path
 ) -> None:
     """A ring of captures: the first file is written over by the last one."""
     store = Store(tmp_path, sample)
     ring, last = store.hours[0], store.hours[-1].rename(tmp_path / "last.pcap")
-    store.update(spark)
+    store.update(executor)
     first_ends = max(times(*read(ring)))
     last.rename(ring)
-    store.update(spark)
+    store.update(executor)
     old = of_captures(store.tables(), {str(ring)})
     for name, rows in old.items():
         time = "start_time" if name == "connections" else "time"
         old[name] = [row for row in rows if row[time].timestamp() * 1e9 <= first_ends]
     assert old["exchanges"]
     store.release = "two"
-    store.update(spark)
+    store.update(executor)
     assert as_one(store.tables()) == as_one(old, decoded([ring, *store.hours[1:-1]], store.options))
 
 
-def test_a_late_capture_whose_neighbours_are_gone_does_not_end_a_lake(spark: Any, sample: Path, tmp_path: Path) -> None:
+def test_a_late_capture_whose_neighbours_are_gone_does_not_end_a_lake(
+    executor: Executor, sample: Path, tmp_path: Path
+) -> None:
     store = Store(tmp_path, sample)
     late = store.hours[0].rename(tmp_path / "late.pcap")
-    store.update(spark)
+    store.update(executor)
     gone = {str(store.hours[1])}
     kept = of_captures(store.tables(), gone)
     store.hours[1].unlink()
     late.rename(store.hours[0])
-    ((_, message),) = store.update(spark)
+    ((_, message),) = store.update(executor)
     assert store.hours[1].name in message
     assert as_one(store.tables()) == as_one(kept, decoded([store.hours[0], *store.hours[2:]], store.options))
     assert not store.has_news()
 
 
 def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(
-    spark: Any, sample: Path, tmp_path: Path
+    executor: Executor, sample: Path, tmp_path: Path
 ) -> None:
     store = Store(tmp_path, sample)
-    store.update(spark)
+    store.update(executor)
     kept = store.tables()
     head, packets = read(store.hours[-1])
     for path in store.hours:
@@ -242,21 +254,23 @@ def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(
     store.release = "two"
     new = store.day / "new.pcap"
     write(new, head, shifted(head, packets, 86_400 * 10**9))
-    store.update(spark)
+    store.update(executor)
     assert as_one(store.tables()) == as_one(kept, decoded([new], store.options))
     last = lake_files.last(str(store.lake))
     assert last is not None
     assert len(last.manifest.gone) == HOURS
 
 
-def test_columns_that_a_lake_has_no_more_go_from_the_rows_that_stay(spark: Any, sample: Path, tmp_path: Path) -> None:
+def test_columns_that_a_lake_has_no_more_go_from_the_rows_that_stay(
+    executor: Executor, sample: Path, tmp_path: Path
+) -> None:
     store = Store(tmp_path, sample)
     store.options = replace(store.options, full=True)
-    store.update(spark)
+    store.update(executor)
     kept = of_captures(store.tables(), {str(store.hours[0])})
     for row in kept["exchanges"]:
         del row["request"], row["response"]
     store.hours[0].unlink()
     store.options = Options()
-    store.update(spark)
+    store.update(executor)
     assert as_one(store.tables()) == as_one(kept, decoded(store.hours[1:], store.options))

@@ -16,11 +16,12 @@ from dissectors.errors import UsageError
 from dissectors.options import Options
 from dissectors.rows.late_names import Name, Names
 from pipelines.cli import app
+from pipelines.executors.executor import Executor
+from pipelines.jobs import names
 from pipelines.lake import update as updating
 from pipelines.lake.compact import compact
 from pipelines.lake.expire import expire
 from pipelines.lake.update import planned, update_records
-from pipelines.spark import names
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.lake_files import Manifest
 from tests.pipelines.cutting import read, shifted, write
@@ -228,8 +229,8 @@ class Days:
     def files(self) -> list[str]:
         return sorted(map(str, self.day.iterdir()))
 
-    def update(self, spark: Any) -> None:
-        update_records(spark, self.files(), str(self.lake), Options())
+    def update(self, executor: Executor) -> None:
+        update_records(executor, self.files(), str(self.lake), Options())
 
     def time(self, days: float) -> int:
         """So many days after the first packet, ns."""
@@ -256,45 +257,45 @@ def days(samples: list[str], tmp_path: Path) -> Days:
     return Days(tmp_path, samples)
 
 
-def test_a_store_goes_on_behind_the_time_up_to_which_it_expired(spark: Any, days: Days) -> None:
+def test_a_store_goes_on_behind_the_time_up_to_which_it_expired(executor: Executor, days: Days) -> None:
     for n in range(2):
         days.arrive(n)
-        days.update(spark)
+        days.update(executor)
     since = days.time(0.5)
     assert expire(str(days.lake), since).rows
     days.same(since)
     with planned(days.files(), str(days.lake), Options()) as wanted:
         assert not wanted.has_news, "captures from before are not read again"
     days.arrive(2)
-    days.update(spark)
+    days.update(executor)
     days.same(since)
     later = days.time(1.0) + 10**9  # within the second day's traffic
     expire(str(days.lake), later)
     days.same(later)
 
 
-def test_a_late_capture_brings_no_rows_of_what_has_expired(spark: Any, days: Days) -> None:
+def test_a_late_capture_brings_no_rows_of_what_has_expired(executor: Executor, days: Days) -> None:
     days.arrive(1)
-    days.update(spark)
+    days.update(executor)
     since = days.time(0.5)
     expire(str(days.lake), since)
     days.arrive(0, 2)
-    days.update(spark)
+    days.update(executor)
     days.same(since)
 
 
 def test_another_release_does_not_read_captures_again_that_have_expired(
-    spark: Any, days: Days, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, days: Days, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days.arrive(0, 1)
-    days.update(spark)
+    days.update(executor)
     since = days.time(0.5)
     expire(str(days.lake), since)
     monkeypatch.setattr(updating, "code_version", lambda package: f"another {package}")
     with planned(days.files(), str(days.lake), Options()) as wanted:
         read_again = {Path(file.path).name for files in wanted.inputs.values() for file in files}
     assert read_again == {"1-0.pcap", "1-1.pcap"}
-    days.update(spark)
+    days.update(executor)
     assert manifest(days.lake).problems() == []
     for path in days.day.glob("0-*"):
         path.unlink()
@@ -322,18 +323,18 @@ def test_names_that_were_replaced_before_the_time_go_and_those_in_force_stay(tmp
 
 
 def test_a_store_of_captures_holds_the_same_rows_in_fewer_files_and_goes_on(
-    spark: Any, days: Days, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, days: Days, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(updating, "MERGED", 1_000)
     for n in range(2):
         days.arrive(n)
         for path in days.files():
-            update_records(spark, [path], str(days.lake), Options())
+            update_records(executor, [path], str(days.lake), Options())
     before = record_files(days.lake)
     made = compact(str(days.lake), 64 * MIB)
     assert made.after == record_files(days.lake) <= before
     days.same()
     days.arrive(2)
-    days.update(spark)
+    days.update(executor)
     days.same()
     assert sum(pq.read_metadata(path).num_rows for path in (days.lake / "records").rglob("*.parquet"))
