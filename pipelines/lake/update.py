@@ -236,6 +236,7 @@ class Update:
     given: Given
     anew: bool  # whether all of its captures are decoded again
     replaced: Replaced  # what it holds of captures that are decoded again
+    edition: str  # of its records; "" where there are none
 
     @property
     def has_news(self) -> bool:
@@ -305,6 +306,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
             raise UsageError(f"{lake}: holds records that --update did not write; use another OUT")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
+        edition = lake_files.edition_of(before.manifest) if before else ""
         given = {public_path(path): path for path in files}
         anew, after, known, expired = True, Manifest(made_by, PARTS), set[str](), set[str]()
         replaced = Replaced()
@@ -330,7 +332,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
                     after.edition = lake_files.new_edition()
                     _fill_up(filesystem.join(lake, staging), after, options)
                 before = lake_files.commit(lake, staging, before, had, after)
-        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced)
+        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced, edition)
 
 
 def update_records(executor: Executor, files: Sequence[str], lake: str, options: Options) -> DecodedRecords:
