@@ -140,14 +140,14 @@ class Engine:
 
     def end_site(self, site: str) -> Iterator[None]:
         """A site has no more packets: close what is open there. Pauses now and then, for rows to be taken away."""
-        self.decode()
+        self._advance()
         tracker = self._trackers.get(site)
         if tracker is None:
             return
         ending = tracker.finish()
         while some := list(islice(ending, _STEP)):
             self._deliver(site, iter(some))
-            self.decode()
+            self._advance()
             yield
         del self._trackers[site]
         for share, overflow in tracker.overflow.items():
@@ -191,6 +191,12 @@ class Engine:
                 self._ended.append(session)
 
     def decode(self) -> None:
+        """Let each protocol decode what was brought to its conversations; keep idle connections as bytes."""
+        self._advance()
+        for tracker in self._trackers.values():
+            tracker.pack(self._held)
+
+    def _advance(self) -> None:
         """Let each protocol decode what was brought to its conversations, then close those that have ended."""
         held, fed = self._held, self._fed
         self._fed = {}
@@ -210,8 +216,6 @@ class Engine:
         self._ended.clear()
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
             self._shed()
-        for tracker in self._trackers.values():
-            tracker.pack(held)
 
     def pack(self) -> None:
         """Keep all connections as bytes that can be, as the state of an engine is written and read soonest."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,22 +22,26 @@ from dissectors.capture import stores
 from dissectors.errors import BrokerscopeError
 from dissectors.limits import MIB
 from dissectors.local_decoder import cores
+from dissectors.options import ALL_CORES
 from pipelines.executors.executor import Item, Result
+from pipelines.executors.worker import TaskToRun
 
 WORTH_BYTES = 64 * MIB  # to read, from which on other processes help
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from pipelines.executors.worker import main; main({handle})"
 
 
 class LocalExecutor:
-    """Runs tasks on this machine."""
+    """Runs tasks on this machine. Other processes that it has started end with it."""
 
     split_bytes: int | None = None
     parts: int | None = None
 
-    def __init__(self, jobs: int = 0, step: Callable[[str], None] = lambda described_as: None) -> None:
-        """jobs: processes at most; as many as there are cores where it is 0. step: is told what each job does."""
+    def __init__(self, jobs: int = ALL_CORES, step: Callable[[str], None] = lambda described_as: None) -> None:
+        """jobs: processes at most; ALL_CORES for one a core. step: is told what each job does."""
         self.cores = jobs or cores()
         self._step = step
+        self._workers: list[_Worker] = []
+        weakref.finalize(self, _end, self._workers)
 
     def check(self, staging: str) -> None:
         """Everything runs on this machine, which has this package and shares every place with itself."""
@@ -49,7 +54,15 @@ class LocalExecutor:
             return []
         self._step(described_as)
         processes = min(self.cores, len(items)) if size >= WORTH_BYTES else 1
-        return [task(item) for item in items] if processes == 1 else _shared_out(task, items, processes)
+        if processes == 1:
+            return [task(item) for item in items]
+        try:
+            while len(self._workers) < processes:
+                self._workers.append(_started())
+            return _shared_out(task, items, self._workers[:processes])
+        except BaseException:  # the others are at work for nothing
+            _end(self._workers)
+            raise
 
 
 @dataclass
@@ -59,29 +72,29 @@ class _Worker:
     item: int = -1  # that it has
 
 
-def _shared_out(task: Callable[[Item], Result], items: Sequence[Item], processes: int) -> list[Result]:
+def _shared_out(task: Callable[[Item], Result], items: Sequence[Item], workers: Sequence[_Worker]) -> list[Result]:
     results: dict[int, Result] = {}
     waiting = deque(range(len(items)))
-    workers: list[_Worker] = []
-    try:
-        for _ in range(processes):
-            worker = _started()
-            workers.append(worker)
-            _send(worker, (task, stores.all_options(), Path.cwd()))
-        busy = [worker for worker in workers if _gets_next(worker, waiting, items)]
-        while busy:
-            ready = wait([worker.pipe for worker in busy])
-            for worker in [worker for worker in busy if worker.pipe in ready]:
-                results[worker.item] = _received(worker)
-                if not _gets_next(worker, waiting, items):
-                    busy.remove(worker)
-    finally:
-        for worker in workers:
-            worker.pipe.close()
-            worker.process.kill()
-        for worker in workers:
-            worker.process.communicate()
+    for worker in workers:
+        _send(worker, TaskToRun(task, stores.all_options(), Path.cwd()))
+    busy = [worker for worker in workers if _gets_next(worker, waiting, items)]
+    while busy:
+        ready = wait([worker.pipe for worker in busy])
+        for worker in [worker for worker in busy if worker.pipe in ready]:
+            results[worker.item] = _received(worker)
+            if not _gets_next(worker, waiting, items):
+                busy.remove(worker)
     return [results[n] for n in range(len(items))]
+
+
+def _end(workers: list[_Worker]) -> None:
+    """End other processes, whatever they do."""
+    for worker in workers:
+        worker.pipe.close()
+        worker.process.kill()
+    for worker in workers:
+        worker.process.communicate()
+    workers.clear()
 
 
 def _started() -> _Worker:

@@ -16,7 +16,7 @@ from dissectors.tcp.grouping import connection_keys
 from pipelines.jobs.cutting import PACKET_BYTES, Sharing
 from pipelines.jobs.shuffle import ENDS, FRAGMENTS, SECRETS, CutPiece
 
-_FEED_BYTES = 8 * MIB  # of packets that are decoded together, at least
+_FEED_BYTES = 4 * MIB  # of packets that are decoded together, at least
 
 
 @dataclass

@@ -57,6 +57,9 @@ def test_small_work_stays_in_this_process_and_large_work_does_not() -> None:
     processes = set(executor.map(process_of, range(4), "large", WORTH_BYTES))
     assert len(processes) == 2
     assert os.getpid() not in processes
+    assert set(executor.map(process_of, range(4), "again", WORTH_BYTES)) == processes
+    del executor
+    assert not any(Path(f"/proc/{process}").exists() for process in processes)
     assert set(LocalExecutor(1).map(process_of, range(2), "alone", WORTH_BYTES)) == {os.getpid()}
 
 
