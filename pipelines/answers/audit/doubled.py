@@ -34,8 +34,8 @@ def doubled(ask: Ask) -> Iterator[Statement]:
         )
         SELECT protocol, topic, owner, CASE
                 WHEN back THEN 'the group committed a smaller offset than before'
-                WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to another member, which '
-                    || 'went on from the last committed offset'
+                WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
+                    || 'another member, which went on from the last committed offset'
                 WHEN client <> client_before THEN 'another member fetched them'
                 WHEN joined THEN 'the group rebalanced, and the member went on from the last committed offset'
                 WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
