@@ -35,6 +35,8 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
+_MAX_US = 253_402_300_799_999_999  # 9999-12-31
+
 
 def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
     """Whole numbers or truth values as a column, of their own type or of another of whole numbers or times.
@@ -49,6 +51,18 @@ def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: B
         data = pa.py_buffer(np.ascontiguousarray(values, f"i{width}" if type is not None else values.dtype))
     valid = None if missing is None or not missing.any() else bits(~missing)
     return pa.Array.from_buffers(wanted, len(values), [valid, data])
+
+
+def times(ns: Ints, missing: Bools | None = None) -> pa.Array:
+    """Nanoseconds as timestamps; null where no calendar of readers holds them."""
+    us = ns // 1000
+    beyond = beyond_calendars(us)
+    return column(us, pa.timestamp("us", "UTC"), beyond if missing is None else beyond | missing)
+
+
+def beyond_calendars(us: Ints) -> Bools:
+    """Whether datetime, pandas or JSON readers cannot hold each time (µs): before 1970, or after 9999."""
+    return (us < 0) | (us > _MAX_US)
 
 
 def decimals(values: pa.Array) -> pa.Array:
