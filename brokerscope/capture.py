@@ -162,6 +162,11 @@ class OpenCapture:
         """Where partitions, consumer groups and consumers stand, as requests and answers say it."""
         return self.table("positions")
 
+    @property
+    def stalls(self) -> LazyTable:
+        """Times in which one side of a connection made no progress, and why."""
+        return self.table("stalls")
+
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:
