@@ -62,14 +62,32 @@ PARTS = (
 )
 _STALLS = ("resent", "window", "delayed_ack", "throttled")
 _CAUSE = "case kind when 'zero_window' then 'window' when 'delayed_ack' then 'delayed_ack' else 'resent' end"
-# phase -> the part that is its own, and how long it takes
+_ENDS_WITHIN = f"side <> asker and stall_to >= answered - {NEAR_US} and stall_to <= ends + {NEAR_US}"
+_HOLDS_BYTES = "cause <> 'throttled' and (" + f"side <> asker and stall_from >= answered - {NEAR_US} or {_ENDS_WITHIN})"
+_IS_WAITED_FOR = f"""(cause = 'throttled' or {_ENDS_WITHIN}
+    or side = asker and cause <> 'delayed_ack' and stall_from <= sent + {NEAR_US})"""
+
+
+class Phase(NamedTuple):
+    """A phase of an exchange."""
+
+    own: str
+    """The part that is what is left of it."""
+    duration: str
+    span: tuple[str, str]
+    """Its begin and end, as columns."""
+    counts: str
+    """Whether a stall held back what the phase waits for."""
+
+
 _PHASES = {
-    "request": ("sending", "request_ns"),
-    "queue": ("queued", "queue_ns"),
-    "service": ("broker", "wait_ns - queue_ns"),
-    "answer": ("transfer", "response_ns"),
+    "request": Phase("sending", "request_ns", ("begins", "sent"), "side = asker"),
+    "queue": Phase("queued", "queue_ns", ("sent", "begun"), _IS_WAITED_FOR),
+    "service": Phase("broker", "wait_ns - queue_ns", ("begun", "answered"), _IS_WAITED_FOR),
+    "answer": Phase("transfer", "response_ns", ("answered", "ends"), _HOLDS_BYTES),
 }
 _KEY = (*CONNECTION, "exchange_id")
+_TOLD = ("protocol", "api", "client", "server", "topics", "file", "packet", "total_ns")
 _HOLDS_ANSWER = """
     ((api = 'Produce' and version < 6 or api = 'Fetch' and version < 8) and throttle_ms <= wait_ns / 1000000)"""
 """Kafka: whether the broker held a throttled answer for the throttle time, as those before KIP-219 do. Later ones
@@ -86,62 +104,54 @@ def parts(d: Dialect, network: str | None = None) -> str:
 
     network: a SELECT of _KEY and `network_ns` of exchanges that two capture points saw; total_ns includes it.
     """
-    none = f"select {', '.join(_KEY)}, cast(null as bigint) as network_ns from exchanges where 1 = 0"
-    touched = [
-        d.total(f"case when cause = '{cause}' then {phase}_us end") + f" as {phase}_{cause}"
-        for phase in _PHASES
+    known = f"left join ({network}) n on {alike(_KEY, 'e', 'n')}" if network else ""
+    network_ns = "n.network_ns" if network else "cast(null as bigint)"
+    begun, answered = (_us(d.plus("request_ns", column)) for column in ("queue_ns", "wait_ns"))
+    kept = (*_KEY, *_TOLD, "network_ns", "request_ns", "queue_ns", "wait_ns", "response_ns")
+    covered = [
+        d.total(f"case when cause = '{cause}' and {counts} then {_overlap(*span)} end") + f" as {phase}_{cause}"
+        for phase, (_, _, span, counts) in _PHASES.items()
         for cause in _STALLS
     ]
-    measured = [f"{term} as {name}" for name, term in _measures().items()]
-    sums = {part.name: _sum_of(part.name) for part in PARTS}
-    begun, answered = (_us(d.plus("request_ns", column)) for column in ("queue_ns", "wait_ns"))
+    taken = [f"{term} as {name}" for name, term in _taken().items()]
     return f"""
         with calls as (
-            select e.*, n.network_ns, {d.plus("e.total_ns", "coalesce(n.network_ns, 0)")} as whole_ns,
-                {d.micros("time")} as begins,
-                greatest(least(coalesce(queued_ns, 0), wait_ns), 0) as queue_ns, coalesce(initiator, 'client') as asker
-            from exchanges e left join ({network or none}) n on {alike(_KEY, "e", "n")}
-            where kind = 'call' and not {HELD} and time is not null and total_ns is not null and request_ns is not null
-                and wait_ns is not null and response_ns is not null
-        ), {d.once("slow")} (
+            select {", ".join(f"e.{name}" for name in _KEY)}, protocol, api, {CLIENT} as client, {SERVER} as server,
+                topics, coalesce(request_file, response_file) as file,
+                coalesce(request_packet, response_packet) as packet,
+                {d.plus("e.total_ns", f"coalesce({network_ns}, 0)")} as total_ns, {network_ns} as network_ns,
+                request_ns, greatest(least(coalesce(queued_ns, 0), wait_ns), 0) as queue_ns, wait_ns, response_ns,
+                e.total_ns as own_ns, {d.micros("time")} as begins, coalesce(initiator, 'client') as asker
+            from exchanges e {known}
+            where kind = 'call' and not {HELD} and time is not null and e.total_ns is not null
+                and request_ns is not null and wait_ns is not null and response_ns is not null
+        ), slow as (
             select *, begins + {_us("request_ns")} as sent, begins + {begun} as begun,
-                begins + {answered} as answered, begins + {_us("total_ns")} as ends
-            from calls where whole_ns >= {EXPLAINED_NS}
+                begins + {answered} as answered, begins + {_us("own_ns")} as ends
+            from calls where total_ns >= {EXPLAINED_NS}
         ), held_back as (
             select {", ".join(CONNECTION)}, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
                 {d.micros("time")} + {_us("duration_ns")} as stall_to
             from stalls where duration_ns is not null and time is not null
             union all
             select {", ".join(CONNECTION)}, 'throttled' as cause, '' as side,
-                case when {_HOLDS_ANSWER} then begins + {answered} - {_THROTTLE_US}
-                    else begins + {_us("total_ns")} end as stall_from,
-                case when {_HOLDS_ANSWER} then begins + {answered}
-                    else begins + {_us("total_ns")} + {_THROTTLE_US} end as stall_to
-            from calls where throttle_ms > 0
-        ), meetings as (
-            select {", ".join(f"e.{name}" for name in _KEY)}, cause,
-                case when side = asker then {_overlap("begins", "sent")} else 0 end as request_us,
-                case when {_IN_WAIT} then {_overlap("sent", "begun")} else 0 end as queue_us,
-                case when {_IN_WAIT} then {_overlap("begun", "answered")} else 0 end as service_us,
-                case when {_IN_ANSWER} then {_overlap("answered", "ends")} else 0 end as answer_us
-            from slow e join held_back s on {equal(CONNECTION, "e", "s")} and stall_from < ends and stall_to > begins
-        ), touched as (
-            select {", ".join(_KEY)}, {", ".join(touched)} from meetings group by {", ".join(_KEY)}
-        ), measured as (
-            select e.*, {", ".join(measured)} from slow e left join touched t on {alike(_KEY, "e", "t")}
+                {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered} - {_THROTTLE_US}
+                    else {_us("total_ns")} end as stall_from,
+                {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered}
+                    else {_us("total_ns")} + {_THROTTLE_US} end as stall_to
+            from (select *, wait_ns as queue_ns from exchanges)
+            where kind = 'call' and throttle_ms > 0 and time is not null and total_ns is not null
+        ), covered as (
+            select {", ".join(f"e.{name}" for name in kept)}, {", ".join(covered)}
+            from slow e left join held_back s
+                on {equal(CONNECTION, "e", "s")} and stall_from < ends and stall_to > begins
+            group by {", ".join(f"e.{name}" for name in kept)}
+        ), taken as (
+            select *, {", ".join(taken)} from covered
         )
-        select {", ".join(_KEY)}, protocol, api, {CLIENT} as client, {SERVER} as server, topics,
-            coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
-            whole_ns as total_ns, {", ".join(f"{term} as {name}_ns" for name, term in sums.items())}
-        from measured
+        select {", ".join((*_KEY, *_TOLD))}, {", ".join(f"{_sum_of(part.name)} as {part.name}_ns" for part in PARTS)}
+        from taken
     """
-
-
-_ENDS_WITHIN = f"side <> asker and stall_to >= answered - {NEAR_US} and stall_to <= ends + {NEAR_US}"
-_IN_WAIT = f"""(cause = 'throttled' or {_ENDS_WITHIN}
-    or side = asker and cause <> 'delayed_ack' and stall_from <= sent + {NEAR_US})"""
-_IN_ANSWER = f"(cause <> 'throttled' and side <> asker and stall_from >= answered - {NEAR_US} or {_ENDS_WITHIN})"
-"""meetings: whether a stall held back what an exchange waits for, and bytes of its answer."""
 
 
 def _us(ns: str) -> str:
@@ -154,10 +164,10 @@ def _overlap(start: str, end: str) -> str:
     return f"greatest(least(stall_to, {end}) - greatest(stall_from, {start}), 0)"
 
 
-def _measures() -> dict[str, str]:
+def _taken() -> dict[str, str]:
     """Columns `<phase>_<part>_ns`: what each kind of stall takes of a phase, and what is left of it."""
     made = {}
-    for phase, (own, duration) in _PHASES.items():
+    for phase, (own, duration, _, _) in _PHASES.items():
         whole, before = _us(duration), "0"
         for cause in _STALLS:
             upto = f"{before} + least(coalesce({phase}_{cause}, 0), {whole})"
@@ -171,7 +181,7 @@ def _sum_of(part: str) -> str:
     """What a part takes of all phases, ns."""
     if part == "network":
         return "network_ns"
-    return " + ".join(f"{phase}_{part}_ns" for phase, (own, _) in _PHASES.items() if part in (own, *_STALLS))
+    return " + ".join(f"{phase}_{part}_ns" for phase, (own, *_) in _PHASES.items() if part in (own, *_STALLS))
 
 
 def _network(d: Dialect) -> str:
@@ -187,7 +197,12 @@ def _network(d: Dialect) -> str:
     """
 
 
-_PER = {"api": "api", "broker": "server", "client": "client", "topic": ""}  # what rows are about -> column of `parts`
+_PER = {
+    "api": "api",
+    "broker": "server",
+    "client": "client",
+    "topic": "topic",
+}  # what rows are about -> column of `parts`
 
 
 def largest(values: str = "{}_ns") -> str:
@@ -199,18 +214,20 @@ def largest(values: str = "{}_ns") -> str:
 
 
 def _causes(d: Dialect, ask: Ask) -> str:
-    columns = f"protocol, total_ns, {', '.join(f'{part.name}_ns' for part in PARTS)}"
-    each = " union all ".join(
-        f"select {columns}, '{per}' as per, {column or d.each('topics')} as name from slow_requests"
-        for per, column in _PER.items()
-    )
+    each = " union all ".join(f"select '{per}' as per" for per in _PER)
+    names = " ".join(f"when '{per}' then {column}" for per, column in _PER.items())
     sums = ", ".join(f"{d.total(f'{part.name}_ns')} as {part.name}_ns" for part in PARTS)
     shares = ", ".join(f"{part.name}_ns / nullif(cast(total_ns as double), 0) as {part.name}_share" for part in PARTS)
     return f"""
-        with {d.once("slow_requests")} ({parts(d, _network(d))}), counted as (
+        with named as (
+            select *, case per {names} end as name from (
+                select *, {d.each("case when per = 'topic' then topics end")} as topic
+                from ({parts(d, _network(d))}) cross join ({each})
+            )
+        ), counted as (
             select protocol, per, name, count(*) as count, max(total_ns) as max_ns, {d.total("total_ns")} as total_ns,
                 {sums}
-            from ({each}) where name is not null group by protocol, per, name
+            from named where name is not null group by protocol, per, name
         )
         select protocol, per, name, count, total_ns, max_ns, {largest()} as largest, {shares},
             {", ".join(f"{part.name}_ns" for part in PARTS)}

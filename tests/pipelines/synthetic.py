@@ -44,7 +44,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         conn = rng.choice(conns[protocol])
         api, code, version = rng.choice(APIS[protocol])
         time = START + n * seconds * 1000 * MS // exchanges
-        wait = int(rng.lognormvariate(0, 1) * MS)
+        wait = int(rng.lognormvariate(0, 1) * MS) * (30 if n % 9 == 0 else 1)
         fails = rng.random() < 0.05
         unanswered = rng.random() < 0.02
         poll = api in ("Fetch", "POLL_MESSAGES") and rng.random() < 0.3
@@ -78,6 +78,8 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
                 queued_ns=None if unanswered or n % 3 else wait // 2,
                 request_packet_ref=packet_ref(n + 1),
                 response_packet_ref=packet_ref(n + 2),
+                exchange_id=f"{conn.id}-c{n * 100}",
+                throttle_ms=20 if n % 36 == 9 else None,
             )
         )
         if fails:
