@@ -34,7 +34,7 @@ class Part(NamedTuple):
     name: str
     doc: str
     says: str
-    """The words of a sentence: `most of it was …`."""
+    """The words for it in a sentence: `most of it went to …`."""
 
 
 PARTS = (
@@ -42,16 +42,16 @@ PARTS = (
     Part(
         "network",
         "between two capture points: what the point near the client took longer; null where one point saw it",
-        "the network",
+        "the network between the two capture points",
     ),
-    Part("resent", "bytes were lost and sent again, of either side", "lost packets and their retransmission"),
-    Part("window", "the receiver's window was zero, of either side", "a receiver that did not read (window of zero)"),
+    Part("resent", "bytes were lost and sent again, of either side", "lost packets that were sent again"),
+    Part("window", "the receiver's window was zero, of either side", "a receiver that did not read (a window of zero)"),
     Part(
         "delayed_ack",
         "a piece waited for an acknowledgement that the other side delayed (Nagle with delayed ACK)",
         "a delayed acknowledgement (Nagle)",
     ),
-    Part("queued", "behind earlier requests of the same connection", "the queue of its connection"),
+    Part("queued", "behind earlier requests of the same connection", "earlier requests of the same connection"),
     Part("throttled", "the broker held the answer, or did not read the connection, because of a quota", "a quota"),
     Part(
         "broker",
@@ -193,7 +193,7 @@ def _network(d: Dialect) -> str:
         with {outermost("site, connection, incarnation, exchange_id, total_ns, initiator")}
         select {", ".join(f"s.{name}" for name in _KEY)}, c.total_ns - s.total_ns as network_ns
         from clients c join servers s on {THE_SAME_EXCHANGE}
-        where c.sure and c.total_ns >= s.total_ns and coalesce(s.initiator, 'client') = 'client'
+        where c.sure and c.site <> s.site and c.total_ns >= s.total_ns and coalesce(s.initiator, 'client') = 'client'
     """
 
 

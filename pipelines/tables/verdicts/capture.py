@@ -7,10 +7,11 @@
 
     v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
     v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
+    v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
-All but v_rebalances, v_whole and v_told have protocol, client, server, topics, "group", time, until, cost_ns, where the
-row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns. A client
-is `ip name`, where a request of its connection named it.
+All but v_rebalances, v_whole, v_told and v_causes have protocol, client, server, topics, "group", time, until, cost_ns,
+where the row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns.
+A client is `ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
+from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
-from pipelines.tables.verdicts.say import literal, micros
+from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
@@ -95,13 +97,14 @@ _VIEWS = {
     "v_excused": EXCUSED,
     "v_told": "select site, exchange_id from exchanges where false",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
+    "v_causes": parts(DuckDB()),
 }
 _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
 # small, and read by many checks
-_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_told", "v_rebalances"})
+_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_told", "v_rebalances", "v_causes"})
 
 
 class Capture:
@@ -164,6 +167,23 @@ class Capture:
         query: a SELECT from v_calls.
         """
         self._duckdb.execute(f"insert into v_told select site, exchange_id from ({query})")
+
+    def largest_part(self, query: str) -> str | None:
+        """A sentence that names the largest part of the time of exchanges; None where none of them took long.
+
+        query: a SELECT from v_calls.
+        """
+        sums = ", ".join(f"sum({part.name}_ns)::double as {part.name}" for part in PARTS)
+        (row,) = self.rows(f"""
+            select count(*) as known, (select count(*) from ({query})) as every, sum(total_ns)::double as total, {sums}
+            from v_causes semi join ({query}) using (site, exchange_id)""")
+        if not row["known"]:
+            return None
+        largest = max(PARTS, key=lambda part: row[part.name] or 0)
+        whose = f"the time of {counted(row['known'], 'slow one')} of them"
+        if row["known"] == row["every"]:
+            whose = "its time" if row["known"] == 1 else "their time"
+        return f"{share(row[largest.name], row['total'])} of {whose} went to {largest.says}."
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""
