@@ -36,7 +36,6 @@ class SparkEngine:
         self._spark = spark
         self._prefix = f"brokerscope_{secrets.token_hex(8)}"
         self._views: dict[str, DataFrame] = {}
-        self._kept: list[DataFrame] = []
         self.relations: Mapping[str, str] = {f"all_{name}": self._view(name, frame) for name, frame in records.items()}
 
     def __enter__(self) -> SparkEngine:
@@ -45,8 +44,6 @@ class SparkEngine:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for view in self._views:
             self._spark.catalog.dropTempView(view)
-        for frame in self._kept:
-            frame.unpersist()
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Give a table of few rows a name."""
@@ -64,9 +61,9 @@ class SparkEngine:
         return self._spark.sql(query).toArrow()
 
     def keep(self, name: str, query: str) -> str:
-        frame = self._spark.sql(query).persist()
-        self._kept.append(frame)
-        return self._view(name, frame)
+        # Queries that read a cached frame are analysed with its whole plan, once for each time that they name it; a
+        # checkpoint has none. Executors hold it: `checkpoint` would need a folder that all of them reach.
+        return self._view(name, self._spark.sql(query).localCheckpoint())
 
     def write(self, query: str, table: Table, path: Path) -> None:
         frame = self._spark.sql(query)

@@ -1,11 +1,18 @@
-"""How far groups are behind, along time: in messages, and in the age of the message that they have reached.
+"""How far groups are behind, along time: in messages, and in the age of the message that they read next.
 
-units    what was produced, each batch once: which offsets it has, when its messages were made. Pulsar's entries have no
-         offsets: those that the capture shows are numbered in their order, by their messages
-reached  offsets that groups committed; of a transaction when it was committed. Of Pulsar's acknowledgements the
-         furthest counts, from the newest SEEK on
-ends     where partitions ended: high watermarks, and what was produced
-steps    both, the last of each time bucket; what a bucket does not say, the one before it does
+Each part of the query reads the parts before it once or twice: Spark plans a part anew wherever it is read.
+
+numbered  Pulsar's entries, and what subscriptions acknowledged. Entries have no offsets: those that the capture shows
+          are numbered in their order, by their messages
+units     what was produced, each batch once, with its offsets and when its messages were made; with an owner, what the
+          owner acknowledged
+marks     where partitions ended (without an owner: high watermarks, and what was produced), and how far owners came:
+          offsets that they committed, those of a transaction when it was committed
+slots     the last of both in each time bucket
+steps     for each owner, the buckets in which it or the end of its partition moved
+standing  where the owner stood then: what a bucket does not say, the one before it does. Of Pulsar's acknowledgements
+          the furthest counts, from the newest SEEK on
+placed    with the batch that holds the message that the owner reads next
 """
 
 from __future__ import annotations
@@ -51,111 +58,110 @@ _ENDED = "partition by transaction order by at_us desc, what desc"  # from a row
 
 def _lag(d: Dialect, ask: Ask) -> str:
     group = d.quoted("group")
-    offsets = "protocol <> 'pulsar' and base_offset is not null and last_offset is not null"
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
         ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
-    seen = d.micros("min(time)")
+    seen, at_us = d.micros("min(time)"), f"{d.micros('time')} as at_us"
     moved = "topic is not null and time is not null and coalesce(outcome, '') <> 'error'"
-    bucket = f"cast(floor(at_us / {ask.bucket_us}) as bigint) as slot"
+    part = "coalesce(partition, -1) as part"
     running = f"partition by {_OWNER} order by slot rows between unbounded preceding and current row"
-    found = f"partition by {_PLACE} order by number, kind, last"
+    found = f"partition by {_PLACE} order by number, kind, unit_last"
     rows = f"partition by {_OWNER} order by slot"
     at = {
-        name: d.latest(f"case when kind = 0 then {name} end", found) for name in ("base", "last", "first_us", "max_us")
+        name: d.latest(f"case when kind = 0 then {name} end", found)
+        for name in ("unit_base", "unit_last", "unit_first_us", "unit_max_us")
     }
     return f"""
-        with offsets as (
-            select protocol, topic, coalesce(partition, -1) as part, base_offset as base, last_offset as last,
-                {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
-            from batches where {offsets} and {moved}
-            group by protocol, topic, coalesce(partition, -1), base_offset, last_offset
-        ), entries as (
-            select protocol, topic, coalesce(partition, -1) as part, {entry[0]} as ledger, {entry[1]} as entry,
+        with entries as (
+            select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry,
                 max(coalesce(records, 1)) as records, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
             from batches where protocol = 'pulsar' and position like '%:%' and {moved}
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
-        ), {d.once("numbered")} (
-            select *, cast(sum(records) over (
-                partition by {_PLACE} order by ledger, entry rows between unbounded preceding and current row
-            ) as bigint) as after from entries
-        ), {d.once("units")} (
-            select {_PLACE}, base, last, first_us, max_us, seen_us from offsets
+        ), numbered as (
+            select *, cast(sum(records) over (partition by {_PLACE} order by ledger, entry) as bigint) as next,
+                max(case when owner is null then 1 else 0 end) over (partition by {_PLACE}, ledger, entry) as shown
+            from (
+                select *, cast(null as string) as owner, 0 as sought from entries
+                union all
+                select protocol, topic, {part}, ledger, value as entry, 0 as records, cast(-1 as bigint) as first_us,
+                    cast(-1 as bigint) as max_us, {d.micros("time")} as seen_us, {group} as owner,
+                    case when api = 'SEEK' then 1 else 0 end as sought
+                from positions
+                where what = 'committed' and protocol = 'pulsar' and topic is not null and time is not null
+                    and {group} is not null
+            )
+        ), units as (
+            select protocol, topic, {part}, cast(null as string) as owner, 0 as sought, base_offset as base,
+                last_offset + 1 as next, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
+            from batches
+            where protocol <> 'pulsar' and base_offset is not null and last_offset is not null and {moved}
+            group by protocol, topic, coalesce(partition, -1), base_offset, last_offset
             union all
-            select {_PLACE}, after - records as base, after - 1 as last, first_us, max_us, seen_us from numbered
-        ), ends as (
-            select {_PLACE}, seen_us as at_us, last + 1 as number from units
+            select {_OWNER}, sought, next - records as base, next, first_us, max_us, seen_us
+            from numbered where shown = 1
+        ), marks as (
+            select {_PLACE}, owner, seen_us as at_us, next as number, sought from units
             union all
-            select protocol, topic, coalesce(partition, -1) as part, {d.micros("time")} as at_us, value as number
-            from positions
-            where what = 'high_watermark' and protocol <> 'pulsar' and topic is not null and time is not null
-        ), reached as (
             select {_OWNER}, at_us, number, 0 as sought from ({reached(d)})
             union all
-            select a.protocol, a.topic, a.part, owner, a.at_us, n.after as number,
-                case when api = 'SEEK' then 1 else 0 end as sought
-            from (
-                select protocol, topic, coalesce(partition, -1) as part, {group} as owner, {d.micros("time")} as at_us,
-                    ledger, value as entry, api
-                from positions where what = 'committed' and protocol = 'pulsar' and {group} is not null
-            ) a join numbered n
-                on a.protocol = n.protocol and a.topic = n.topic and a.part = n.part and a.ledger = n.ledger
-                    and a.entry = n.entry
-        ), progress as (
-            select {_OWNER}, {bucket}, max(at_us) as at_us, {d.first("number", "-at_us", "-number")} as newest,
-                max(number) as furthest, max(sought) as sought
-            from reached group by {_OWNER}, slot
-        ), grown as (
-            select {_PLACE}, {bucket}, max(at_us) as at_us, max(number) as end_number from ends group by {_PLACE}, slot
+            select protocol, topic, {part}, cast(null as string) as owner, {at_us}, value as number, 0 as sought
+            from positions
+            where what = 'high_watermark' and protocol <> 'pulsar' and topic is not null and time is not null
+        ), slots as (
+            select {_OWNER}, cast(floor(at_us / {ask.bucket_us}) as bigint) as slot, max(at_us) as at_us,
+                {d.first("number", "-at_us", "-number")} as newest, max(number) as furthest, max(sought) as sought
+            from marks group by {_OWNER}, cast(floor(at_us / {ask.bucket_us}) as bigint)
         ), owners as (
-            select {_OWNER}, min(slot) as since from progress group by {_OWNER}
-        ), steps as (
-            select {_OWNER}, slot, max(at_us) as at_us, max(newest) as newest, max(furthest) as furthest,
-                max(sought) as sought, max(end_number) as end_number
+            select *, case when of_ends = 0 then owner end as told_by
             from (
-                select {_OWNER}, slot, at_us, newest, furthest, sought, cast(null as bigint) as end_number from progress
-                union all
-                select g.protocol, g.topic, g.part, owner, slot, at_us, cast(null as bigint) as newest,
-                    cast(null as bigint) as furthest, 0 as sought, end_number
-                from grown g join owners o on g.protocol = o.protocol and g.topic = o.topic and g.part = o.part
-            ) group by {_OWNER}, slot
+                select distinct protocol, topic, {part}, {group} as owner from positions
+                where what in ('committed', 'pending') and topic is not null and {group} is not null
+            ) cross join (select 0 as of_ends union all select 1 as of_ends) kinds
+        ), steps as (
+            select o.protocol, o.topic, o.part, o.owner, slot, max(at_us) as at_us,
+                max(case when of_ends = 0 then newest end) as newest,
+                max(case when of_ends = 0 then furthest end) as furthest, max(sought) as sought,
+                max(case when of_ends = 1 then furthest end) as end_number
+            from slots s join owners o on s.protocol = o.protocol and s.topic = o.topic and s.part = o.part
+                and s.owner is not distinct from o.told_by
+            group by o.protocol, o.topic, o.part, o.owner, slot
         ), carried as (
             select {_OWNER}, slot, at_us, newest, sum(sought) over ({running}) as life, furthest, sought,
                 {d.latest("newest", rows)} as standing, max(end_number) over ({running}) as end_number
             from steps
         ), standing as (
-            select c.protocol, c.topic, c.part, c.owner, slot, at_us, newest is not null as said, sought,
-                case when c.protocol = 'pulsar' then max(case when sought = 1 then newest else furthest end) over (
-                    partition by c.protocol, c.topic, c.part, c.owner, life order by slot
-                    rows between unbounded preceding and current row) else standing end as number,
+            select {_OWNER}, slot, at_us, case
+                    when protocol = 'pulsar' then max(case when sought = 1 then newest else furthest end) over (
+                        partition by {_OWNER}, life order by slot rows between unbounded preceding and current row)
+                    else standing end as number,
                 end_number
-            from carried c
-        ), {d.once("known")} (
-            select *, case when end_number is not null then greatest(end_number, number) end as reach
-            from standing where number is not null
+            from carried
         ), placed as (
-            select {_OWNER}, slot, number, {at["base"]} as base, {at["last"]} as last, {at["first_us"]} as first_us,
-                {at["max_us"]} as max_us, kind
+            select *, {at["unit_base"]} as base, {at["unit_last"]} as last, {at["unit_first_us"]} as first_us,
+                {at["unit_max_us"]} as max_us
             from (
-                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, base as number, base, last, first_us, max_us,
-                    0 as kind
-                from units
+                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, cast(null as bigint) as at_us, base as number,
+                    cast(null as bigint) as reach, 0 as kind, base as unit_base, next - 1 as unit_last,
+                    first_us as unit_first_us, max_us as unit_max_us
+                from units where owner is null
                 union all
-                select {_PLACE}, owner, slot, number, cast(null as bigint) as base, cast(null as bigint) as last,
-                    cast(null as bigint) as first_us, cast(null as bigint) as max_us, 1 as kind
-                from known where number < reach
+                select {_OWNER}, slot, at_us, number,
+                    case when end_number is not null then greatest(end_number, number) end as reach, 1 as kind,
+                    cast(null as bigint) as unit_base, cast(null as bigint) as unit_last,
+                    cast(null as bigint) as unit_first_us, cast(null as bigint) as unit_max_us
+                from standing where number is not null
             )
         ), dated as (
-            select {_OWNER}, slot, first_us + case when last > base and max_us > first_us
-                then cast(floor((max_us - first_us) * ((number - base) / cast(last - base as double))) as bigint)
-                else 0 end as made_us
-            from placed where kind = 1 and number <= last and first_us >= 0
+            select *, case when number <= last and first_us >= 0 then first_us + case
+                when last > base and max_us > first_us
+                    then cast(floor((max_us - first_us) * ((number - base) / cast(last - base as double))) as bigint)
+                else 0 end end as made_us
+            from placed where kind = 1
         ), measured as (
-            select k.*, reach - number as behind,
+            select {_OWNER}, slot, at_us, number, reach, reach - number as behind,
                 case when number >= reach then 0
-                    when made_us is not null then greatest(k.at_us - made_us, 0) end as late_us
-            from known k left join dated m on k.protocol = m.protocol and k.topic = m.topic and k.part = m.part
-                and k.owner = m.owner and k.slot = m.slot
+                    when number < reach and made_us is not null then greatest(at_us - made_us, 0) end as late_us
+            from dated
         ), compared as (
             select *, lag(number) over ({rows}) as number_before, lag(behind) over ({rows}) as behind_before
             from measured

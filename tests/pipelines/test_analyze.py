@@ -102,6 +102,8 @@ def test_the_engine_fits_the_captures_unless_it_is_named(
         with file.open("wb") as stream:
             stream.truncate(size)
     assert choose([str(file) for file in files], engine, master).engine == chosen
+    updating = "spark" if "spark" in (engine, chosen if master else None) else "local"
+    assert choose([str(file) for file in files], engine, master, update=True).engine == updating
 
 
 def test_a_running_session_is_used(spark: Any, samples: list[str]) -> None:

@@ -216,16 +216,10 @@ def test_the_run_says_which_points_saw_the_same(tmp_path: Path) -> None:
         assert compute(engine, tmp_path / "tables").shared == {("site", "clients"): 9}
 
 
-PLANNED = [name for name in TABLES if name != "lag"]
-"""The tables that Spark plans over shared connections: `lag` takes it minutes, and more memory than a test has."""
-
-
 def test_both_engines_count_two_points_once(spark: Any, tmp_path: Path) -> None:
     records = written(together(AT_BROKER, translated(AT_CLIENTS)), tmp_path / "records")
     with local_engine(records) as local, spark_engine(spark, records) as remote:
-        one, other = (
-            computed(engine, tmp_path / place, only=PLANNED) for place, engine in (("local", local), ("spark", remote))
-        )
-    for name in PLANNED:
+        one, other = (computed(engine, tmp_path / place) for place, engine in (("local", local), ("spark", remote)))
+    for name in TABLES:
         assert one[name].schema == other[name].schema, name
         assert one[name].to_pylist() == other[name].to_pylist(), name
