@@ -32,7 +32,7 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "throughput": _throughput(records["batches"], records["exchanges"], bucket_us),
         "integrity": _integrity(records["batches"]),
         "corrupt": _corrupt(records["batches"]),
-        "delivery": _delivery(records["batches"]),
+        "delivery": _delivery(records["batches"], records["exchanges"], records.get("positions", [])),
         "hops": [],
         "rebalances": _rebalances(records["exchanges"], records["findings"]),
         "lag": _lag(records["batches"], records.get("positions", []), bucket_us),
@@ -451,7 +451,38 @@ def _corrupt(batches: Rows) -> Rows:
     return [{column: row[column] for column in shown} | dict.fromkeys(learned) for row in bad]
 
 
-def _delivery(batches: Rows) -> Rows:
+_STAGES = ("produce", "replication", "waiting", "fetch", "commit")
+
+
+def _stages(row: Row, origin: Row, asked: Mapping[Any, Row], stated: Mapping[Any, Rows]) -> Row:
+    """Where the time of one delivery went."""
+    made_by, fetch = (asked.get((one["site"], one["exchange_id"])) for one in (origin, row))
+    there = stated.get(tuple(row[column] for column in ("site", "protocol", "topic", "partition")), [])
+    behind = [p for p in there if row["last_offset"] is not None and p["value"] > row["last_offset"]]
+    readable = min((p["time"] for p in behind if p["what"] == "high_watermark"), default=None)
+    committed = min(
+        (p["time"] for p in behind if p["what"] == "committed" and _client(p) == _client(row)), default=None
+    )
+
+    def ns(start: datetime, end: datetime | None) -> int | None:
+        return None if end is None or end < start else (_micros(end) - _micros(start)) * 1000
+
+    known = fetch is not None and fetch["time"] <= row["time"]
+    return {
+        "produce": made_by and made_by["total_ns"],
+        "replication": ns(origin["time"], readable),
+        "waiting": max(0, (_micros(fetch["time"]) - _micros(origin["time"])) * 1000) if fetch and known else None,
+        "fetch": ns(max(fetch["time"], origin["time"]), row["time"]) if fetch and known else None,
+        "commit": ns(row["time"], committed),
+    }
+
+
+def _delivery(batches: Rows, exchanges: Rows, positions: Rows) -> Rows:
+    asked = {(row["site"], row["exchange_id"]): row for row in exchanges if row["kind"] == "call"}
+    stated = _grouped(
+        [row for row in positions if row["protocol"] == "kafka" and None not in (row["value"], row["time"])],
+        lambda row: tuple(row[column] for column in ("site", "protocol", "topic", "partition")),
+    )
     moved = [row for row in batches if None not in (row["topic"], row["position"], row["time"])]
 
     def place(row: Row) -> tuple[Any, ...]:
@@ -463,7 +494,7 @@ def _delivery(batches: Rows) -> Rows:
     for row in moved:
         earlier = [p for p in produced.get(place(row), ()) if p["time"] <= row["time"]]
         if row["role"] == "consume" and earlier:
-            origin = max(earlier, key=lambda p: (p["time"], p["checksum_stored"] or ""))
+            origin = max(earlier, key=lambda p: (p["time"], p["checksum_stored"] or "", p["exchange_id"] or ""))
             deliveries.append((row, origin))
     groups: dict[Any, list[tuple[Row, Row]]] = defaultdict(list)
     for row, origin in deliveries:
@@ -483,8 +514,17 @@ def _delivery(batches: Rows) -> Rows:
             "other_checksum": compared(pairs, False),
         }
         | _spread("delay", [(_micros(row["time"]) - _micros(origin["time"])) * 1000 for row, origin in pairs])
+        | _spreads_of([_stages(row, origin, asked, stated) for row, origin in pairs])
         for (protocol, topic), pairs in groups.items()
     ]
+
+
+def _spreads_of(stages: Rows) -> Row:
+    found: Row = {}
+    for name in _STAGES:
+        found |= _spread(name, [row[name] for row in stages])
+        del found[f"{name}_max_ns"]
+    return found
 
 
 # --- connections -----------------------------------------------------------------------------------------------------
