@@ -15,9 +15,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 try:
-    from pyarrow._compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
+    from pyarrow._compute import (
+        CastOptions,
+        DictionaryEncodeOptions,
+        MatchSubstringOptions,
+        SortOptions,
+        call_function,
+    )
 except ImportError:  # they lie elsewhere in another version; there they are for certain
-    from pyarrow.compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
+    from pyarrow.compute import (
+        CastOptions,
+        DictionaryEncodeOptions,
+        MatchSubstringOptions,
+        SortOptions,
+        call_function,
+    )
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -80,6 +92,11 @@ def containing(values: pa.Array, text: str) -> Bools:
     found = call_function("match_substring", [values], MatchSubstringOptions(text))
     holds: Bools = _filled(found, False).to_numpy(zero_copy_only=False)
     return holds
+
+
+def numbered(values: pa.Array) -> pa.DictionaryArray:
+    """A column as numbers of its values, each of which stands once in its dictionary; null stays null."""
+    return call_function("dictionary_encode", [values], DictionaryEncodeOptions())
 
 
 def flat(lists: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ from dissectors.rows.late_names import Name
 from dissectors.rows.sink import Sink
 from dissectors.session.connection import ConnectionSession
 from dissectors.session.protocols import protocols
+from dissectors.tcp.flow import Ends
 from dissectors.tcp.grouping import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
@@ -124,11 +125,18 @@ class Engine:
 
     def feed(self, site: str, block: PacketBlock, clock: int | None = None) -> None:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
+        self._deliver(site, self._tracker(site).feed(block, clock))
+
+    def number_on(self, site: str, used: Iterable[tuple[Ends, int]]) -> None:
+        """Count connections of a site on behind incarnations that there are rows of already."""
+        self._tracker(site).number_on(used)
+
+    def _tracker(self, site: str) -> Tracker:
         tracker = self._trackers.get(site)
         if tracker is None:
             shared = (self.options, self.sink, self.keylog, self._protocols, *self._protocols)
             tracker = self._trackers[site] = Tracker(self.options.limits, shared)
-        self._deliver(site, tracker.feed(block, clock))
+        return tracker
 
     def end_site(self, site: str) -> Iterator[None]:
         """A site has no more packets: close what is open there. Pauses now and then, for rows to be taken away."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.executors.executor import Executor
-    from pipelines.spark.catalog import Catalog
+    from pipelines.lake.update import Update
+    from pipelines.spark.catalog import Catalog, Published
 
 EngineName = Literal["spark", "local"]
 ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.PART)
@@ -227,8 +228,19 @@ def _by_tasks(
         computed = compute(tables, out / TABLE_FOLDER, by, bucket_us)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
-        wanted.catalog.publish(in_session.spark, in_session.records, out / TABLE_FOLDER)
+        wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
     return _Made(decoded.problems, computed, fingerprints)
+
+
+def _published(store: str, update: Update | None) -> Published:
+    """What is to be said of the records to a catalog, in which those before the update may be."""
+    from pipelines.spark.catalog import Published
+    from pipelines.storage import lake_files
+
+    if update is None:
+        return Published(lake_files.new_edition())
+    home = update.before.home if update.before else ""
+    return Published(lake_files.fingerprint(store), update.edition, home, update.had)
 
 
 def _executor(

@@ -38,7 +38,7 @@ def audit(
 
     topic, group = part.topic, part.group  # of statements: what one rests on may name neither
     selection = replace(part, topic=None, group=None).selection
-    options = reading.options(selection.tables(answers.TABLES), full=True, bodies_of=answers.ACKS_OF)
+    options = reading.options(selection.tables(answers.TABLES), full=True, bodies_of=answers.BODIES_OF)
     with reading.run(reading.captures(captures), options) as run:
         wanted = selection.of(run.records())
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:

@@ -47,7 +47,7 @@ class DecodedRecords:
         """Where the record tables are."""
         files: dict[str, list[str]] = {name: [] for name in self.options.tables}
         for file in self.written:
-            files[file.table].append(file.path)
+            files.setdefault(file.table, []).append(file.path)
         return StoredRecords(self.folder, files, alone=filesystem.local_path(self.folder) is not None)
 
     @property

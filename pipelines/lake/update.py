@@ -54,10 +54,12 @@ from pipelines.jobs.decode import (
 )
 from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
 from pipelines.jobs.records import DecodedRecords, named
-from pipelines.lake.new_files import Given, choose, places_anew
+from pipelines.lake import expire, gone
+from pipelines.lake.gone import Replaced
+from pipelines.lake.new_files import Given, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
-from pipelines.storage.lake_files import Commit, Manifest
+from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import Written, may_hold, share, write_empty
 from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
@@ -77,6 +79,7 @@ class UpdateJob(Job):
     clocks: Mapping[str, int] = field(default_factory=dict)  # site -> time of the stage from which it goes on, ns
     states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
     tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
+    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)  # site -> URLs of connections, as of `gone.used`
 
 
 @dataclass
@@ -169,7 +172,10 @@ def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
     files = list(job.numbered[site])
     url = job.states.get((site, part))
     if url is None:
-        return Engine(job.options, files), []
+        begun = Engine(job.options, files)
+        if site in job.kept:
+            begun.number_on(site, gone.used(job.kept[site], job.sharing.parts, part))
+        return begun, []
     data = filesystem.read(url)
     if data is None:
         raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
@@ -228,7 +234,9 @@ class Update:
     after: Manifest  # of the lake as it will be
     inputs: Mapping[str, Sequence[Input]]  # what is to be read, by site
     given: Given
-    anew: bool  # whether what the lake holds is of other options, or another version
+    anew: bool  # whether all of its captures are decoded again
+    replaced: Replaced  # what it holds of captures that are decoded again
+    edition: str  # of its records; "" where there are none
 
     @property
     def has_news(self) -> bool:
@@ -238,13 +246,13 @@ class Update:
     @property
     def problems(self) -> list[tuple[str, str]]:
         """Kind of finding, message: files that were not read whole. Raises InputError where none was."""
-        read = [file for site in self.after.sites.values() for file in site.files]
-        return checked([problem for file in read for problem in file.problems], len(read))
+        read = sum(len(site.files) for site in self.after.sites.values()) + len(self.after.gone)
+        return checked(self.after.problems(), read)
 
     def run(self, executor: Executor) -> DecodedRecords:
         """Decode what is new."""
         after = self.after
-        commit = self._committed(executor) if self.inputs or self.before is None else self.before
+        commit = self._committed(executor) if self.has_news or self.before is None else self.before
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
@@ -262,35 +270,31 @@ class Update:
         """Decode what is new and commit it."""
         after, options = self.after, self.options
         home = self.before.home if self.before else self.lake
-        with _staging(self.lake) as name:
+        with lake_files.staging(self.lake) as name:
             staging = filesystem.join(self.lake, name)
             executor.check(staging)
-            made = _decode(executor, home, staging, after, self.inputs, options, self.keylog)
+            lake = Staged(home, staging, self.had)
+            gone.keep(self.replaced, lake, after, options)
+            kept = gone.kept_connections(after, lake, self.inputs)
+            made = _decode(executor, home, staging, after, self.inputs, options, self.keylog, kept)
             clock = max((site.clock for site in after.sites.values()), default=0)
             new_names = _add(after, self.inputs, made)
             _resolve(executor, home, staging, after, new_names, clock, options)
+            if self.replaced.gone:
+                gone.notice(after, lake)
+            expire.drop_rows(after, lake)
             _report(staging, after, options)
             _merge(executor, home, staging, after, self.had)
             _fill_up(staging, after, options)
+            after.edition = lake_files.new_edition()
             return lake_files.commit(self.lake, name, self.before, self.had, after)
-
-
-@contextmanager
-def _staging(lake: str) -> Iterator[str]:
-    """The name, below LAKE, of a folder for what a run writes before it commits; gone afterwards."""
-    name = lake_files.new_staging()
-    try:
-        yield name
-    finally:
-        filesystem.remove_folder(filesystem.join(lake, name))
 
 
 @contextmanager
 def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Update]:
     """What brings LAKE/records up to date with these capture files, and those that it has read before.
 
-    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises
-    BrokerscopeError where a file that is needed again is gone.
+    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block.
     """
     lake = filesystem.absolute(lake)
     with lake_files.locked(lake):
@@ -302,20 +306,33 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
             raise UsageError(f"{lake}: holds records that --update did not write; use another OUT")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
+        edition = lake_files.edition_of(before.manifest) if before else ""
         given = {public_path(path): path for path in files}
-        anew, after, known = True, Manifest(made_by, PARTS), set[str]()
-        if before is not None and (before.manifest.made_by, before.manifest.format) == (made_by, lake_files.FORMAT):
-            anew, after, known = False, before.manifest, before.manifest.places()
-        elif before is not None:
-            known = places_anew(before.manifest, options, given)
-        news = choose(after, [*sorted(known - set(given)), *given], options, given)
+        anew, after, known, expired = True, Manifest(made_by, PARTS), set[str](), set[str]()
+        replaced = Replaced()
+        if before is not None:
+            manifest = before.manifest
+            anew = (manifest.made_by, manifest.format) != (made_by, lake_files.FORMAT)
+            anew = anew or has_returned(manifest, options, given)
+            if anew:
+                known, after.gone, expired = present(manifest, options, given)
+                after.since = manifest.since
+                replaced = Replaced.of_all(manifest, after.gone)
+            else:
+                after, known = manifest, manifest.places()
+        paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
+        news = choose(after, paths, options, given)
+        for site in news.renewed:
+            replaced.add(site, news.gone)
+            after.gone += news.gone
         if (news.moved or news.dropped) and not news.inputs:
-            with _staging(lake) as staging:
+            with lake_files.staging(lake) as staging:
                 if news.dropped:
                     _report(filesystem.join(lake, staging), after, options)
+                    after.edition = lake_files.new_edition()
                     _fill_up(filesystem.join(lake, staging), after, options)
                 before = lake_files.commit(lake, staging, before, had, after)
-        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew)
+        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced, edition)
 
 
 def update_records(executor: Executor, files: Sequence[str], lake: str, options: Options) -> DecodedRecords:
@@ -338,6 +355,7 @@ def _decode(
     inputs: Mapping[str, Sequence[Input]],
     options: Options,
     keylog: Sequence[bytes],
+    kept: Mapping[str, Sequence[str]],
 ) -> DecodedParts:
     """Decode what is new: a list of SitePart of each part."""
     if not inputs:
@@ -352,7 +370,9 @@ def _decode(
     clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
     works = share_out(executor, [file for files in inputs.values() for file in files], options).works
-    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails)
+    job = UpdateJob(
+        staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails, kept
+    )
     return decoded(executor, job, works, continue_part)
 
 
@@ -504,8 +524,7 @@ def _merge(executor: Executor, home: str, staging: str, after: Manifest, had: Co
 
 def _report(staging: str, after: Manifest, options: Options) -> None:
     """Write the findings about all files."""
-    problems = [problem for site in after.sites.values() for file in site.files for problem in file.problems]
-    after.notes = write_problems(staging, problems, options)
+    after.notes = write_problems(staging, after.problems(), options)
 
 
 def _fill_up(staging: str, after: Manifest, options: Options) -> None:

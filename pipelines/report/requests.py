@@ -1,5 +1,6 @@
 """Requests and batches, as the page carries them: what its script filters, counts and draws from.
 
+    grain        width in us of the time buckets of requests that are carried together
     names        dimension -> names, the busiest first; place 0 stands for none, and the last may stand for all others
     topic_sets   lists of places in names["topic"]: what a request may name
     connections  of the requests: client, server, first and last time, how it ended …
@@ -41,14 +42,14 @@ COMBINATIONS = 4_000  # of names, of requests that it carries together: the othe
 GRAINS = ((1_000, 10), (250, 10), (60, 10), (10, 10), (1, 10), (1, 1), (1, 0))
 BUCKETS = 250  # of batches together
 
-DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol")
+DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol", "site")
 KINDS = ("call", "unanswered", "oneway", "push", "orphan")
 LONG_POLL, RETRANSMITTED, FAILED, BARRED, EXPECTED = 8, 16, 32, 64, 128  # of `flags`; its three lowest bits are KINDS
 ROLES = ("produce", "consume", "replicate")
 
 _DURATIONS = ("total", "sent", "queued", "wait", "received")
 _AMOUNTS = ("request_bytes", "answer_bytes", "messages", "throttled")
-_NAMED = ("protocol", "api", "client", "broker", '"group"', "error", "topics")
+_NAMED = ("site", "protocol", "api", "client", "broker", '"group"', "error", "topics")
 _CONNECTION = ("site", "connection", "incarnation")
 _DELTAS = frozenset({"time", "packet", "answer_packet", "request"})
 _CALLS = f"""
@@ -115,7 +116,7 @@ _COMMON = (*_NAMED, "flags")
 _COMBINED = f"""
     create temp table page_combinations as
     select *, case when place <= {{combinations}} then place else {{combinations}} + dense_rank() over (
-            order by place > {{combinations}}, protocol, api, broker, error, flags) end as key
+            order by place > {{combinations}}, site, protocol, api, broker, error, flags) end as key
     from (
         select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place
         from page_calls anti join page_alone using (id) group by {", ".join(_COMMON)}
@@ -133,11 +134,11 @@ _CELLS = f"""
         {", ".join(f"avg({name})::bigint as {name}" for name in _DURATIONS)},
         {", ".join(f"sum({name})::bigint as {name}" for name in _AMOUNTS)}
     from page_rest group by 1, 2, 3"""
-_KEPT = ("protocol", "api", "broker", "error", "flags")
+_KEPT = ("site", "protocol", "api", "broker", "error", "flags")
 _ROWS = f"""
     create temp table page_rows as
     select *, (row_number() over (order by {_ORDER}, key, bin) - 1)::int as row from (
-        select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, {", ".join(_CONNECTION)},
+        select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, connection, incarnation,
             exchange_id, file, packet, answer_file, answer_packet, null as key, null as bin
         from page_calls join page_alone using (id)
         union all by name
@@ -212,7 +213,7 @@ class Requests:
         self._records.run(_COMBINED.format(combinations=COMBINATIONS))
         self._records.run(_REST)
         for buckets, bins in GRAINS:
-            width = max(1, self.span // buckets)
+            width = self._grain = max(1, self.span // buckets)
             cells = _CELLS.format(time=f"time // {width} * {width}", bins=bins)
             self._records.run(f"drop table if exists page_cells; {cells}")
             ((count,),) = self._records.tuples("select count(*) from page_cells")
@@ -266,6 +267,7 @@ class Requests:
         return {
             "epoch": self.epoch,
             "span": self.span,
+            "grain": self._grain,
             "names": self._names(),
             "topic_sets": [[], *(row[0] for row in self._records.tuples(_TOPIC_SETS))],
             "connections": [list(row) for row in self._records.tuples(_USED.format(epoch=self.epoch))],

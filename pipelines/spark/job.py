@@ -6,9 +6,11 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import pyarrow as pa
 
 from dissectors.limits import MIB, SPLIT_BYTES
 from dissectors.options import Options
@@ -22,12 +24,12 @@ from pipelines.spark.executor import SparkExecutor
 from pipelines.spark.tables import SparkEngine
 from pipelines.spark.tasks import Batches, given, spread
 from pipelines.storage import filesystem
-from pipelines.storage.record_files import rows_of, schemas
+from pipelines.storage.record_files import DATE_FIELD, dated_rows_of, schemas
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.compute import TableEngine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipelines.tables.table import Records
 
@@ -105,31 +107,35 @@ def decode_to_records(
 
 def read_records(spark: SparkSession, stored: StoredRecords, options: Options) -> Records:
     """The record tables as DataFrames."""
+    return {name: _read(spark, stored.sources(name), schema) for name, schema in schemas(options).items()}
+
+
+def read_dated(spark: SparkSession, table: str, files: Sequence[str], options: Options) -> DataFrame:
+    """The rows of some files of a record table, with the column `date`."""
+    return _read(spark, files, schemas(options)[table].append(DATE_FIELD))
+
+
+def _read(spark: SparkSession, sources: Sequence[str], schema: pa.Schema) -> DataFrame:
+    """The rows of record files or of a folder of them, by Spark where it can, else by tasks."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    tables = schemas(options)
-    reader = spark.read.option("recursiveFileLookup", "true")
+    columns = from_arrow_schema(schema)
 
-    def by_spark() -> Records:
-        frames = {
-            name: reader.schema(from_arrow_schema(schema)).parquet(*stored.sources(name))
-            for name, schema in tables.items()
-        }
-        assert all(frame.columns for frame in frames.values())  # which looks for the files, in a Connect session too
-        return frames
+    def by_spark() -> DataFrame:
+        frame = spark.read.option("recursiveFileLookup", "true").schema(columns).parquet(*sources)
+        assert frame.columns  # which looks for the files, in a Connect session too
+        return frame
 
-    if filesystem.local_path(stored.folder) is not None:
+    if all(filesystem.local_path(url) is not None for url in sources):
         return by_spark()
-    if urlsplit(stored.folder).scheme in HADOOP:
+    if all(urlsplit(url).scheme in HADOOP for url in sources):
         with suppress(Exception):  # no connector, or none that knows the credentials: each says so in its own way
             return by_spark()
-    return {
-        name: spread(spark, stored.sources(name), _read_files, from_arrow_schema(schema))
-        for name, schema in tables.items()
-    }
+    return spread(spark, sources, partial(_read_files, schema.names), columns)
 
 
-def _read_files(batches: Batches) -> Batches:
+def _read_files(columns: Sequence[str], batches: Batches) -> Batches:
     """A task that reads records where Spark itself cannot: URL of a file -> its rows."""
     for url in given(batches):
-        yield from rows_of(url)
+        for batch in dated_rows_of(url):
+            yield batch.select(columns)

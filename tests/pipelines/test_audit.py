@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import dissectors
 from dissectors.records import schema
 from pipelines.answers.audit import TABLES, Statement, audit
+from tests.kafka import wire
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 Row = dict[str, Any]
@@ -45,6 +47,12 @@ def committed(at: float, offset: int, client: str = "reader") -> Row:
     }  # fmt: skip
 
 
+def asked(at: float, offset: int, end: int) -> Rows:
+    """A Fetch from an offset, and its answer that says where the partition ends."""
+    common = place(at) | {"topic": "t", "partition": 0, "api": "Fetch", "exchange_id": f"fetch-{at}"}
+    return [common | {"what": "fetch", "value": offset}, common | {"what": "high_watermark", "value": end}]
+
+
 def joined(at: float, client: str = "reader") -> Row:
     return place(at, client) | {"api": "JoinGroup", "kind": "call", "status": "ok", "group": "g", "request": None}
 
@@ -68,7 +76,7 @@ def both(*bases: int, lacks: tuple[int, ...] = (), **more: Any) -> Rows:
 
 
 def test_what_was_acknowledged_and_skipped_is_lost() -> None:
-    (lost,) = told(both(0, 10, 20, 30, lacks=(10,)), [committed(90, 40)])
+    (lost,) = told(both(0, 10, 20, 30, lacks=(10,)), [*asked(51, 10, 40), committed(90, 40)])
     assert (lost.what, lost.topic, lost.group, lost.messages) == ("lost", "t", "g", 10)
     assert lost.sentence == (
         "10 messages of topic t, partition 0 from offset 10, were acknowledged and never delivered to group g, which "
@@ -96,6 +104,53 @@ def test_what_was_delivered_is_said_with_what_that_rests_on() -> None:
 def test_nobody_is_accused_without_proof(why: str, positions: Rows, more: Row) -> None:
     found = told(both(0, 10, 20, 30, lacks=(10,)), positions, **more)
     assert "lost" not in {statement.what for statement in found}, why
+
+
+def test_what_one_answer_holds_around_a_batch_proves_that_it_is_lost() -> None:
+    batches = both(0, 10, 20, 30, lacks=(10,))
+    for row in batches[4:]:
+        row["exchange_id"] = "one"
+    assert [each.what for each in told(batches, [*asked(50, 0, 40), committed(90, 40)])] == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("why", "positions"),
+    [
+        ("a seek", [*asked(50, 0, 40), *asked(51, 20, 40)]),
+        ("nothing to read yet", [*asked(50, 0, 40), *asked(51, 10, 10), *asked(52, 20, 40)]),
+        ("asked before it was produced", [*asked(0.5, 10, 40), *asked(52, 20, 40)]),
+    ],
+)
+def test_what_nobody_asked_for_is_skipped_and_not_lost(why: str, positions: Rows) -> None:
+    (skipped,) = told(both(0, 10, 20, 30, lacks=(10,)), [*positions, committed(90, 40)])
+    assert (skipped.what, skipped.messages) == ("skipped", 10), why
+    assert "without asking for them" in skipped.sentence
+
+
+def test_messages_behind_an_open_transaction_could_not_be_read() -> None:
+    stable = asked(51, 10, 40)[1] | {"what": "last_stable", "value": 10}
+    found = told(both(0, 10, 20, 30, lacks=(10,)), [*asked(51, 10, 40), stable, committed(90, 40)])
+    assert [each.what for each in found] == ["skipped", "held"]
+
+
+def test_of_a_compacted_topic_nothing_can_be_told() -> None:
+    def what(batches: Rows, *configured: Row) -> list[str]:
+        return [each.what for each in told(
+            batches, [*asked(51, 10, 40), committed(90, 40)], [joined(0), *configured])]  # fmt: skip
+
+    lacking = both(0, 10, 20, 30, lacks=(10,))
+    config = {"name": "t", "configs": [{"name": "cleanup.policy", "value": "compact,delete"}]}
+    created = place(0) | {"api": "CreateTopics", "kind": "call", "request": json.dumps({"topics": [config]})}
+    assert what(lacking) == ["lost"]
+    assert what(lacking, created) == ["cannot tell"]
+    config["configs"] = [{"name": "cleanup.policy", "value": "delete"}]
+    assert what(lacking, created | {"request": json.dumps({"topics": [config]})}) == ["lost"]
+    assert what([*lacking[:-1], lacking[-1] | {"records": 3, "format": "magic 2"}]) == ["cannot tell"]
+
+
+def test_what_a_share_group_acquires_is_no_delivery_to_a_group() -> None:
+    batches = [row | ({"api": "ShareFetch"} if row["role"] == "consume" else {}) for row in both(0, 10, 20)]
+    assert [each.what for each in told(batches, [committed(90, 30)])] == ["cannot tell"]
 
 
 def test_a_batch_that_was_refused_is_not_lost() -> None:
@@ -187,6 +242,26 @@ def test_a_transaction_that_holds_readers_is_told_with_who_and_how_long() -> Non
         "for 5.00 s at least, up to 40 messages before the end."
     )
     assert "began before the capture" in held[1]
+
+
+def in_epoch(at: float, base: int, epoch: int, value: bytes, **more: Any) -> Row:
+    """A batch whose checksum is that of its bytes, of a producer in an epoch."""
+    raw = wire.batch([wire.record(0, None, value)], base, producer=(7, epoch, 0))
+    stored = struct.unpack_from(">I", raw, 17)[0]
+    return batch(
+        at, base, producer_epoch=epoch, base_sequence=0, checksum_stored=f"0x{stored:08x}", stored_bytes=len(raw),
+        last_offset=base, records=1, format="magic 2", first_timestamp=NOON, max_timestamp=NOON, **more,
+    )  # fmt: skip
+
+
+def test_messages_that_were_sent_again_under_another_epoch_stand_twice() -> None:
+    kept = in_epoch(60, 10, 0, b"value", role="consume")  # its answer was lost, so no offset of it was produced
+    again = in_epoch(5, 11, 1, b"value")
+    (twice,) = told([kept, again], [], [])
+    assert (twice.what, twice.messages) == ("sent twice", 1)
+    assert "at offsets 10 and 11: 10.0.0.2 writer began a new epoch" in twice.sentence
+    assert told([kept, in_epoch(5, 11, 1, b"other")], [], []) == []
+    assert told([kept, in_epoch(5, 10, 0, b"value")], [], []) == []  # the same batch
 
 
 def test_batches_that_are_removed_from_a_sample_are_found_and_no_others(samples: list[str]) -> None:

@@ -1,0 +1,83 @@
+"""Messages that members of a group, or consumers of a subscription, got more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.answers.audit.statement import DOUBLED, OWNER, Ask, Statement, messages_of, statement
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lag import reached
+
+
+def doubled(ask: Ask) -> Iterator[Statement]:
+    """What members of a group got more than once, by what lies between two deliveries."""
+    for row in ask(f"""
+        WITH every AS (
+            SELECT *, lag(time) OVER again AS before, lag(client_ip || ' ' || client_id) OVER again AS client_before,
+                lag(connection) OVER again AS connection_before, client_ip || ' ' || client_id AS client
+            FROM given WINDOW again AS (PARTITION BY {OWNER}, base ORDER BY time, file, packet)
+        ), steps AS (
+            SELECT *, lag(number) OVER (
+                PARTITION BY protocol, topic, part, owner ORDER BY at_us, number) AS number_before
+            FROM ({reached(DuckDB())})
+        ), causes AS (
+            SELECT e.*, EXISTS (
+                SELECT 1 FROM steps s WHERE s.owner = e.owner AND s.topic = e.topic AND s.part = e.partition
+                    AND s.number < s.number_before AND s.at_us BETWEEN epoch_us(before) AND epoch_us(time)) AS back,
+                EXISTS (
+                    SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'JoinGroup' AND x.status = 'ok'
+                        AND x.time BETWEEN before AND e.time) AS joined,
+                EXISTS (
+                    SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'ConsumerGroupHeartbeat'
+                        AND x.time BETWEEN before AND e.time) AS assigned
+            FROM every e WHERE before IS NOT NULL
+        )
+        SELECT protocol, topic, owner, CASE
+                WHEN back THEN 'the group committed a smaller offset than before'
+                WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
+                    || 'another member, which went on from the last committed offset'
+                WHEN client <> client_before THEN 'another member fetched them'
+                WHEN joined THEN 'the group rebalanced, and the member went on from the last committed offset'
+                WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
+                ELSE 'the member fetched them again' END AS why,
+            count(*) AS batches, sum(records) AS messages, min_by(file, time) AS file, min_by(packet, time) AS packet
+        FROM causes GROUP BY ALL"""):
+        yield statement(
+            DOUBLED, row,
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to group {row['owner']} more "
+            f"than once: {row['why']}.",
+            "batches of the same offsets on their way to members of the group, and what lies between them",
+            messages=row["messages"],
+        )  # fmt: skip
+    for row in ask("""
+        WITH every AS (
+            SELECT *, lag(time) OVER again AS before, lag(connection) OVER again AS connection_before
+            FROM batches
+            WHERE protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
+                AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'
+            WINDOW again AS (PARTITION BY topic, partition, "group", position ORDER BY time, file, packet)
+        ), between_them AS (
+            SELECT e.*, list(DISTINCT x.api) AS apis, EXISTS (
+                    SELECT 1 FROM positions p WHERE p.what = 'pending' AND p."group" = e."group" AND p.topic = e.topic
+                        AND e.position = p.ledger || ':' || p.value AND p.time BETWEEN e.before AND e.time) AS pending
+            FROM every e LEFT JOIN exchanges x
+                ON x.protocol = 'pulsar' AND x."group" = e."group" AND x.time BETWEEN e.before AND e.time
+            WHERE before IS NOT NULL GROUP BY ALL
+        )
+        SELECT 'pulsar' AS protocol, topic, "group" AS owner, CASE
+                WHEN list_contains(apis, 'SEEK') THEN 'a consumer went back with SEEK'
+                WHEN list_contains(apis, 'REDELIVER_UNACKNOWLEDGED_MESSAGES') THEN 'a consumer asked for them again'
+                WHEN pending THEN 'a transaction that acknowledged them was not committed'
+                WHEN list_contains(apis, 'ACTIVE_CONSUMER_CHANGE') THEN 'another consumer became the active one'
+                WHEN list_contains(apis, 'SUBSCRIBE') OR connection <> connection_before THEN 'a consumer '
+                    || 'subscribed anew, or another one took over, before they were acknowledged'
+                ELSE 'the broker delivered them again' END AS why,
+            count(*) AS batches, sum(records) AS messages, min_by(file, time) AS file, min_by(packet, time) AS packet
+        FROM between_them GROUP BY ALL"""):
+        yield statement(
+            DOUBLED, row,
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to subscription "
+            f"{row['owner']} more than once: {row['why']}.",
+            "entries of the same position on their way to consumers of the subscription, and what lies between them",
+            messages=row["messages"],
+        )  # fmt: skip

@@ -1,0 +1,165 @@
+"""What brokers of Pulsar acknowledged, and whether subscriptions that are done with it got it.
+
+An entry of which the subscription got nothing is lost if
+
+- a consumer acknowledged that very entry: it must have been on its way to it, or
+- the subscription is Exclusive or Failover, and one consumer got entries before and behind it one after the other,
+  without a SEEK, a new SUBSCRIBE or another active consumer between, and the subscription acknowledged a later one.
+
+Both are judged at one broker only: clusters that replicate a topic number its entries each for itself.
+Shared subscriptions may pass over an entry that others of their consumers are yet to get. Not judged: topics that keep
+nothing, entries of transactions (brokers hold back what is aborted), and consumers that read what compaction left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.answers.audit.statement import DELIVERED, LOST, UNKNOWN, Ask, Statement, messages_of, statement
+from pipelines.formats import units
+
+TYPED_BY = ("SUBSCRIBE",)
+"""Whose bodies say the type of a subscription."""
+
+_TYPES = {
+    True: """
+        SELECT owner, topic, bool_and(type IN ('Exclusive', 'Failover') AND compacted <> 'true') AS in_order
+        FROM (
+            SELECT "group" AS owner, unnest(topics) AS topic, coalesce(request->>'subType', '') AS type,
+                coalesce(request->>'read_compacted', 'false') AS compacted
+            FROM exchanges WHERE protocol = 'pulsar' AND api = 'SUBSCRIBE' AND "group" IS NOT NULL
+        ) GROUP BY ALL""",
+    False: "SELECT '' AS owner, '' AS topic, false AS in_order WHERE false",
+}
+"""Which subscriptions get entries in order, with bodies and without."""
+
+_ENTRY = [f"TRY_CAST(split_part(position, ':', {n}) AS BIGINT)" for n in (1, 2)]
+_CONNECTION = "site, connection, incarnation"
+_SERVER = "server_ip || ' ' || server_port AS server"
+
+
+def _same(other: str) -> str:
+    """Whether a row is about the entry `s` and the subscription `o`."""
+    return (
+        f"{other}.topic = s.topic AND {other}.partition IS NOT DISTINCT FROM s.partition AND {other}.owner = o.owner "
+        f"AND {other}.ledger = s.ledger AND {other}.entry = s.entry"
+    )
+
+
+VIEWS = {
+    "stored": f"""
+        SELECT topic, partition, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_SERVER}, max(records) AS records,
+            min(time) AS time, min_by(file, (time, file, packet)) AS file,
+            min_by(packet, (time, file, packet)) AS packet
+        FROM batches
+        WHERE protocol = 'pulsar' AND role = 'produce' AND outcome = 'ok' AND position LIKE '%:%' AND topic IS NOT NULL
+            AND NOT coalesce(transactional, false) AND topic NOT LIKE 'non-persistent:%'
+        GROUP BY ALL""",
+    "dispatched": f"""
+        SELECT topic, partition, "group" AS owner, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_CONNECTION},
+            {_SERVER}, time, file, packet, stream_offset
+        FROM batches
+        WHERE protocol = 'pulsar' AND role = 'consume' AND position LIKE '%:%' AND topic IS NOT NULL
+            AND "group" IS NOT NULL""",
+    "done": f"""
+        SELECT topic, partition, "group" AS owner, ledger, value AS entry, {_CONNECTION}, {_SERVER}
+        FROM positions
+        WHERE protocol = 'pulsar' AND what = 'committed' AND api = 'ACK' AND topic IS NOT NULL
+            AND "group" IS NOT NULL""",
+    # between which two entries a consumer got none, and nothing else explains that
+    "leaps": f"""
+        WITH follows AS (
+            SELECT *, lead((ledger, entry)) OVER next AS after, lead(time) OVER next AS until FROM dispatched
+            WINDOW next AS (PARTITION BY topic, partition, owner, {_CONNECTION} ORDER BY time, file, packet,
+                stream_offset)
+        )
+        SELECT * FROM follows f WHERE (ledger, entry) < after AND NOT EXISTS (
+            SELECT 1 FROM exchanges x WHERE x.protocol = 'pulsar' AND x."group" = f.owner AND x.api IN (
+                'SEEK', 'SUBSCRIBE', 'ACTIVE_CONSUMER_CHANGE', 'CLOSE_CONSUMER', 'UNSUBSCRIBE',
+                'REDELIVER_UNACKNOWLEDGED_MESSAGES') AND x.time BETWEEN f.time AND f.until)""",
+    "gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM done GROUP BY ALL",
+    # topics of which clusters have copies, each with numbers of its own
+    "copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",
+    "judged_entries": f"""
+        WITH owners AS (
+            SELECT DISTINCT topic, partition, owner FROM dispatched
+            UNION SELECT DISTINCT topic, partition, owner FROM done
+        ), known AS (
+            SELECT s.*, o.owner, EXISTS (SELECT 1 FROM dispatched d WHERE {_same("d")}) AS came,
+                EXISTS (SELECT 1 FROM dispatched d WHERE {_same("d")} AND (
+                    d.server = s.server OR d.topic NOT IN (FROM copied))) AS found,
+                EXISTS (SELECT 1 FROM done d WHERE {_same("d")} AND d.server = s.server) AS acknowledged
+            FROM stored s JOIN owners o ON s.topic = o.topic AND s.partition IS NOT DISTINCT FROM o.partition
+                JOIN gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
+                    AND p.owner = o.owner
+            WHERE (s.ledger, s.entry) <= furthest
+        )
+        SELECT *, NOT came AND (acknowledged OR EXISTS (
+                SELECT 1 FROM leaps l JOIN types t ON t.owner = l.owner AND t.topic = l.topic AND t.in_order
+                WHERE l.topic = k.topic AND l.partition IS NOT DISTINCT FROM k.partition AND l.owner = k.owner
+                    AND l.server = k.server AND (l.ledger, l.entry) < (k.ledger, k.entry)
+                    AND (k.ledger, k.entry) < l.after)) AS lost
+        FROM known k""",
+    "broken": f"""
+        SELECT owner, count(*) AS connections FROM (
+            SELECT DISTINCT owner, {_CONNECTION} FROM (
+                SELECT owner, {_CONNECTION} FROM dispatched UNION SELECT owner, {_CONNECTION} FROM done)
+        ) JOIN connections c USING ({_CONNECTION})
+        WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 GROUP BY ALL""",
+}
+"""Relations that the looks read, in the order in which they are made."""
+
+
+def views(bodies: bool) -> dict[str, str]:
+    """VIEWS, and the one of the types of subscriptions. bodies: whether exchanges have them."""
+    return {"types": _TYPES[bodies], **VIEWS}
+
+
+def losses(ask: Ask) -> Iterator[Statement]:
+    """What was acknowledged to producers, and whether it was delivered to each subscription that is done with it."""
+    for row in ask("""
+        SELECT 'pulsar' AS protocol, topic, owner, max(coalesce(connections, 0)) AS holes,
+            count(*) FILTER (found) AS found, sum(records) FILTER (found) AS messages,
+            count(*) FILTER (lost) AS lost, sum(records) FILTER (lost) AS lost_messages,
+            count(*) FILTER (NOT found AND NOT lost) AS open,
+            min_by(ledger || ':' || entry, time) FILTER (lost) AS first,
+            min_by(partition, time) FILTER (lost) AS partition, min_by(file, time) FILTER (lost) AS file,
+            min_by(packet, time) FILTER (lost) AS packet
+        FROM (SELECT DISTINCT topic, owner FROM dispatched UNION SELECT DISTINCT topic, owner FROM done)
+            LEFT JOIN judged_entries USING (topic, owner) LEFT JOIN broken USING (owner)
+        GROUP BY ALL"""):
+        whole = f"Whether subscription {row['owner']} got all messages of topic {row['topic']} cannot be told"
+        if row["holes"]:
+            yield statement(
+                UNKNOWN, row,
+                f"{whole}: bytes of its consumers' connections are missing.",
+                f"holes in {units.counted(row['holes'], 'connection')} of its consumers",
+            )  # fmt: skip
+            continue
+        if row["lost"]:
+            part = "" if row["partition"] is None else f", partition {row['partition']}"
+            yield statement(
+                LOST, row,
+                f"{messages_of(row['lost_messages'], row['lost'])} of topic {row['topic']}{part} from entry "
+                f"{row['first']}, were acknowledged and never delivered to subscription {row['owner']}, which is done "
+                "with them.",
+                "receipts of the broker, entries on their way to its consumers, what these acknowledged, and their "
+                "connections without a hole; a time to live, or an administrator, skips messages on purpose",
+                messages=row["lost_messages"],
+            )  # fmt: skip
+        if row["found"]:
+            yield statement(
+                DELIVERED, row,
+                f"{messages_of(row['messages'], row['found'])} of topic {row['topic']} were delivered to subscription "
+                f"{row['owner']}, which acknowledged them or later ones.",
+                "receipts of the broker, entries on their way to its consumers, and what these acknowledged",
+                messages=row["messages"],
+            )  # fmt: skip
+        elif not row["lost"]:
+            why = (
+                "a subscription may pass over entries that others of its consumers are yet to get"
+                if row["open"]
+                else "the capture shows no entry that a broker acknowledged to a producer before one that the "
+                "subscription acknowledged"
+            )
+            yield statement(UNKNOWN, row, f"{whole}: {why}.", "what the capture shows of receipts and acknowledgements")

@@ -1,0 +1,251 @@
+"""What brokers of Kafka and Iggy acknowledged, and whether groups that went past got it.
+
+A batch that nobody of a group got, between two that its members got, is
+
+lost         if a member asked for it: its fetch position stood at it, the broker said that messages up to behind it may
+             be read, and gave none of it; or one answer held batches before and behind it. Of Iggy, whose polls say no
+             position, without that
+skipped      if no member asked for it: a seek, a reset of offsets, or members that the capture does not show
+cannot tell  if the topic is compacted: its configuration says so, or batches came with fewer messages than offsets
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.answers.audit.statement import (
+    DELIVERED,
+    LOST,
+    OWNER,
+    PLACE,
+    SKIPPED,
+    UNKNOWN,
+    Ask,
+    Statement,
+    messages_of,
+    statement,
+)
+from pipelines.answers.records import Row
+from pipelines.formats import units
+from pipelines.sql.database import literal
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lag import reached
+
+CONFIGURED_BY = ("CreateTopics", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs")
+"""Whose bodies say whether a topic is compacted."""
+
+_CONNECTION = "site, connection, incarnation"
+
+VIEWS = {
+    # acknowledged batches, each once
+    "acked": f"""
+        SELECT {PLACE}, base_offset AS base, last_offset AS last, any_value(records) AS records, min(time) AS time,
+            min_by(file, (time, file, packet)) AS file, min_by(packet, (time, file, packet)) AS packet
+        FROM batches
+        WHERE role = 'produce' AND outcome = 'ok' AND protocol <> 'pulsar' AND topic IS NOT NULL
+            AND partition IS NOT NULL AND base_offset IS NOT NULL AND last_offset IS NOT NULL
+        GROUP BY ALL""",
+    # who belongs to a group of Kafka
+    "members": """
+        SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
+        WHERE protocol = 'kafka' AND "group" IS NOT NULL AND client_id IS NOT NULL AND api IN (
+            'JoinGroup', 'SyncGroup', 'Heartbeat', 'ConsumerGroupHeartbeat', 'OffsetCommit', 'TxnOffsetCommit')""",
+    # batches on their way to members of a group
+    "given": f"""
+        SELECT b.protocol, topic, partition, owner, base_offset AS base, last_offset AS last, records, b.time,
+            b.client_ip, b.client_id, b.connection, b.incarnation, b.site, b.exchange_id, b.file, b.packet
+        FROM batches b JOIN members m
+            ON b.site = m.site AND b.protocol = m.protocol AND b.client_ip = m.client_ip AND b.client_id = m.client_id
+        WHERE role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch' AND topic IS NOT NULL AND base_offset IS NOT NULL
+            AND last_offset IS NOT NULL
+        UNION ALL
+        SELECT {PLACE}, "group" AS owner, base_offset AS base, last_offset AS last, records, time, client_ip,
+            client_id, connection, incarnation, site, exchange_id, file, packet
+        FROM batches
+        WHERE protocol = 'iggy' AND role = 'consume' AND "group" IS NOT NULL AND topic IS NOT NULL
+            AND base_offset IS NOT NULL AND last_offset IS NOT NULL""",
+    # how far groups went, and whether all bytes of their members' connections are there
+    "past": f"""
+        SELECT protocol, topic, part AS partition, owner, max(number) AS number FROM ({reached(DuckDB())})
+        WHERE api NOT IN ('OffsetFetch', 'GET_CONSUMER_OFFSET') GROUP BY ALL""",
+    "holes": """
+        SELECT owner, count(*) AS connections FROM connections c JOIN members m
+            ON c.site = m.site AND c.client_ip = m.client_ip
+        WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'kafka'
+        GROUP BY ALL
+        UNION ALL
+        SELECT owner, count(DISTINCT (c.connection, c.incarnation)) AS connections FROM connections c JOIN given g
+            ON c.site = g.site AND c.connection = g.connection AND c.incarnation = g.incarnation
+        WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'iggy'
+        GROUP BY ALL""",
+    "begins": f"""
+        SELECT {PLACE}, max(value) AS log_start FROM positions
+        WHERE what = 'log_start' AND topic IS NOT NULL GROUP BY ALL""",
+    # of each partition and group, the acknowledged batches between the first and the last that was delivered, and the
+    # offset after what was delivered before each
+    "checked": f"""
+        WITH spans AS (
+            SELECT {OWNER}, min(base) AS first, max(last) AS final FROM given GROUP BY ALL
+        ), judged AS (
+            SELECT a.*, s.owner FROM acked a JOIN spans s USING ({PLACE}) JOIN past p USING ({OWNER})
+                LEFT JOIN begins b USING ({PLACE})
+            WHERE a.base >= s.first AND a.last <= s.final AND a.last < p.number AND a.base >= coalesce(log_start, 0)
+        )
+        SELECT j.*, coalesce(g.last >= j.base, false) AS found, g.last + 1 AS since
+        FROM judged j ASOF LEFT JOIN given g
+            ON j.protocol = g.protocol AND j.topic = g.topic AND j.partition = g.partition AND j.owner = g.owner
+                AND j.last >= g.base""",
+    # what members asked for: at which offset, and up to where they could have read
+    "asked": f"""
+        WITH ends AS (
+            SELECT h.*, least(h.value, coalesce(s.value, h.value)) AS bound
+            FROM positions h LEFT JOIN (
+                SELECT site, exchange_id, topic, partition, min(value) AS value FROM positions
+                WHERE what = 'last_stable' AND api = 'Fetch' GROUP BY ALL
+            ) s USING (site, exchange_id, topic, partition)
+            WHERE what = 'high_watermark' AND api = 'Fetch' AND topic IS NOT NULL AND time IS NOT NULL
+        ), starts AS (
+            SELECT {_CONNECTION}, topic, partition, time, value FROM positions
+            WHERE what = 'fetch' AND replica IS NULL AND topic IS NOT NULL AND time IS NOT NULL
+        )
+        SELECT owner, e.topic, e.partition, e.time, s.value AS start, bound
+        FROM ends e ASOF JOIN starts s USING ({_CONNECTION}, topic, partition, time) JOIN members m
+            ON e.site = m.site AND e.client_ip = m.client_ip AND e.client_id = m.client_id
+        WHERE s.value < bound""",
+    # what nobody got, and whether a member asked for it
+    "lacking": f"""
+        SELECT c.*, protocol = 'iggy' OR EXISTS (
+                SELECT 1 FROM asked a WHERE a.owner = c.owner AND a.topic = c.topic AND a.partition = c.partition
+                    AND a.start BETWEEN c.since AND c.last AND a.bound > c.base AND a.time >= c.time
+            ) OR EXISTS (
+                SELECT 1 FROM (
+                    SELECT {OWNER}, min(base) AS least, max(last) AS most, min(time) AS at FROM given
+                    GROUP BY {OWNER}, site, exchange_id
+                ) g WHERE g.owner = c.owner AND g.topic = c.topic AND g.partition = c.partition
+                    AND g.least < c.base AND g.most > c.last AND g.at >= c.time
+            ) AS wanted
+        FROM checked c WHERE NOT found""",
+}
+"""Relations that the looks read, in the order in which they are made."""
+
+
+def losses(ask: Ask) -> Iterator[Statement]:
+    """What was acknowledged, and whether it was delivered to each group that went past."""
+    compacted = set(_compacted(ask))
+    for row in ask("""
+        SELECT protocol, topic, owner, max(coalesce(h.connections, 0)) AS holes, count(*) AS batches,
+            sum(records) AS messages, count(*) FILTER (NOT found) AS lacking
+        FROM checked c LEFT JOIN (SELECT owner, sum(connections) AS connections FROM holes GROUP BY ALL) h USING (owner)
+        GROUP BY ALL"""):
+        whole = f"what was acknowledged of topic {row['topic']}"
+        group = f"group {row['owner']}"
+        if row["holes"]:
+            yield statement(
+                UNKNOWN, row,
+                f"Whether {group} got all of {whole} cannot be told: bytes of its members' connections are missing.",
+                f"holes in {units.counted(row['holes'], 'connection')} of its members",
+            )  # fmt: skip
+        elif not row["lacking"]:
+            yield statement(
+                DELIVERED, row,
+                f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} that {group} went past were "
+                "delivered, all that were acknowledged.",
+                "answers to Produce, batches on their way to its members, and offsets that it committed",
+                messages=row["messages"],
+            )  # fmt: skip
+        elif row["topic"] in compacted:
+            yield statement(
+                UNKNOWN, row,
+                f"Whether {group} got all of {whole} cannot be told: the topic is compacted, and what did not come may "
+                "have been removed on purpose.",
+                "the configuration of the topic, or batches that came with fewer messages than offsets",
+            )  # fmt: skip
+        else:
+            yield from _lacking(ask, row)
+    yield from _not_judged(ask)
+
+
+def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
+    """What did not come to a group of a topic."""
+    topic, group = (literal(of[name]) for name in ("topic", "owner"))
+    for row in ask(f"""
+        SELECT protocol, topic, owner, wanted, count(*) AS batches, sum(records) AS messages,
+            count(DISTINCT partition) AS partitions, min_by(partition, (time, base)) AS partition,
+            min_by(base, (time, base)) AS base, min_by(file, (time, base)) AS file,
+            min_by(packet, (time, base)) AS packet
+        FROM lacking WHERE topic = {topic} AND owner = {group} AND protocol = '{of["protocol"]}' GROUP BY ALL"""):
+        more = f", and of {row['partitions'] - 1} more" if row["partitions"] > 1 else ""
+        place = f"topic {row['topic']}, partition {row['partition']} from offset {row['base']}{more}"
+        what = f"{messages_of(row['messages'], row['batches'])} of {place}, were acknowledged"
+        if row["wanted"]:
+            asked = "its members asked for them; " if row["protocol"] == "kafka" else ""
+            yield statement(
+                LOST, row,
+                f"{what} and never delivered to group {row['owner']}, which went past.",
+                f"batches before and behind them that were delivered, a later offset that the group committed, and "
+                f"connections of its members without a hole; {asked}a compacted topic drops messages on purpose",
+                messages=row["messages"],
+            )  # fmt: skip
+        else:
+            yield statement(
+                SKIPPED, row,
+                f"{what}, and group {row['owner']} went past without asking for them: its consumers seeked, its "
+                "offsets were reset, or members that the capture does not show got them.",
+                "fetch positions of its members, none of which stood at these messages while they could be read",
+                messages=row["messages"],
+            )  # fmt: skip
+
+
+def _not_judged(ask: Ask) -> Iterator[Statement]:
+    """Groups and topics of which nothing could be checked, and why."""
+    for row in ask("""
+        SELECT protocol, topic, owner,
+            bool_or(EXISTS (SELECT 1 FROM acked a WHERE a.topic = o.topic AND a.protocol = o.protocol)) AS produced,
+            bool_or(EXISTS (SELECT 1 FROM given g WHERE g.topic = o.topic AND g.owner = o.owner)) AS consumed,
+            bool_or(EXISTS (SELECT 1 FROM past p WHERE p.topic = o.topic AND p.owner = o.owner)) AS committed
+        FROM (SELECT protocol, topic, owner FROM given UNION SELECT protocol, topic, owner FROM past) o
+        WHERE NOT EXISTS (
+            SELECT 1 FROM checked c WHERE c.protocol = o.protocol AND c.topic = o.topic AND c.owner = o.owner)
+        GROUP BY ALL"""):
+        lacks = next(
+            (text for known, text in (
+                (row["produced"], "no batch of it that a broker acknowledged at an offset"),
+                (row["consumed"], "no batch of it on its way to a member of the group"),
+                (row["committed"], "no offset of it that the group committed"),
+            ) if not known),
+            "no acknowledged batch between two that the group got and went past",
+        )  # fmt: skip
+        yield statement(
+            UNKNOWN, row,
+            f"Whether group {row['owner']} got all messages of topic {row['topic']} cannot be told: the capture shows "
+            f"{lacks}.",
+            "what the capture shows of producers, members and commits",
+        )  # fmt: skip
+
+
+def _compacted(ask: Ask) -> Iterator[str]:
+    """Topics from which brokers remove messages on purpose while others are kept."""
+    for row in ask("""
+        SELECT DISTINCT topic FROM batches
+        WHERE protocol = 'kafka' AND role = 'consume' AND format = 'magic 2' AND topic IS NOT NULL
+            AND records < last_offset - base_offset + 1"""):
+        yield row["topic"]
+    if "request" in {row["column_name"] for row in ask("DESCRIBE exchanges")}:
+        apis = ", ".join(f"'{api}'" for api in CONFIGURED_BY)
+        for row in ask(f"""
+            SELECT unnest([request, response]) AS body FROM exchanges
+            WHERE api IN ({apis}) AND (request LIKE '%cleanup.policy%' OR response LIKE '%cleanup.policy%')"""):
+            yield from _said_to_be_compacted(json.loads(row["body"] or "null"))
+
+
+def _said_to_be_compacted(body: Any) -> Iterator[str]:
+    """Topics whose configuration in a body says so."""
+    parts = list(body.values()) if isinstance(body, dict) else body if isinstance(body, list) else []
+    for part in parts:
+        yield from _said_to_be_compacted(part)
+    configs = body.get("configs") if isinstance(body, dict) else None
+    for config in configs if isinstance(configs, list) else ():
+        if config.get("name") == "cleanup.policy" and "compact" in str(config.get("value")):
+            yield str(body.get("name") or body.get("resourceName"))

@@ -1,0 +1,127 @@
+"""Batches that producers sent again: taken twice, or put behind later ones."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+
+from dissectors.wire.crc32c_library import crc32c
+from pipelines.answers.audit.statement import DISORDER, PLACE, TWICE, Ask, Statement, messages_of, statement
+from pipelines.answers.records import Row
+
+_SENT = """
+    SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
+        any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
+        min(base_offset) FILTER (outcome = 'ok') AS base,
+        count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
+        arg_max(file, (time, file, packet)) AS file, arg_max(packet, (time, file, packet)) AS packet
+    FROM batches
+    WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
+        AND producer IS NULL
+    GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes"""
+"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: the first
+time no answer accepted it, so it was sent again; `time` and `connection` are those of the first time. Equal batches
+that were all accepted at once are messages that the application made equal.
+"""
+
+
+def sent_twice(ask: Ask) -> Iterator[Statement]:
+    """Bytes that a broker took twice: to Kafka they are other messages."""
+    for row in ask(f"""
+        SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
+            min_by(file, time) AS file, min_by(packet, time) AS packet
+        FROM ({_SENT}) JOIN (
+            SELECT {PLACE}, checksum_stored FROM batches
+            WHERE base_offset IS NOT NULL AND (role = 'consume' OR outcome = 'ok')
+            GROUP BY ALL HAVING count(DISTINCT base_offset) > 1
+        ) USING ({PLACE}, checksum_stored) WHERE again GROUP BY ALL"""):
+        yield statement(
+            TWICE, row,
+            f"{messages_of(row['messages'], row['batches'])} stand in topic {row['topic']} once more than "
+            f"{row['client']} meant: no answer came, it sent them again, and it is not idempotent.",
+            "a request without an answer, and batches with the same bytes at two offsets",
+            messages=row["messages"],
+        )  # fmt: skip
+
+
+def sent_twice_in_epochs(ask: Ask) -> Iterator[Statement]:
+    """Batches that an idempotent producer sent again under another epoch: a broker knows no sequences of old ones."""
+    found: dict[tuple[str, str], list[tuple[Row, int, int]]] = defaultdict(list)
+    for row, first, second in _stored_twice(ask):
+        found[row["topic"], row["client"]].append((row, first, second))
+    for (topic, client), rows in found.items():
+        (first_row, one, other), batches = rows[0], len(rows)
+        messages = None if any(row["records"] is None for row, _, _ in rows) else sum(r["records"] for r, _, _ in rows)
+        yield statement(
+            TWICE, {**first_row, "owner": None},
+            f"{messages_of(messages, batches)} of topic {topic} stand in it twice, the first at offsets {one} and "
+            f"{other}: {client} began a new epoch and sent them again, and the broker had kept what came before.",
+            "batches of two epochs at two offsets, with checksums that differ by their producer, epoch and sequence "
+            "alone",
+            messages=messages,
+        )  # fmt: skip
+
+
+_EPOCHS = f"""
+    WITH seen AS (
+        SELECT *, row_number() OVER (PARTITION BY {PLACE}, base_offset, producer, producer_epoch, base_sequence,
+            checksum_stored ORDER BY CASE role WHEN 'produce' THEN 0 ELSE 1 END, time, file, packet) AS nth
+        FROM batches
+        WHERE protocol = 'kafka' AND format = 'magic 2' AND producer IS NOT NULL AND checksum_stored IS NOT NULL
+            AND base_offset IS NOT NULL AND topic IS NOT NULL AND outcome = 'ok' AND NOT coalesce(control, false)
+    )
+    SELECT *, client_ip || ' ' || coalesce(client_id, '') AS client FROM (
+        SELECT *, count(DISTINCT (producer, producer_epoch)) OVER (
+            PARTITION BY {PLACE}, stored_bytes, records, first_timestamp, max_timestamp) AS epochs
+        FROM seen WHERE nth = 1
+    ) WHERE epochs > 1 ORDER BY time, file, packet"""
+"""Batches at their offsets, each once, that agree in all but producer or epoch, and so may hold the same messages."""
+
+
+def _stored_twice(ask: Ask) -> Iterator[tuple[Row, int, int]]:
+    """Batches that stand at two offsets, under two epochs: what was seen last, and both offsets."""
+    alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in ask(_EPOCHS):
+        key = ("topic", "partition", "stored_bytes", "records", "first_timestamp", "max_timestamp")
+        alike[(*(row[name] for name in key), _without_producer(row))].append(row)
+    for rows in alike.values():
+        offsets = sorted({row["base_offset"] for row in rows})
+        if len(offsets) > 1 and len({(row["producer"], row["producer_epoch"]) for row in rows}) > 1:
+            sender = next((row for row in reversed(rows) if row["role"] == "produce"), rows[-1])
+            yield sender, offsets[0], offsets[-1]
+
+
+_COVERED_FROM, _PRODUCER_AT, _COUNT_AT = 21, 43, 57  # places in a batch of magic 2, as dissectors/kafka/record_batch.py
+
+
+def _without_producer(row: Row) -> int:
+    """The checksum that a batch would have without producer, epoch and sequence.
+
+    A CRC is linear: that of one text, XOR that of another one as long, is that of their difference, XOR that of zeros.
+    """
+    checksum = crc32c()
+    before, behind = bytes(_PRODUCER_AT - _COVERED_FROM), bytes(max(0, row["stored_bytes"] - _COUNT_AT))
+    said = struct.pack(">qhi", int(row["producer"]), row["producer_epoch"] or 0, row["base_sequence"] or 0)
+    difference = checksum(before + said + behind) ^ checksum(before + bytes(len(said)) + behind)
+    return int(row["checksum_stored"], 16) ^ difference
+
+
+def disorder(ask: Ask) -> Iterator[Statement]:
+    """Batches that were sent again, and stand behind what was sent after them."""
+    for row in ask(f"""
+        SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
+            min_by(file, time) AS file, min_by(packet, time) AS packet
+        FROM (
+            SELECT *, min(base) OVER (
+                PARTITION BY {PLACE}, client, connection ORDER BY time, file, packet
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
+            FROM ({_SENT})
+        ) WHERE again AND lowest_after < base GROUP BY ALL"""):
+        yield statement(
+            DISORDER, row,
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} stand behind messages that "
+            f"{row['client']} sent after them: it had to send them again.",
+            "the order of batches on the connection, the answers to them and their offsets",
+            messages=row["messages"],
+        )  # fmt: skip
