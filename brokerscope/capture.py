@@ -34,11 +34,19 @@ Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
 class ShownExchange:
-    """One exchange with all that is known of it: `exchange`, `request`, `response`, `batches`, `errors`, `findings`."""
+    """One exchange with all that is known of it: `exchange`, `request`, `response`, `batches`, `errors`, `findings`.
+
+    `times` says where the time of a slow one went: name of the part -> ns, as the table `causes` has them.
+    """
 
     def __init__(
-        self, exchange: Mapping[str, Any], decoded: connections.DecodedExchange, related: Mapping[str, Sequence[Any]]
+        self,
+        exchange: Mapping[str, Any],
+        decoded: connections.DecodedExchange,
+        related: Mapping[str, Sequence[Any]],
+        times: Mapping[str, int],
     ) -> None:
+        self.times = dict(times)
         self.exchange = AnswerRow(exchange)
         self.request = decoded.request if not isinstance(decoded.request, dict) else AnswerRow(decoded.request)
         self.response = decoded.response if not isinstance(decoded.response, dict) else AnswerRow(decoded.response)
@@ -163,6 +171,11 @@ class OpenCapture:
         """Where partitions, consumer groups and consumers stand, as requests and answers say it."""
         return self.table("positions")
 
+    @property
+    def stalls(self) -> LazyTable:
+        """Times in which one side of a connection made no progress, and why."""
+        return self.table("stalls")
+
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:
@@ -244,7 +257,8 @@ class OpenCapture:
             raise UsageError(f"no exchange at {place} in these captures")
         payloads = messages and self.options.payloads
         decoded = connections.decoded(self.paths, self.options, found[0], messages=messages, payloads=payloads)
-        return ShownExchange(found[0], decoded, connections.related(tables, found[0]))
+        times = {part.name: ns for part, ns in connections.times(tables, found[0])}
+        return ShownExchange(found[0], decoded, connections.related(tables, found[0]), times)
 
     def _file(self, name: str) -> str:
         """The one file that a name, or the end of one, means."""

@@ -6,6 +6,8 @@
     connections  of the requests: client, server, first and last time, how it ended …
     requests     packed, a row a request: times in us since `epoch`, durations in ns, names as places
     batches      packed, a row a batch, with the place of its request
+    stalled      packed, a row for each request that TCP or a quota held back, of at most STALLED: the place of the
+                 request and the parts of its time in ns, as `tables/causes.py` has them
 
 The page carries at most ROWS requests one by one: those that verdicts count, those that failed, and the slowest come
 first. Of all others, those of one time bucket that have names, outcome and tenth of a decade of the duration in common
@@ -25,6 +27,7 @@ from pipelines.formats.statuses import STATUS
 from pipelines.report.packed import packed
 from pipelines.report.records import Records
 from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER
+from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import alike, equal
 from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
@@ -33,6 +36,7 @@ from pipelines.tables.verdicts.verdict import SCHEMA
 
 ROWS = 60_000  # requests that the page carries one by one
 CELLS = 40_000  # rows of those that it carries together
+STALLED = 10_000  # requests whose parts it carries: those that were held back longest
 BATCHES = 80_000  # batches that it carries one by one
 NAMES = 10_000  # names of a dimension
 TOPIC_SETS = 60_000
@@ -51,7 +55,7 @@ _DURATIONS = ("total", "sent", "queued", "wait", "received")
 _AMOUNTS = ("request_bytes", "answer_bytes", "messages", "throttled")
 _NAMED = ("site", "protocol", "api", "client", "broker", '"group"', "error", "topics")
 _CONNECTION = ("site", "connection", "incarnation")
-_DELTAS = frozenset({"time", "packet", "answer_packet", "request"})
+_DELTAS = frozenset({"time", "packet", "answer_packet", "request", "row"})
 _CALLS = f"""
     select row_number() over () as id, correlation_id, site, exchange_id, connection, incarnation, protocol,
         coalesce(api, '?') as api, {CLIENT} as client,
@@ -274,6 +278,7 @@ class Requests:
             "requests": self._packed(_REQUESTS.format(epoch=self.epoch)),
             "batches": self._packed(self._batches()),
             "partitions": [list(row) for row in self._records.tuples(_PARTITIONS)],
+            "stalled": self._packed(_STALLED),
         }
 
     def evidence(self, table: str, places: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -348,5 +353,13 @@ _USED = """
     select split_part(connection, '>', 1), split_part(connection, '>', 2), start - {epoch}, stop - {epoch}, closed,
         closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake
     from page_connections u left join page_names n on n.dimension = 'file' and n.name = u.file order by u.place"""
+_PARTS = [part.name for part in PARTS if part.name != "network"]
+_HELD_BACK = "resent_ns + window_ns + delayed_ack_ns + throttled_ns"
+_STALLED = f"""
+    select row, {", ".join(f"{name}_ns as {name}" for name in _PARTS)} from (
+        select r.row, p.* from page_rows r
+            join ({parts(DuckDB())}) p on {equal((*_CONNECTION, "exchange_id"), "r", "p")}
+        where {_HELD_BACK} > 0 order by {_HELD_BACK} desc, r.row limit {STALLED}
+    ) order by row"""
 _PARTITIONS = f"""
     select {_place("topic")}, partition from page_partitions p {_joins("p", ["topic"])} order by p.place"""

@@ -35,6 +35,8 @@ for (const name of ["time", "request", "api", "client", "broker", "topic", "grou
 
 // Whether a row is one request; others stand for `weight` of them.
 requests.alone = Uint8Array.from(requests.weight, (weight) => weight ? 0 : 1);
+const stalled = carried.stalled ? await unpack(carried.stalled) : { n: 0 }; // parts of the time of requests that were held back
+const stalledAt = new Map(Array.from({ length: stalled.n }, (_, at) => [stalled.row[at], at])); // row of requests -> of these
 requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
 
 const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64;

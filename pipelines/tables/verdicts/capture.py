@@ -9,10 +9,12 @@
     v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
     v_mismatched   connections of a client and a server of different protocol versions: (site, connection, incarnation)
     v_moved        answers that say that a partition is led elsewhere, where it was found: (site, exchange_id)
+    v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
-The last three are empty until a check fills them. All but these, v_rebalances and v_whole have protocol, client,
-server, topics, "group", time, until, cost_ns, where the row is (`counted`: its record table; file, packet, exchange_id,
-stream_offset), and the record's own columns. A client is `ip name`, where a request of its connection named it.
+v_told, v_mismatched and v_moved are empty until a check fills them. All but these, v_causes, v_rebalances and v_whole
+have protocol, client, server, topics, "group", time, until, cost_ns, where the row is (`counted`: its record table;
+file, packet, exchange_id, stream_offset), and the record's own columns. A client is `ip name`, where a request of its
+connection named it.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from typing import Any
 
 from pipelines.sql.database import fetched
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
+from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
-from pipelines.tables.verdicts.say import literal, micros
+from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
@@ -101,13 +104,16 @@ _VIEWS = {
     MOVED: "select site, exchange_id from exchanges where false",
     MISMATCHED: f"select {_PLACE} from connections where false",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
+    "v_causes": parts(DuckDB()),
 }
 _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
 # tables: small, and read by many checks
-_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_told", MOVED, MISMATCHED, "v_rebalances"})
+_ONCE = frozenset(
+    {"v_names", "v_noted", "v_whole", "v_excused", "v_told", MOVED, MISMATCHED, "v_rebalances", "v_causes"}
+)
 _NAME = re.compile(r"\bv_[a-z]+\b")
 
 
@@ -171,6 +177,23 @@ class Capture:
         insert = f"insert into v_told select site, exchange_id from ({query})"
         self._make_views_of(insert)
         self._duckdb.execute(insert)
+
+    def largest_part(self, query: str) -> str | None:
+        """A sentence that names the largest part of the time of exchanges; None where none of them took long.
+
+        query: a SELECT from v_calls.
+        """
+        sums = ", ".join(f"sum({part.name}_ns)::double as {part.name}" for part in PARTS)
+        (row,) = self.rows(f"""
+            select count(*) as known, (select count(*) from ({query})) as every, sum(total_ns)::double as total, {sums}
+            from v_causes semi join ({query}) using (site, exchange_id)""")
+        if not row["known"]:
+            return None
+        largest = max(PARTS, key=lambda part: row[part.name] or 0)
+        whose = f"the time of {counted(row['known'], 'slow one')} of them"
+        if row["known"] == row["every"]:
+            whose = "its time" if row["known"] == 1 else "their time"
+        return f"{share(row[largest.name], row['total'])} of {whose} went to {largest.says}."
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""

@@ -53,11 +53,19 @@ def zero_window(capture: Capture) -> Iterator[Ruling]:
     """Receivers that did not read."""
     still = f"select * from v_connections where {_STOPPED}"
     for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
+        (cost,) = capture.rows(f"""
+            select saturated(sum(window_ns)) as closed_ns, sum(total_ns)::double as total_ns
+            from v_causes semi join ({still}) using (protocol, site, connection, incarnation)
+            where protocol = {say.literal(row["protocol"])}""")
         yield Ruling(
             "zero_window",
             f"On {say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} a receiver stopped reading "
             f"and announced a TCP window of zero {say.times(row['packets'])}.",
             row,
+            f"That took {say.span(cost['closed_ns'])}, {say.share(cost['closed_ns'], cost['total_ns'])} of the time of "
+            "slow requests there."
+            if cost["closed_ns"]
+            else None,
         )
 
 

@@ -41,5 +41,12 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
             f"{say.most(row['count'], row['longest_ns'])}, waiting for TCP retransmissions.",
             row,
             f"{say.counted(resent, 'segment')} in {say.counted(tcp['packets'], 'packet')} "
-            f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}.",
+            f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}."
+            f"{_of_protocol(capture, row['protocol'])}",
         )
+
+
+def _of_protocol(capture: Capture, protocol: str | None) -> str:
+    """The largest part of the time of the delayed requests of a protocol, as a sentence to be added."""
+    said = capture.largest_part(f"select * from ({_DELAYED}) where protocol = {say.literal(protocol)}")
+    return f" {said}" if said else ""

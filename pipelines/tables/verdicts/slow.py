@@ -51,6 +51,8 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
     slow = f"""
         select * from (select *, {_CAUSE} as cause from v_calls where {_LONG})
         where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
+    capture.keep("v_slow", slow)
+    slow = "select * from v_slow"
     for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
         capture.explain(slow)
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
@@ -59,6 +61,10 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
             f"{requests} of {say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; "
             f"{_WHERE[row['cause']]}.",
             row,
+            capture.largest_part(
+                f"select * from ({slow}) where protocol = {say.literal(row['protocol'])} "
+                f"and api is not distinct from {say.literal(row['api'])} and cause = {say.literal(row['cause'])}"
+            ),
         )
 
 
@@ -109,6 +115,7 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
                 f"One {spread['api']} in a hundred took {say.span(spread['p99_ns'])} or more, "
                 f"{spread['p99_ns'] / max(1, spread['p50_ns']):.0f} times the median of {say.span(spread['p50_ns'])}.",
                 row,
+                capture.largest_part(tail),
             )
 
 
@@ -137,4 +144,5 @@ def uneven_broker(capture: Capture) -> Iterator[Ruling]:
                 f"Broker {worst['server']} is {worst['own'] / worst['others']:.1f} times slower than the others at "
                 f"{worst['api']}: {say.span(worst['own'])} on average against {say.span(worst['others'])}.",
                 row,
+                capture.largest_part(rows),
             )
