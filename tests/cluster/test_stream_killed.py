@@ -1,0 +1,70 @@
+"""A stream that is killed at any moment and started again gives each row once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.parquet as pq
+
+import dissectors
+from tests.cluster.runs import ROOT
+from tests.pipelines.cutting import cut
+
+KILLS = 5
+HOURS = 12
+START_S = 90  # within which a session has begun, also on a busy machine
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "tests.cluster.killed_stream", *words]
+
+
+def micro_batches(checkpoint: Path) -> int:
+    return len([*(checkpoint / "commits").glob("[0-9]*")])
+
+
+def test_a_stream_killed_five_times_gives_the_rows_of_one_batch(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    captures, out, checkpoint = tmp_path / "captures", tmp_path / "out", tmp_path / "checkpoint"
+    captures.mkdir()
+    sample = ROOT / "samples" / "kafka-transactions.pcap"
+    cut(sample, captures, HOURS)
+    words = [str(captures), str(out), str(checkpoint)]
+    for _ in range(KILLS):
+        before = micro_batches(checkpoint)
+        running = subprocess.Popen(
+            command(*words), cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + START_S
+        while micro_batches(checkpoint) == before and running.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(chance.uniform(0, 1))
+        os.killpg(running.pid, signal.SIGKILL)  # with its Java
+        running.wait()
+    assert 0 < micro_batches(checkpoint) < HOURS, "it was killed on its way"
+    subprocess.run(command(*words, "--to-the-end"), cwd=ROOT, check=True, capture_output=True)
+    given = _committed(out)
+    found = Counter(repr(sorted(row.items())) for path in given for row in pq.read_table(path).to_pylist())
+    files = sorted(map(str, captures.iterdir()))
+    expected = dissectors.dissect(files, tables=("exchanges",))["exchanges"].to_pylist()
+    assert found == Counter(repr(sorted(row.items())) for row in expected), f"seed {seed}"
+
+
+def _committed(out: Path) -> list[Path]:
+    """The files that Spark's own log of the folder says are part of it."""
+    files: dict[Path, bool] = {}
+    for log in sorted((out / "_spark_metadata").glob("[0-9]*"), key=lambda path: path.name):
+        for line in log.read_text(encoding="utf-8").splitlines()[1:]:
+            entry = json.loads(line)
+            files[Path(unquote(urlsplit(entry["path"]).path))] = entry["action"] == "add"
+    return [path for path, there in files.items() if there]
