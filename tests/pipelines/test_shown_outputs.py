@@ -1,4 +1,4 @@
-"""What the tutorial and the README show of a command is what it prints; and links between documents lead somewhere."""
+"""What the documents show of a command is what it prints; and links between documents lead somewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(document: Path) -> list[Shown]:
                 found.append(Shown(line.removeprefix("$ "), []))
             else:
                 found[-1].lines.append(line)
-    return [one for one in found if re.search(r"samples/|report\.pcapng", one.command)]
+    return [one for one in found if re.search(r"samples/|report\.pcapng|sql out ", one.command)]
 
 
 def pieces(lines: list[str]) -> list[str]:
@@ -43,7 +43,10 @@ def pieces(lines: list[str]) -> list[str]:
     return [piece for piece in re.split(rf"^{LEFT_OUT}$\n?", whole, flags=re.M) if piece.strip()]
 
 
-@pytest.mark.parametrize("document", [ROOT / "docs" / "tutorial.md", ROOT / "README.md"], ids=lambda path: path.name)
+SHOWING = [ROOT / "docs" / "tutorial.md", ROOT / "docs" / "delivery.md", ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("document", SHOWING, ids=lambda path: path.name)
 def test_what_a_document_shows_is_what_the_command_prints(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
