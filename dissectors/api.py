@@ -15,7 +15,9 @@ from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.run import Run
 
-TableName: TypeAlias = Literal["exchanges", "batches", "errors", "connections", "findings", "messages", "positions"]
+TableName: TypeAlias = Literal[
+    "exchanges", "batches", "errors", "connections", "findings", "messages", "positions", "stalls"
+]
 
 
 def dissect(

@@ -15,13 +15,27 @@ import numpy.typing as npt
 import pyarrow as pa
 
 try:
-    from pyarrow._compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
+    from pyarrow._compute import (
+        CastOptions,
+        DictionaryEncodeOptions,
+        MatchSubstringOptions,
+        SortOptions,
+        call_function,
+    )
 except ImportError:  # they lie elsewhere in another version; there they are for certain
-    from pyarrow.compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
+    from pyarrow.compute import (
+        CastOptions,
+        DictionaryEncodeOptions,
+        MatchSubstringOptions,
+        SortOptions,
+        call_function,
+    )
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
+
+_MAX_US = 253_402_300_799_999_999  # 9999-12-31
 
 
 def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
@@ -37,6 +51,18 @@ def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: B
         data = pa.py_buffer(np.ascontiguousarray(values, f"i{width}" if type is not None else values.dtype))
     valid = None if missing is None or not missing.any() else bits(~missing)
     return pa.Array.from_buffers(wanted, len(values), [valid, data])
+
+
+def times(ns: Ints, missing: Bools | None = None) -> pa.Array:
+    """Nanoseconds as timestamps; null where no calendar of readers holds them."""
+    us = ns // 1000
+    beyond = beyond_calendars(us)
+    return column(us, pa.timestamp("us", "UTC"), beyond if missing is None else beyond | missing)
+
+
+def beyond_calendars(us: Ints) -> Bools:
+    """Whether datetime, pandas or JSON readers cannot hold each time (µs): before 1970, or after 9999."""
+    return (us < 0) | (us > _MAX_US)
 
 
 def decimals(values: pa.Array) -> pa.Array:
@@ -66,6 +92,11 @@ def containing(values: pa.Array, text: str) -> Bools:
     found = call_function("match_substring", [values], MatchSubstringOptions(text))
     holds: Bools = _filled(found, False).to_numpy(zero_copy_only=False)
     return holds
+
+
+def numbered(values: pa.Array) -> pa.DictionaryArray:
+    """A column as numbers of its values, each of which stands once in its dictionary; null stays null."""
+    return call_function("dictionary_encode", [values], DictionaryEncodeOptions())
 
 
 def flat(lists: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ from dissectors.rows.late_names import Name
 from dissectors.rows.sink import Sink
 from dissectors.session.connection import ConnectionSession
 from dissectors.session.protocols import protocols
+from dissectors.tcp.flow import Ends
 from dissectors.tcp.grouping import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
@@ -124,22 +125,29 @@ class Engine:
 
     def feed(self, site: str, block: PacketBlock, clock: int | None = None) -> None:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
+        self._deliver(site, self._tracker(site).feed(block, clock))
+
+    def number_on(self, site: str, used: Iterable[tuple[Ends, int]]) -> None:
+        """Count connections of a site on behind incarnations that there are rows of already."""
+        self._tracker(site).number_on(used)
+
+    def _tracker(self, site: str) -> Tracker:
         tracker = self._trackers.get(site)
         if tracker is None:
             shared = (self.options, self.sink, self.keylog, self._protocols, *self._protocols)
             tracker = self._trackers[site] = Tracker(self.options.limits, shared)
-        self._deliver(site, tracker.feed(block, clock))
+        return tracker
 
     def end_site(self, site: str) -> Iterator[None]:
         """A site has no more packets: close what is open there. Pauses now and then, for rows to be taken away."""
-        self.decode()
+        self._advance()
         tracker = self._trackers.get(site)
         if tracker is None:
             return
         ending = tracker.finish()
         while some := list(islice(ending, _STEP)):
             self._deliver(site, iter(some))
-            self.decode()
+            self._advance()
             yield
         del self._trackers[site]
         for share, overflow in tracker.overflow.items():
@@ -183,6 +191,12 @@ class Engine:
                 self._ended.append(session)
 
     def decode(self) -> None:
+        """Let each protocol decode what was brought to its conversations; keep idle connections as bytes."""
+        self._advance()
+        for tracker in self._trackers.values():
+            tracker.pack(self._held)
+
+    def _advance(self) -> None:
         """Let each protocol decode what was brought to its conversations, then close those that have ended."""
         held, fed = self._held, self._fed
         self._fed = {}
@@ -202,8 +216,6 @@ class Engine:
         self._ended.clear()
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
             self._shed()
-        for tracker in self._trackers.values():
-            tracker.pack(held)
 
     def pack(self) -> None:
         """Keep all connections as bytes that can be, as the state of an engine is written and read soonest."""

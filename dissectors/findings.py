@@ -13,6 +13,7 @@ from dissectors.records import Conn, Finding
 
 INFO, WARNING, ERROR = "info", "warning", "error"
 UNREADABLE, TRUNCATED = "unreadable_file", "truncated_file"  # kinds: what is wrong with a file as a whole
+CAPTURES_GONE = "captures_gone"
 
 
 class FindingKind(NamedTuple):
@@ -153,6 +154,11 @@ KINDS: dict[str, FindingKind] = {
         "A file could not be read at all.",
         "Check the path, its permissions, and that it is a capture.",
         suspicious=True,
+    ),
+    CAPTURES_GONE: FindingKind(
+        INFO,
+        "A store was decoded anew while some of its captures could not be read again: their rows stay as they were.",
+        "Nothing, if they were removed on purpose; given again, they are decoded anew too.",
     ),
     "not_decrypted": FindingKind(
         INFO,

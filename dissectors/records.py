@@ -400,6 +400,29 @@ class Position(NamedTuple):
     consumer: Annotated[Text, "name or number of a consumer that is in no group (iggy)"] = None
 
 
+class Stall(NamedTuple):
+    """A time in which one side of a connection sent nothing new although more was to come, and why.
+
+    Only what the packets of the capture point show: at the sender's, bytes that are lost are seen twice, at the
+    receiver's, later ones come before them. Stalls of one direction do not overlap; those below 1 ms are left out.
+    """
+
+    conn: Annotated[Conn, "the connection"]
+    kind: Annotated[
+        Text,
+        "resend_timeout: bytes were lost and sent again by a timer; fast_retransmit: sent again sooner, after three "
+        "duplicate acknowledgements or by a loss probe; zero_window: the receiver's window was closed; delayed_ack: a "
+        "piece waited for an acknowledgement that its receiver delayed (Nagle)",
+    ] = None
+    direction: Annotated[Text, "client or server: whose bytes were held back"] = None
+    time: Annotated[
+        Time, "when it begins: last new bytes before it, first bytes behind missing ones, or closing of the window"
+    ] = None
+    duration_ns: Annotated[Int64, "until the bytes came that were waited for", Unit("ns")] = None
+    stream_offset: Annotated[Int64, "of these bytes, in their direction of the connection", Unit("bytes")] = None
+    packet_ref: Annotated[PacketRef, "where these bytes are"] = None
+
+
 TABLES: dict[str, type[tuple[Any, ...]]] = {
     "exchanges": Exchange,
     "batches": Batch,
@@ -408,6 +431,7 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "findings": Finding,
     "messages": Message,
     "positions": Position,
+    "stalls": Stall,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 ORDER = {
@@ -418,6 +442,7 @@ ORDER = {
     "findings": ("time", "packet_ref", "stream_offset"),
     "messages": ("time", "packet_ref", "stream_offset", "offset"),
     "positions": ("time", "packet_ref"),
+    "stalls": ("time", "packet_ref", "stream_offset"),
 }
 """Fields that each table is ordered by. Rows that are equal in all of these stay as their connection reported them."""
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON

@@ -28,7 +28,11 @@ from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
 from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
-    from pipelines.spark.catalog import Catalog
+    from pyspark.sql import SparkSession
+
+    from pipelines.executors.executor import Executor
+    from pipelines.lake.update import Update
+    from pipelines.spark.catalog import Catalog, Published
 
 EngineName = Literal["spark", "local"]
 ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.PART)
@@ -50,15 +54,15 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OnSpark:
-    """How Spark is to be used."""
+class Execution:
+    """How a run is carried out."""
 
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)  # settings
+    master: str | None = None  # of Spark
+    conf: Mapping[str, str] = field(default_factory=dict)  # settings of Spark
     store: str | None = None  # path or URL of the folder that gets `records`; None: OUT
     update: bool = False  # whether records there are brought up to date, or written from nothing
     records_only: bool = False  # whether an update leaves tables and page as they are
-    catalog: Catalog | None = None  # that gets records and tables too
+    catalog: Catalog | None = None  # of Spark, that gets records and tables too
 
 
 @dataclass
@@ -76,8 +80,13 @@ class AnalysisOutcome:
     """Whether this run made it; else what the last one made of the same records stands."""
 
 
-def choose(files: Sequence[str], engine: EngineName | None = None, master: str | None = None) -> Choice:
-    """The engine that the user names; else Spark where a session runs or is meant, or where captures are large."""
+def choose(
+    files: Sequence[str], engine: EngineName | None = None, master: str | None = None, *, update: bool = False
+) -> Choice:
+    """The engine that the user names; else Spark where a session runs or is meant, or where captures are large.
+
+    update: an update decodes what is new, which is little, and uses all cores without Spark.
+    """
     if engine is not None:
         return Choice(engine, "as asked for")
     if master is not None:
@@ -86,6 +95,8 @@ def choose(files: Sequence[str], engine: EngineName | None = None, master: str |
         return Choice("spark", "by spark-submit")
     if _session_runs():
         return Choice("spark", "in the running session")
+    if update:
+        return Choice("local", "an update; --engine spark takes Spark")
     size = sum(filesystem.each(file_size, files))
     if size > LOCAL_BYTES and find_spec("pyspark") is not None:
         return Choice("spark", f"captures of more than {LOCAL_BYTES >> 20} MiB; --engine local stays in one process")
@@ -110,7 +121,7 @@ def analyze(
     *,
     by: Sequence[str] = (),
     bucket_us: int | None = None,
-    on_spark: OnSpark | None = None,
+    execution: Execution | None = None,
     stage: Stage = lambda name: None,
     progress: Callable[[int], None] | None = None,
 ) -> AnalysisOutcome:
@@ -121,9 +132,11 @@ def analyze(
     this process. An update that finds no new packets, and all that it would make, writes nothing; nor does one that is
     for the records only, which are not in OUT. Raises InputError where nothing can be read.
     """
-    on_spark = on_spark or OnSpark()
-    if engine == "spark":
-        made = _on_spark(files, out, options, by, bucket_us, on_spark, stage)
+    execution = execution or Execution()
+    tasks = engine == "spark" or execution.update
+    made: _Made | AnalysisOutcome
+    if tasks:
+        made = _by_tasks(files, out, options, engine, by, bucket_us, execution, stage)
     else:
         made = _in_process(files, out, options, by, bucket_us, stage, progress)
     if isinstance(made, AnalysisOutcome):
@@ -138,7 +151,7 @@ def analyze(
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
     _describe(out, files, problems, by, computed, engine, made_of)
-    page = report.write(out, records=_elsewhere(on_spark.store) if engine == "spark" else None)
+    page = report.write(out, records=_elsewhere(execution.store) if tasks else None)
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
 
@@ -160,59 +173,92 @@ class _Made(NamedTuple):
     """Of a lake: by which the next run knows whether it would make the same."""
 
 
-def _on_spark(
+def _by_tasks(
     files: Sequence[str],
     out: Path,
     options: Options,
+    engine: EngineName,
     by: Sequence[str],
     bucket_us: int | None,
-    wanted: OnSpark,
+    wanted: Execution,
     stage: Stage,
 ) -> _Made | AnalysisOutcome:
+    """Decode by the tasks of an executor: on Spark, and wherever a lake is updated."""
+    from pipelines.jobs import forensics
+    from pipelines.jobs import records as jobs
     from pipelines.lake import freshness
     from pipelines.lake.update import planned
-    from pipelines.spark import forensics, job
+    from pipelines.spark import job
     from pipelines.storage import lake_files
 
     store = wanted.store or str(out)
+    surveying = engine == "spark" and not wanted.update
 
     def made_of() -> Fingerprints:
         return freshness.fingerprints(store, by, bucket_us, wanted.catalog)
 
     with (
         planned(files, store, options) if wanted.update else nullcontext() as update,
-        nullcontext() if wanted.update else job.ahead(files, wanted.master, wanted.conf, options) as surveys,
+        job.ahead(files, wanted.master, wanted.conf, options) if surveying else nullcontext() as surveys,
     ):
         if update and wanted.records_only and not update.has_news:
             return AnalysisOutcome({}, None, list(files), update.problems, is_new=False)
         about = freshness.standing(store, made_of()) if update and not update.has_news else None
         if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
             return _outcome(store, files, update.problems, about)
-        stage("starting Spark")
-        spark = job.start(files, wanted.master, wanted.conf)
-        if wanted.catalog is not None:
-            wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
+        executor, spark = _executor(files, options, engine, wanted, stage)
         stage("decoding")
-        decoded = update.run(spark) if update else job.decode_to_records(spark, files, store, options, surveys)
+        decoded = update.run(executor) if update else jobs.decode_to_records(executor, files, store, options, surveys)
         if wanted.records_only:
             return AnalysisOutcome({}, None, list(files), decoded.problems)
         fingerprints = made_of() if update else None
     local = filesystem.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
-    with decoded.engine() as engine:
+    in_session = None if spark is None else job.SparkRecords.of(spark, decoded)
+    with (in_session or decoded).engine() as tables:
         stage("looking into bad checksums")
         known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
-        cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets, known_at, decoded.spans)
+        of = (decoded.files, decoded.options, decoded.secrets, store, known_at, decoded.spans)
+        cases = forensics.cases(executor, tables, *of)
         _write_cases(cases, out)
         stage("computing tables")
-        engine.add(CASES, case_table(cases))
-        engine.add(JUDGED, verdicts(filesystem.join(store, RECORD_FOLDER)))
-        computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
-    if wanted.catalog is not None:
+        tables.add(CASES, case_table(cases))
+        tables.add(JUDGED, verdicts(filesystem.join(store, RECORD_FOLDER)))
+        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us)
+    if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
-        wanted.catalog.publish(spark, decoded.records, out / TABLE_FOLDER)
+        wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
     return _Made(decoded.problems, computed, fingerprints)
+
+
+def _published(store: str, update: Update | None) -> Published:
+    """What is to be said of the records to a catalog, in which those before the update may be."""
+    from pipelines.spark.catalog import Published
+    from pipelines.storage import lake_files
+
+    if update is None:
+        return Published(lake_files.new_edition())
+    home = update.before.home if update.before else ""
+    return Published(lake_files.fingerprint(store), update.edition, home, update.had)
+
+
+def _executor(
+    files: Sequence[str], options: Options, engine: EngineName, wanted: Execution, stage: Stage
+) -> tuple[Executor, SparkSession | None]:
+    """Who runs the tasks, and the session where that is Spark."""
+    if engine == "local":
+        from pipelines.executors.local import LocalExecutor
+
+        return LocalExecutor(options.jobs, stage), None
+    from pipelines.spark import job
+    from pipelines.spark.executor import SparkExecutor
+
+    stage("starting Spark")
+    spark = job.start(files, wanted.master, wanted.conf)
+    if wanted.catalog is not None:
+        wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
+    return SparkExecutor(spark, stage), spark
 
 
 def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:

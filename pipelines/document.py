@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.findings import KINDS
+from pipelines.formats import ddl
 from pipelines.spark import options as spark_options
 from pipelines.tables import BY, TABLES
 from pipelines.tables.verdicts import kinds as verdicts
@@ -91,6 +92,30 @@ Sizes are written as Spark writes them: `134217728`, `16m`, `1g`; a `k` is 1024.
 that means nothing, is refused by name before anything begins.
 """
 
+_DDL = """# Record tables in Trino and Athena
+
+OUT/records on an object store, declared as tables: Parquet files, a folder a table, columns by name. An OUT that
+`analyze` replaces as a whole is read so. **A store that `--update` keeps is not**, on an object store: its folders hold
+files of the commit before too, and a query over the folder would count rows twice. There, engines read the tables of
+`--table-format iceberg` ([platform.md](platform.md#iceberg)) or the files that the manifest lists
+([spark.md](spark.md#reading-out)).
+
+Put your schema and the URL of OUT/records in place of `brokerscope` and `s3://bucket/out/records`. Columns of `--full`
+and `--payloads` are left out: add them, by the types of [records.md](records.md), if you make them. `date` is the day
+of a row in UTC; each file holds one day, so a condition on it skips the files of other days by their statistics.
+"""
+
+_TRINO = """## Trino
+
+For the Hive connector, whose catalog is called `hive` here. Times are microseconds: set `hive.timestamp-precision =
+MICROSECONDS` in the catalog, or `SET SESSION hive.timestamp_precision = 'MICROSECONDS'`.
+"""
+
+_ATHENA = """## Athena
+
+Also for other engines that speak Hive's language. Athena shows times to the millisecond.
+"""
+
 _SOURCES = """Names of the options below are told apart without regard to case, as Spark does.
 """
 
@@ -148,6 +173,15 @@ def options_page() -> str:
     return "\n".join(parts)
 
 
+def ddl_page() -> str:
+    """The record tables in other engines: docs/ddl.md."""
+    parts = [_HEAD, _DDL]
+    for text, engine, schema in ((_TRINO, ddl.TRINO, "hive.brokerscope"), (_ATHENA, ddl.HIVE, "brokerscope")):
+        made = [ddl.create(engine, table, schema, "s3://bucket/out/records") for table in records.TABLES]
+        parts += [text, *(f"```sql\n{statement}\n```\n" for statement in made)]
+    return "\n".join(parts)
+
+
 def _options(options: Iterable[spark_options.Option], prefix: str = "") -> str:
     return _table(("Option", "Meaning"), [(f"`{prefix}{option.name}`", option.doc) for option in options])
 
@@ -167,6 +201,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "findings.md": findings_page,
     "verdicts.md": verdicts_page,
     "options.md": options_page,
+    "ddl.md": ddl_page,
 }
 
 

@@ -54,6 +54,8 @@ LAYERS = (
     ("pipelines.storage",),
     ("pipelines.sql",),
     ("pipelines.tables",),
+    ("pipelines.executors",),
+    ("pipelines.jobs",),
     ("pipelines.answers", "pipelines.report", "pipelines.spark"),
     ("pipelines.lake",),
     ("pipelines",),  # the modules beside the folders, which join them

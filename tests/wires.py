@@ -32,9 +32,19 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def tcp(src: str, dst: str, sport: int, dport: int, seq: int, ack: int, flags: int, payload: bytes = b"") -> bytes:
+def tcp(
+    src: str,
+    dst: str,
+    sport: int,
+    dport: int,
+    seq: int,
+    ack: int,
+    flags: int,
+    payload: bytes = b"",
+    window: int = 65535,
+) -> bytes:
     """A TCP segment with a right checksum."""
-    head = struct.pack(">HHIIBBHHH", sport, dport, seq % 2**32, ack % 2**32, 0x50, flags, 65535, 0, 0)
+    head = struct.pack(">HHIIBBHHH", sport, dport, seq % 2**32, ack % 2**32, 0x50, flags, window, 0, 0)
     a, b = ipaddress.ip_address(src).packed, ipaddress.ip_address(dst).packed
     size = len(head) + len(payload)
     pseudo = a + b + (struct.pack(">BBH", 0, 6, size) if len(a) == 4 else struct.pack(">IHBB", size, 0, 0, 6))
@@ -78,9 +88,10 @@ def segment(
     time: int = T0,
     ip_id: int = 1,
     keep: int | None = None,
+    window: int = 65535,
 ) -> Packet:
     """One Ethernet frame with a TCP segment; `keep` cuts it as a snaplen does."""
-    body = tcp(source.ip, target.ip, source.port, target.port, seq, ack, flags, payload)
+    body = tcp(source.ip, target.ip, source.port, target.port, seq, ack, flags, payload, window)
     frame = ethernet(ip(source.ip, target.ip, 6, body, ip_id))
     return Packet(time, frame[:keep], len(frame))
 

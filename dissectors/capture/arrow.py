@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dissectors import arrow
 from dissectors.capture.block import PacketBlock, address
-from dissectors.rows.blocks import times
 
 _INT = pa.int64()
 SEGMENTS = pa.schema([
@@ -56,7 +56,7 @@ def to_arrow(
         "site": lambda: pa.array(sites, pa.string()).take(file),
         "file": lambda: pa.array(files, pa.string()).take(file),
         "packet": lambda: pa.array(block.number),
-        "time": lambda: times(block.time, None),
+        "time": lambda: arrow.times(block.time),
         "time_ns": lambda: pa.array(block.time),
         "order_ns": lambda: pa.array(block.clock),
         "length": lambda: pa.array(block.length),

@@ -26,7 +26,6 @@ from dissectors.wire.arrays import Bytes, Numbers
 
 _OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
 _NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
-_MAX_US = 253_402_300_799_999_999  # 9999-12-31
 _LAST = np.iinfo(np.int64).max
 
 
@@ -77,7 +76,7 @@ class _Rows:
         absent = numbers == ABSENT
         if kind == "time":
             numbers = numbers // 1000
-            absent |= _beyond_calendars(numbers)
+            absent |= arrow.beyond_calendars(numbers)
         elif kind == "packet_ref":
             numbers = numbers & PACKET_MASK
         return np.where(absent, _LAST, numbers)
@@ -89,7 +88,7 @@ class _Rows:
         if field.kind == "packet_ref":
             return packets(numbers, absent, self._files)
         if field.kind == "time":
-            return [times(numbers, absent)]
+            return [arrow.times(numbers, absent)]
         type = field.columns[0].type
         if absent.all():
             return [pa.nulls(len(numbers), type)]
@@ -182,18 +181,6 @@ def packets(references: Ints, missing: Bools, files: Sequence[str]) -> list[pa.A
     names = [*map(public_path, files)]
     index = np.where(missing, ABSENT, references >> PACKET_SHIFT)
     return [_some_of(names, index), arrow.column(references & PACKET_MASK, missing=missing)]
-
-
-def times(ns: Ints, missing: Bools | None) -> pa.Array:
-    """Nanoseconds as timestamps; null where no calendar of readers holds them."""
-    us = ns // 1000
-    beyond = _beyond_calendars(us)
-    return arrow.column(us, pa.timestamp("us", "UTC"), beyond if missing is None else beyond | missing)
-
-
-def _beyond_calendars(us: Ints) -> Bools:
-    """Whether datetime, pandas or JSON readers cannot hold each time (µs): before 1970, or after 9999."""
-    return (us < 0) | (us > _MAX_US)
 
 
 def whole_numbers(numbers: Ints, type: pa.DataType, missing: Bools) -> pa.Array:

@@ -114,6 +114,13 @@ class Names:
         else:
             runs.insert(at + 1, _Run(time, time, name))
 
+    def since(self, time: int) -> Names:
+        """The names without those that others had replaced before a time, ns."""
+        out = Names(wait_ns=self.wait_ns)
+        for key, runs in self._runs.items():
+            out._runs[key] = runs[max(0, bisect_right(runs, time, key=_FIRST) - 1) :]
+        return out
+
     def news(self, before: Names) -> dict[str, int]:
         """Keys that are called otherwise than before, and the earliest time (ns) of a row in which they are."""
         found = {}

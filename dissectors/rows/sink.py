@@ -170,7 +170,8 @@ class Sink:
             name: RowTable(layout(name), self._texts, self._lists, self._conns, only) for name in records.TABLES
         }
         (
-            self.exchanges, self.batches, self.errors, self.connections, self.findings, self.messages, self.positions
+            self.exchanges, self.batches, self.errors, self.connections, self.findings, self.messages, self.positions,
+            self.stalls,
         ) = self._tables.values()  # fmt: skip
 
     def _renumber(self) -> None:

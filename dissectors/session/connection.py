@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dissectors.capture.block import VIA, address, segment_name
 from dissectors.findings import finding
 from dissectors.options import Options
-from dissectors.records import Conn, Connection
+from dissectors.records import Conn, Connection, Stall
 from dissectors.rows.exchange import elapsed
 from dissectors.rows.sink import Sink
 from dissectors.session import foreign, preambles
@@ -19,6 +19,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.numbers import BOTH, SEGMENT_ORDER
+from dissectors.tcp.stalls import MOST as MOST_STALLS
 from dissectors.tls import KeyLog, looks_like_tls
 from dissectors.wording import counted, were
 
@@ -102,6 +103,8 @@ class ConnectionSession:
 
     def deliver(self) -> None:
         """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
+        if self._bound:
+            self._report_stalls()
         events = self.flow.take()
         a, b = self.flow.halves
         notes: Notes = (a.resent, b.resent)
@@ -151,6 +154,7 @@ class ConnectionSession:
                 self.conversation.confirm()
             elif not self.conversation.frames:
                 self._hand_back()
+        self._report_stalls()
         if self.conn is None:
             self.conn = self._conn(None)
         if "findings" in self.sink.tables:
@@ -442,6 +446,18 @@ class ConnectionSession:
         client, server = (a, b) if self._guess_client() == 0 else (b, a)
         return Conn(self.site, *client, *server, self.flow.incarnation, protocol)
 
+    def _report_stalls(self) -> None:
+        """Write rows for what held back the two directions; none where the protocol is not one that is decoded."""
+        wanted = self.protocol is not None and "stalls" in self.sink.tables
+        for direction, half in enumerate(self.flow.halves):
+            noted = half.stalls.take() if half.stalls.noted else ()
+            if not wanted:
+                continue
+            assert self.conn is not None
+            side = SIDES[CLIENT if direction == self._client else SERVER]
+            for kind, start, end, offset, packet_ref in noted:
+                self.sink.stalls.append(Stall(self.conn, kind, side, start, end - start, offset, packet_ref))
+
     def _report_conflicts(self) -> None:
         for direction, half in enumerate(self.flow.halves):
             side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
@@ -465,6 +481,8 @@ class ConnectionSession:
                     "limit",
                     f"{counted(half.more_conflicts, 'more packet')} of the {side} had other values when sent again",
                 )
+            if half.stalls.count > MOST_STALLS and "stalls" in self.sink.tables:
+                self._report("limit", f"{counted(half.stalls.count - MOST_STALLS, 'more stall')} of the {side}")
 
     def _row(self, summary: ConversationSummary) -> Connection:
         flow = self.flow

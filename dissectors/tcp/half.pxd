@@ -1,5 +1,6 @@
 cimport cython
 from dissectors.tcp.numbers cimport MASK, SIGN, SIGNATURES
+from dissectors.tcp.stalls cimport Stalls
 
 @cython.final
 cdef class Half:
@@ -39,6 +40,7 @@ cdef class Half:
     cdef public long long zero_windows
     cdef public long long keep_alives
     cdef public long long rival
+    cdef public Stalls stalls
 
     cdef int start(self, long long seq, bint syn) except -1
     cdef long long offset(self, long long seq)

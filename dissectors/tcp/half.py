@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 import cython
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.stalls import Stalls
 
 if not cython.compiled:
     from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES
 
-_VERSION = 2  # of what is carried
+_VERSION = 3  # of what is carried
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _CARRIED = (
     "started", "syn", "base", "next", "expect", "top", "held", "held_bytes", "acked", "ack_waived_to", "fin",
     "finished", "hole_since", "ack_wait_since", "control_ns", "strays", "noted", "recent", "out", "resent",
     "conflicts", "more_conflicts", "packets", "bytes", "retransmissions", "retransmitted_bytes", "duplicates",
-    "out_of_order", "gaps", "gap_bytes", "cut_bytes", "zero_windows", "keep_alives", "rival",
+    "out_of_order", "gaps", "gap_bytes", "cut_bytes", "zero_windows", "keep_alives", "rival", "stalls",
 )  # fmt: skip
 
 
@@ -92,6 +93,7 @@ class Half:
         self.zero_windows = 0
         self.keep_alives = 0
         self.rival = -1  # where the stream begins by another SYN-ACK, while it is open which one the peer takes
+        self.stalls = Stalls()
 
     def __reduce__(self) -> tuple[Any, ...]:
         signatures = tuple([self.signatures[i] for i in range(SIGNATURES)])

@@ -4,6 +4,7 @@ from dissectors.tcp.flow cimport Flow
 from dissectors.tcp.half cimport Half
 from dissectors.tcp.numbers cimport *
 from dissectors.tcp.packets cimport Packets
+from dissectors.tcp.stalls cimport Stalls
 
 @cython.final
 cdef class Reassembler:

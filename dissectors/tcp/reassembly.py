@@ -26,6 +26,7 @@ from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import Conflict, Half, HeldSegment
 from dissectors.tcp.packets import Packets
 from dissectors.tcp.recent import RECENT_NS, History
+from dissectors.tcp.stalls import Stalls
 from dissectors.wire.arrays import Bytes
 
 if not cython.compiled:
@@ -51,6 +52,9 @@ RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 _NEARBY = 64  # segments before a late one in which its bytes are looked for
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
+_AT_ONCE_NS = 2_000_000  # a sender that waited sends within this
+_TRIP_NS = 10_000_000  # a round trip, where the handshake was not captured
+_LONGEST_TRIP_NS = 300_000_000
 _offset = attrgetter("offset")
 
 
@@ -192,16 +196,28 @@ class Reassembler:
         elif half.next == 0 and (size or flags & FIN) and seq == (half.base + 1) & MASK and half.only_started:
             half.start(seq, False)  # the packet before was a keep-alive: it began one byte too early
             half.keep_alives += 1
-        if not packets.window[j] and not flags & SYN:
-            half.zero_windows += 1
+        window: cython.longlong = packets.window[j]
+        stalls: Stalls = other.stalls  # of the bytes that this packet acknowledges, and announces a window for
+        if not flags & SYN:
+            half.zero_windows += not window
+            if not window or stalls.closed_ns:
+                stalls.see_window(window, self._time)
         if flow.ack_time is None and flow.syn_ack_time is not None and half.direction == flow.opener:
             flow.ack_time = self._time
         acked: cython.longlong = -1
         if flags & ACK:
             if other.started:
+                before: cython.longlong = other.acked
                 acked = self._acknowledge(other, packets.ack[j])
+                if acked > before:
+                    stalls.duplicate_acks = 0
+                    if not size:
+                        stalls.see_ack(True, acked >= other.top, self._time)
+                elif acked == before and acked < other.top and window == stalls.window and not size:
+                    stalls.see_ack(False, False, self._time)
             elif not other.ack_waived_to:
                 acked = UNPLACED - packets.ack[j]
+        stalls.window = window
         offset: cython.longlong = half.offset(seq)
         if size:
             self._data(flow, half, other, packets, j, offset, acked)
@@ -259,6 +275,10 @@ class Reassembler:
         """Take the payload of packet j, at a stream offset."""
         size: cython.longlong = packets.size[j]
         end: cython.longlong = offset + size
+        is_new: cython.bint = end > half.top
+        stalls: Stalls = half.stalls
+        if is_new and (stalls.late_ack_ns or stalls.opened_ns):
+            stalls.resume(self._time, _soon(flow), offset, self._packet_ref)
         if size == 1 and end == half.next:
             half.keep_alives += 1
         elif (
@@ -275,6 +295,8 @@ class Reassembler:
             start = packets.at[j]
             data = bytes(packets.buffer[start : start + packets.have[j]])
             self._wait(half, HeldSegment(offset, self._arrival, size, data, ack, self._packet_ref, self._time))
+        if is_new:
+            stalls.advanced_ns = self._time
         return 0
 
     def _wait(self, half: Half, segment: HeldSegment) -> None:
@@ -303,6 +325,11 @@ class Reassembler:
     def _repeat(self, half: Half, stretches: list[tuple[int, int]]) -> None:
         """Count a segment with bytes that were sent before."""
         half.retransmissions += 1
+        offset, end = stretches[0][0], stretches[-1][1]
+        if end > half.acked:
+            behind = bisect_left(half.held, end, key=_offset) if offset >= half.next else len(half.held)
+            missing_ns = half.held[behind].time if behind < len(half.held) else 0
+            half.stalls.repeat(missing_ns, self._time, offset, self._packet_ref)
         order = self._arrival << ORDER_SHIFT
         if not half.resent:
             half.resent = []
@@ -473,6 +500,16 @@ class Reassembler:
                     differ = [i for i, (x, y) in enumerate(zip(old, new, strict=True)) if x != y]
                     length, ref = max(differ) - differ[0] + 1, run.packet_refs[at]
                     _note(half, Conflict(begin + differ[0], length, len(differ), ref, packet_ref, time))
+
+
+def _soon(flow: Flow) -> int:
+    """How long after a packet to its sender the bytes come at most, ns, that waited for it: where it was captured.
+
+    At the sender's that is at once, at the receiver's a round trip later.
+    """
+    if flow.syn_time is None or flow.ack_time is None:
+        return _AT_ONCE_NS + _TRIP_NS
+    return _AT_ONCE_NS + max(0, min(flow.ack_time - flow.syn_time, _LONGEST_TRIP_NS))
 
 
 def _note(half: Half, conflict: Conflict) -> None:

@@ -232,6 +232,11 @@ class Tracker:
         """Connections that are followed."""
         return len(self._flows)
 
+    def number_on(self, used: Iterable[tuple[Ends, int]]) -> None:
+        """Count new connections on behind numbers that others between the same endpoints have had."""
+        for ends, number in used:
+            self._incarnations.end(ends, number)
+
     def _found(self, key: bytes) -> Flow | None:
         """The connection with this key, if there is one; unpacked, for packets have come for it."""
         flow = self._flows.get(key)

@@ -19,8 +19,10 @@ from dissectors.redaction import public_path
 from dissectors.run import Run
 from dissectors.session.protocols import protocols
 from pipelines.answers.records import Relations, Row, gathered, query
+from pipelines.tables.causes import PARTS, TimePart, parts
+from pipelines.tables.dialect import DuckDB
 
-TABLES = ("exchanges", "batches", "errors", "connections", "findings")
+TABLES = ("exchanges", "batches", "errors", "connections", "findings", "stalls")
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,20 @@ def related(tables: Relations, exchange: Mapping[str, Any]) -> dict[str, list[Ro
             (exchange["connection"], *(value for pair in packets for value in pair)),
         ),
     }
+
+
+def times(tables: Relations, exchange: Mapping[str, Any]) -> list[tuple[TimePart, int]]:
+    """Where the time of a slow exchange went: its parts with their ns, the largest first; nothing of other exchanges.
+
+    The parts add up to `total_ns`; those that took nothing are left out.
+    """
+    found = query(
+        tables,
+        f"SELECT * FROM ({parts(DuckDB())}) WHERE site = ? AND connection = ? AND incarnation = ? AND exchange_id = ?",
+        [exchange[column] for column in ("site", "connection", "incarnation", "exchange_id")],
+    )
+    taken = [(part, ns) for row in found for part in PARTS if (ns := row[f"{part.name}_ns"])]
+    return sorted(taken, key=lambda pair: -pair[1])
 
 
 def secret_until(tables: Relations, found: ConnectionPacket) -> float:

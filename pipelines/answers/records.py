@@ -12,11 +12,9 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
-from pipelines.formats.parquet import ParquetWriter
 from pipelines.sql import database
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
-from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.points import several
 
 if TYPE_CHECKING:
@@ -118,6 +116,8 @@ class _File:
     """Records that are written to a temporary file, to be queried there."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
+        from pipelines.formats.parquet import ParquetWriter
+
         self._path, self._schema = path, schema
         self._stream = path.open("wb")
         self._writer = ParquetWriter(schema, self._stream)
@@ -139,6 +139,8 @@ def read_analysis(out: str, tables: Sequence[str]) -> Relations:
     A table that is not there is empty; columns that an earlier release did not write are null. Raises InputError where
     a table cannot be read.
     """
+    from pipelines.storage.stored_records import StoredRecords
+
     stored = StoredRecords.of(str(Path(out, RECORD_FOLDER)))
     files = {table: [filesystem.join(stored.folder, file) for file in stored.files.get(table, ())] for table in tables}
     return {
@@ -252,12 +254,11 @@ def _dataset(files: Sequence[str], schema: pa.Schema | None = None) -> Dataset:
 
 def read(tables: Relations, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a table, batch by batch."""
-    import pyarrow.dataset as ds
-
     found = tables[table]
     if isinstance(found, pa.Table):
-        found = ds.dataset(found)
-    yield from found.to_batches(columns=list(columns))
+        yield from found.select(columns).to_batches()
+    else:
+        yield from found.to_batches(columns=list(columns))
 
 
 def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -270,8 +271,7 @@ def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
 def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """The rows of a query over these tables. Raises InputError where a table cannot be read, else duckdb.Error."""
     with database_of(tables) as connection:
-        rows: list[Row] = connection.sql(sql, params=list(parameters)).to_arrow_table().to_pylist()
-    return rows
+        return database.fetched(connection, sql, parameters)
 
 
 def body(text: str | None) -> Mapping[str, Any]:
@@ -286,7 +286,9 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
 
     Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
     """
-    with database.connect() as connection, _readable():
+    in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
+    size = sum(in_memory) if len(in_memory) == len(tables) else None
+    with database.connect(size) as connection, _readable():
         for name, table in tables.items():
             connection.register(name, table)
         yield connection

@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.answers.records import Relations, Row, database_of, read
 from pipelines.formats import statuses
+from pipelines.sql.database import fetched
 from pipelines.sql.words import HELD, SERVER
 from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.tables.table import RECORDS
@@ -69,18 +70,13 @@ class Summary:
 def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None) -> Summary:
     """Summarise record tables TABLES; with so many `rows` of the slowest requests and of the most frequent errors."""
     with database_of(tables) as duckdb:
-
-        def found(query: str) -> list[Row]:
-            answer: list[Row] = duckdb.sql(query).to_arrow_table().to_pylist()
-            return answer
-
-        errors = found(_ERRORS)
+        errors = fetched(duckdb, _ERRORS)
         return Summary(
-            found(_SPAN)[0],
-            found(_PROTOCOLS),
+            fetched(duckdb, _SPAN)[0],
+            fetched(duckdb, _PROTOCOLS),
             judged(duckdb).to_pylist(),
             _blind_spots(tables, cut_packets),
-            found(_SLOWEST.format(count=rows)),
+            fetched(duckdb, _SLOWEST.format(count=rows)),
             errors[:rows],
             len(errors),
         )

@@ -32,6 +32,8 @@ COMMANDS = {
     "extract": "Some packets as a capture of their own, sanitised on request.",
     "decode": "One frame, from hex or a file.",
     "analyze": "Write records, tables and a report, here or on Spark.",
+    "expire": "Remove old rows from a store that grows.",
+    "compact": "Write the record files of a store again, fewer and larger.",
     "report": "Rebuild the HTML report, or one of a part.",
     "package": "Build an archive for Spark's workers.",
 }

@@ -24,7 +24,7 @@ from pipelines.storage.layout import RECORD_FOLDER
 
 if TYPE_CHECKING:
     from dissectors.options import Options
-    from pipelines.analyze import AnalysisOutcome, EngineName, OnSpark
+    from pipelines.analyze import AnalysisOutcome, EngineName, Execution
     from pipelines.spark.catalog import Catalog
 
 _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would show Ctrl-C as a traceback
@@ -40,7 +40,7 @@ def analyze(
         typer.Option(
             "--engine",
             metavar="spark|local",
-            help="Run on Spark, or in this process (local). By default by --master and the size of the captures.",
+            help="Run on Spark, or without it (local). By default by --master and the size of the captures.",
         ),
     ] = None,
     master: Annotated[
@@ -68,9 +68,7 @@ def analyze(
     ] = None,
     update: Annotated[
         bool,
-        typer.Option(
-            "--update", help="Decode only captures that are new since the last run with this OUT; Spark only."
-        ),
+        typer.Option("--update", help="Decode only captures that are new since the last run with this OUT."),
     ] = False,
     records_only: Annotated[
         bool,
@@ -104,7 +102,7 @@ def analyze(
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
     keys, width = _keys(by), None if bucket is None else _micros(bucket, "--bucket")
-    from pipelines.analyze import OnSpark
+    from pipelines.analyze import Execution
 
     every_s = None if follow is None else _micros(follow, "--follow") / 1_000_000
     update = update or every_s is not None
@@ -112,9 +110,9 @@ def analyze(
     if records_only and (not update or catalog):
         reason = "is for --update" if not update else "makes no tables of a --table-format"
         raise typer.BadParameter(reason, param_hint="--records-only")
-    wanted = _engine(engine, master, update=update, catalog=catalog is not None)
-    on_spark = OnSpark(master, settings, None, update, records_only, catalog)
-    run = partial(_run, reading, options, out, wanted, on_spark, keys, width)
+    wanted = _engine(engine, master, catalog=catalog is not None)
+    execution = Execution(master, settings, None, update, records_only, catalog)
+    run = partial(_run, reading, options, out, wanted, execution, keys, width)
     from dissectors.capture import expand
     from pipelines.spark import credentials, session
     from pipelines.spark import options as spark_options
@@ -141,7 +139,7 @@ def _run(
     options: Options,
     out: str,
     wanted: EngineName | None,
-    on_spark: OnSpark,
+    execution: Execution,
     keys: tuple[str, ...],
     width: int | None,
     files: Sequence[str],
@@ -151,16 +149,16 @@ def _run(
     from pipelines.cli import printing
 
     reading.refuse_records(files)
-    choice = job.choose(files, wanted, on_spark.master)
+    choice = job.choose(files, wanted, execution.master, update=execution.update)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         raise UsageError("this needs Spark: pip install 'brokerscope[spark]'")
     reading.say_if_slow(files)
     bar = progress.Bar(quiet=reading.quiet)
     bar.total = files
     with (
-        _spark_errors(choice.engine, on_spark.master),
+        _spark_errors(choice.engine, execution.master),
         bar,
-        _target(out, on_spark.update, reading.inputs(files)) as (folder, store),
+        _target(out, execution.update, reading.inputs(files)) as (folder, store),
     ):
         if not reading.quiet:
             exits.say(f"brokerscope: {'Spark' if choice.engine == 'spark' else 'the local engine'} ({choice.because})")
@@ -171,7 +169,7 @@ def _run(
             choice.engine,
             by=keys,
             bucket_us=width,
-            on_spark=replace(on_spark, store=store),
+            execution=replace(execution, store=store),
             stage=bar.stage,
             progress=bar.update,
         )
@@ -235,17 +233,15 @@ def _catalog(table_format: str | None, namespace: str | None) -> Catalog | None:
     return Catalog(table_format, namespace or NAMESPACE)
 
 
-def _engine(name: str | None, master: str | None, *, update: bool, catalog: bool) -> EngineName | None:
+def _engine(name: str | None, master: str | None, *, catalog: bool) -> EngineName | None:
     """`--engine`, if it means something."""
     if name not in (None, "spark", "local"):
         raise typer.BadParameter(f"{name!r} is none of spark, local", param_hint="--engine")
-    if update and name == "local":
-        raise typer.BadParameter("--update runs on Spark", param_hint="--engine")
     if catalog and name == "local":
         raise typer.BadParameter("--table-format is Spark's", param_hint="--engine")
     if name == "local" and master is not None:
         raise typer.BadParameter("--engine local has no master", param_hint="--master")
-    return "spark" if update or catalog else cast("EngineName | None", name)
+    return "spark" if catalog else cast("EngineName | None", name)
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ class RecordTable(StrEnum):
     FINDINGS = "findings"
     MESSAGES = "messages"
     POSITIONS = "positions"
+    STALLS = "stalls"
 
 
 _SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}

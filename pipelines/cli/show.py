@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ from pipelines.formats.outline import outline
 
 if TYPE_CHECKING:
     from pipelines.answers.connection import ConnectionPacket, DecodedExchange
+    from pipelines.tables.causes import TimePart
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<packet>[0-9]{1,12})", re.S)
 MOST = 5  # exchanges of one packet that are shown whole
@@ -101,7 +102,8 @@ def show(
         whole = True
         for exchange in exchanges[:MOST]:
             decoded = connection.decoded(files, options, exchange, messages=messages or payloads, payloads=payloads)
-            _show(exchange, connection.related(tables, exchange), decoded, payloads=payloads)
+            related, times = connection.related(tables, exchange), connection.times(tables, exchange)
+            _show(exchange, related, times, decoded, payloads=payloads)
             whole = whole and _is_decoded(exchange, decoded)
         if bytes_ and found is not None and not whole:
             _hex(found, connection.secret_until(tables, found))
@@ -113,7 +115,14 @@ def _is_capture(text: str) -> bool:
     return exists(text) or "://" in text or bool(re.search(r"[*?\[/]", text))
 
 
-def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], decoded: DecodedExchange, *, payloads: bool) -> None:
+def _show(
+    exchange: Mapping[str, Any],
+    related: Mapping[str, Any],
+    times: Sequence[tuple[TimePart, int]],
+    decoded: DecodedExchange,
+    *,
+    payloads: bool,
+) -> None:
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
     status = statuses.status(exchange)
     kind = "" if exchange["kind"] == "call" else f", {exchange['kind']}"
@@ -132,6 +141,10 @@ def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], decoded: Deco
     for name, value in facts:
         if value:
             printing.show_text(value, indent=2, lead=f"{name:<12}")
+        if name == "took":
+            for part, ns in times:
+                share = units.share(ns / exchange["total_ns"])
+                printing.show_text(f"{units.duration(ns):>9}  {share:>6}  {part.says}", indent=14)
     for batch in related["batches"]:
         _show_batch(batch)
     for error in related["errors"]:

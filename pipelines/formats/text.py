@@ -222,6 +222,15 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         CONNECTION,
         *_packet(),
     ),
+    "stalls": (
+        *_when(),
+        PROTOCOL,
+        _text("kind", "kind"),
+        _text("direction", "direction"),
+        _number("for", "duration_ns", units.duration),
+        CONNECTION,
+        *_packet(),
+    ),
 }  # fmt: skip
 
 

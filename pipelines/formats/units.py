@@ -112,6 +112,11 @@ def nanoseconds(text: str) -> int | None:
     return _parsed(text, _TIMES)
 
 
+def size_bytes(text: str) -> int | None:
+    """`128MB` -> 128000000; None for what is no size with a unit."""
+    return _parsed(text, _BYTES)
+
+
 def parsed(text: str) -> int | None:
     """A duration in ns or a size in bytes: `5ms`, `1MiB`; None for what is neither."""
     return _parsed(text, {**_TIMES, **_BYTES})

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
+from operator import not_
 from typing import NamedTuple
 
 from dissectors.capture.files import site_of
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
-from dissectors.errors import BrokerscopeError, InputError
+from dissectors.errors import InputError
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from pipelines.storage import filesystem
@@ -33,13 +35,15 @@ class News:
     inputs: dict[str, list[Input]] = field(default_factory=dict)  # by site
     moved: bool = False  # whether a file lies elsewhere than the lake knew
     dropped: bool = False  # whether a file is not to be complained of any more
+    renewed: list[Site] = field(default_factory=list)  # as they were, of sites of which all captures are read again
+    gone: list[File] = field(default_factory=list)  # captures of these that cannot be read again
 
 
 def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
     """The files that are to be read, which are entered into the manifest; sites go back to the stage they go on from.
 
-    paths: public names of those that the user names, behind those that only the manifest knows. Raises
-    BrokerscopeError where a file that is needed again is gone.
+    A site that cannot go on from any stage, as a late file needs captures that are gone, begins anew with those that
+    are there. paths: public names of those that the user names, behind those that only the manifest knows.
     """
     opened = [given.get(path, path) for path in paths]
     size = dict(zip(paths, filesystem.each(file_size, opened), strict=True))
@@ -57,38 +61,70 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
         site = after.sites.setdefault(name, Site())
         before = [file.place for file in site.files]
         inputs = _continued(site, found, store) if site.files else _added(site, found, store)
+        if inputs is None:
+            again = [_lies_there(file, size) and not after.has_expired(file) for file in site.files]
+            held = _Held.by(compress(site.files, again))
+            rest = compress(site.files, map(not_, again))
+            news.gone += [file for file in rest if file.packets and not held.has(file)]
+            news.renewed.append(site)
+            after.sites[name] = Site()
+            places = {*(file.place for file in compress(site.files, again)), *found}
+            inputs = _added(after.sites[name], sorted(places, key=store.rank.__getitem__), store)
+            before = []
         news.moved |= [file.place for file in site.files[: len(before)]] != before
         if inputs:
             news.inputs[name] = inputs
     return news
 
 
-def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
-    """Where the captures lie of a lake that is to be decoded anew.
+class Present(NamedTuple):
+    """Which captures of a lake can be read again."""
 
-    Raises BrokerscopeError where one is gone of which the lake has records.
-    """
-    read = [file for site in before.sites.values() for file in site.files if file.packets != 0]
-    places = {file.place for file in read if file.place}
-    paths = [*places, *(path for path in given if path not in places)]
-    size = dict(zip(paths, filesystem.each(file_size, [given.get(path, path) for path in paths]), strict=True))
+    places: set[str]  # where these lie
+    gone: list[File]  # the others
+    expired: set[str]  # where captures lie that are among the others because the lake holds no rows of their time
+
+
+def present(before: Manifest, options: Options, given: Given) -> Present:
+    """Which captures of a lake that is to be decoded anew can be read again, wherever they lie now."""
+    known = [file for site in before.sites.values() for file in site.files if file.packets != 0]
+    read = known + before.gone
+    store = _store_of({file.place for file in read if file.place} | set(given), options, given)
 
     def is_there(file: File) -> bool:
-        return bool(file.place) and size[file.place] == file.size
+        return bool(file.place) and store.size[file.place] == file.size
 
     there = [file for file in read if is_there(file)]
+    expired = [file for file in there if before.has_expired(file)]
     held = _Held.by(there)
     rest = [file for file in read if not is_there(file) and not held.has(file)]
-    changed = set(paths) - {file.place for file in there} if rest else ()
-    looks = filesystem.each(_Store(size, given, options.limits).look, [path for path in changed if size[path]])
-    begin = {beginning for look in looks if look is not None for beginning in look.beginnings}
-    for file in rest:
-        if file.beginning not in begin:
-            raise BrokerscopeError(
-                f"{file.place or file.path}: no longer exists. OUT was made by another version, or with other options"
-                " or keys, and would have to be decoded again without it; use another OUT"
-            )
-    return {path for path in places if size[path]}
+    begin = _beginnings(store, set(store.size) - {file.place for file in there} if rest else ())
+    gone = [file for file in rest if file.beginning not in begin]
+    skipped = {file.place for file in expired}
+    places = {file.place for file in known if file.place and store.size[file.place]}
+    return Present(places - skipped, gone + expired, skipped)
+
+
+def has_returned(before: Manifest, options: Options, given: Given) -> bool:
+    """Whether a capture is there again that was gone when the lake was decoded anew."""
+    missed = {file.beginning for file in before.gone if not before.has_expired(file)}
+    if not missed:
+        return False
+    new = [path for path in given if path not in before.places()]
+    return not missed.isdisjoint(_beginnings(_store_of(new, options, given), new))
+
+
+def _store_of(paths: Iterable[str], options: Options, given: Given) -> _Store:
+    """Capture files by their public names."""
+    names = list(paths)
+    sizes = filesystem.each(file_size, [given.get(path, path) for path in names])
+    return _Store(dict(zip(names, sizes, strict=True)), given, options.limits)
+
+
+def _beginnings(store: _Store, paths: Iterable[str]) -> set[tuple[int, str] | None]:
+    """What files begin with, with each number of first packets."""
+    looks = filesystem.each(store.look, [path for path in paths if store.size[path]])
+    return {beginning for look in looks if look is not None for beginning in look.beginnings}
 
 
 class _Look(NamedTuple):
@@ -165,15 +201,21 @@ def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
     return [Input(number, store.given.get(path, path)) for number, path in enumerate(paths, start)]
 
 
-def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input]:
-    """What has to be read of a site, which goes back to the last stage before all packets that are new."""
+def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input] | None:
+    """What has to be read of a site, which goes back to the last stage before all packets that are new.
+
+    None where captures are gone that every such stage needs.
+    """
     looks = dict(zip(found, filesystem.each(store.look, found), strict=True))
     known, new = _known_again(site, looks, store.size)
     if not known and not new:
         return []
     times = [_next_time(site, file, path, looks[path], store) for path, file in known.items()]
     times += [look.first for look in map(looks.get, new) if look is not None]
-    stage = _start(site, min((time for time in times if time is not None), default=None), store, found[0])
+    earliest = min((time for time in times if time is not None), default=None)
+    stage = next((stage for stage in site.stages_before(earliest) if not _misses(site, stage, store)), None)
+    if stage is None:
+        return None
     have = site.stages[stage].files
     again = {file.place for _, file in _behind(site, stage)} | {*known, *new}
     numbers = [number for number, file in enumerate(site.files[:have]) if file.place in again]
@@ -200,32 +242,16 @@ def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _St
     return None if _is_latest(file, site) else store.next_time(path, rest)
 
 
-def _start(site: Site, time: int | None, store: _Store, cause: str) -> int:
-    """The stage from which a run goes on: the last before a time (ns) for which all files that it needs are there.
-
-    time: None where all stages are. cause: the file that has packets of that time, for the error.
-    """
-    stages = list(site.stages_before(time))
-    for stage in stages:
-        if not _missing(site, stage, store):
-            return stage
-    file = _missing(site, stages[0], store)[0]
-    what = "no longer exists" if file.place else "was overwritten"
-    raise BrokerscopeError(
-        f"{file.place or file.path}: {what}, but must be read again: {cause} has packets older than the last ones read"
-    )
-
-
 def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
     """The files, by number, of which packets were read behind a stage."""
     return [(n, file) for n, file in enumerate(site.files) if site.reached(stage, n).packets != file.packets]
 
 
-def _missing(site: Site, stage: int, store: _Store) -> list[File]:
-    """Files that are needed to go on from a stage, and not there."""
+def _misses(site: Site, stage: int, store: _Store) -> bool:
+    """Whether files are gone that are needed to go on from a stage."""
     gone = [(number, file) for number, file in _behind(site, stage) if not _lies_there(file, store.size)]
     begun, held = site.stages[stage].files, _Held.by(file for file in site.files if _lies_there(file, store.size))
-    return [file for number, file in gone if number < begun or not held.has(file)]
+    return any(number < begun or not held.has(file) for number, file in gone)
 
 
 def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Packet
@@ -35,33 +34,36 @@ from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
-from pipelines.lake.new_files import Given, choose, places_anew
-from pipelines.spark import names
-from pipelines.spark.blocks import Arrival, FileReport, Row, Sharing, checked
-from pipelines.spark.decode import (
+from pipelines.executors.executor import Executor
+from pipelines.formats import units
+from pipelines.jobs import names
+from pipelines.jobs.arrival import Arrival
+from pipelines.jobs.cutting import FileReport, Sharing
+from pipelines.jobs.decode import (
     NAMES,
     OPEN,
-    RESOLVED_AT_ONCE,
     DecodingPart,
     Job,
     Merging,
     Output,
+    PartPackets,
     Waiting,
-    merger,
-    resolver,
+    merge_files,
+    put_in_names,
+    write_problems,
 )
-from pipelines.spark.job import SparkRecords, check_workers, decoded, read_keylog, share_out
-from pipelines.spark.tasks import collect, each, in_groups, spread
+from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
+from pipelines.jobs.records import DecodedRecords, named
+from pipelines.lake import expire, gone
+from pipelines.lake.gone import Replaced
+from pipelines.lake.new_files import Given, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
-from pipelines.storage.lake_files import Commit, Manifest
+from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import Written, may_hold, share, write_empty
 from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
 from pipelines.storage.tails import Tail, TailFile, Untouched
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STATE = "state"  # folder of a run's staging folder
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
@@ -77,6 +79,7 @@ class UpdateJob(Job):
     clocks: Mapping[str, int] = field(default_factory=dict)  # site -> time of the stage from which it goes on, ns
     states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
     tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
+    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)  # site -> URLs of connections, as of `gone.used`
 
 
 @dataclass
@@ -98,18 +101,10 @@ class SitePart:
     tail: DecodingPart
 
 
-@dataclass
-class PartReport:
-    """What a task made of a part."""
-
-    sites: list[SitePart]
-    files: list[FileReport]
-
-
 # --- the tasks -------------------------------------------------------------------------------------------------------
 
 
-def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
+def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
     """Go on with the engines of a part's sites."""
     assert isinstance(job, UpdateJob)
     secrets = list(job.secrets)
@@ -145,10 +140,10 @@ def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
             tail.copy(job.tails[site, part], untouched)
         return SitePart(site, part, steps, tail.close())
 
-    arrival = Arrival(rows, job.sharing, secrets.append, carried)
+    arrival = Arrival(*given, job.sharing, secrets.append, carried)
     sites = [ended(site, blocks) for site, blocks in groupby(arrival.blocks(), key=itemgetter(0))]
     sites += [ended(site, ()) for site in list(engines)]  # those of which there are fragments only
-    return PartReport(sites, arrival.reports)
+    return sites
 
 
 def _by_stage(
@@ -177,7 +172,10 @@ def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
     files = list(job.numbered[site])
     url = job.states.get((site, part))
     if url is None:
-        return Engine(job.options, files), []
+        begun = Engine(job.options, files)
+        if site in job.kept:
+            begun.number_on(site, gone.used(job.kept[site], job.sharing.parts, part))
+        return begun, []
     data = filesystem.read(url)
     if data is None:
         raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
@@ -236,7 +234,9 @@ class Update:
     after: Manifest  # of the lake as it will be
     inputs: Mapping[str, Sequence[Input]]  # what is to be read, by site
     given: Given
-    anew: bool  # whether what the lake holds is of other options, or another version
+    anew: bool  # whether all of its captures are decoded again
+    replaced: Replaced  # what it holds of captures that are decoded again
+    edition: str  # of its records; "" where there are none
 
     @property
     def has_news(self) -> bool:
@@ -246,13 +246,13 @@ class Update:
     @property
     def problems(self) -> list[tuple[str, str]]:
         """Kind of finding, message: files that were not read whole. Raises InputError where none was."""
-        read = [file for site in self.after.sites.values() for file in site.files]
-        return checked([problem for file in read for problem in file.problems], len(read))
+        read = sum(len(site.files) for site in self.after.sites.values()) + len(self.after.gone)
+        return checked(self.after.problems(), read)
 
-    def run(self, spark: SparkSession) -> SparkRecords:
+    def run(self, executor: Executor) -> DecodedRecords:
         """Decode what is new."""
         after = self.after
-        commit = self._committed(spark) if self.inputs or self.before is None else self.before
+        commit = self._committed(executor) if self.has_news or self.before is None else self.before
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
@@ -262,43 +262,39 @@ class Update:
         paths = list(known)
         there = [path for path, size in zip(paths, filesystem.each(file_size, paths), strict=True) if size]
         spans = {path: (file.first, file.clock) for path, file in known.items() if file.first is not None}
-        return SparkRecords(
-            spark, commit.records, list(after.records()), there, self.problems, self.options, list(self.keylog), spans
+        return DecodedRecords(
+            commit.records, list(after.records()), there, self.problems, self.options, list(self.keylog), spans
         )
 
-    def _committed(self, spark: SparkSession) -> Commit:
+    def _committed(self, executor: Executor) -> Commit:
         """Decode what is new and commit it."""
         after, options = self.after, self.options
         home = self.before.home if self.before else self.lake
-        with _staging(self.lake) as name:
+        with lake_files.staging(self.lake) as name:
             staging = filesystem.join(self.lake, name)
-            check_workers(spark, staging)
-            made = _decode(spark, home, staging, after, self.inputs, options, self.keylog) if self.inputs else []
+            executor.check(staging)
+            lake = Staged(home, staging, self.had)
+            gone.keep(self.replaced, lake, after, options)
+            kept = gone.kept_connections(after, lake, self.inputs)
+            made = _decode(executor, home, staging, after, self.inputs, options, self.keylog, kept)
             clock = max((site.clock for site in after.sites.values()), default=0)
             new_names = _add(after, self.inputs, made)
-            _resolve(spark, home, staging, after, new_names, clock, options)
+            _resolve(executor, home, staging, after, new_names, clock, options)
+            if self.replaced.gone:
+                gone.notice(after, lake)
+            expire.drop_rows(after, lake)
             _report(staging, after, options)
-            _merge(spark, home, staging, after, self.had)
+            _merge(executor, home, staging, after, self.had)
             _fill_up(staging, after, options)
+            after.edition = lake_files.new_edition()
             return lake_files.commit(self.lake, name, self.before, self.had, after)
-
-
-@contextmanager
-def _staging(lake: str) -> Iterator[str]:
-    """The name, below LAKE, of a folder for what a run writes before it commits; gone afterwards."""
-    name = lake_files.new_staging()
-    try:
-        yield name
-    finally:
-        filesystem.remove_folder(filesystem.join(lake, name))
 
 
 @contextmanager
 def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Update]:
     """What brings LAKE/records up to date with these capture files, and those that it has read before.
 
-    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises
-    BrokerscopeError where a file that is needed again is gone.
+    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block.
     """
     lake = filesystem.absolute(lake)
     with lake_files.locked(lake):
@@ -310,26 +306,39 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
             raise UsageError(f"{lake}: holds records that --update did not write; use another OUT")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
+        edition = lake_files.edition_of(before.manifest) if before else ""
         given = {public_path(path): path for path in files}
-        anew, after, known = True, Manifest(made_by, PARTS), set[str]()
-        if before is not None and (before.manifest.made_by, before.manifest.format) == (made_by, lake_files.FORMAT):
-            anew, after, known = False, before.manifest, before.manifest.places()
-        elif before is not None:
-            known = places_anew(before.manifest, options, given)
-        news = choose(after, [*sorted(known - set(given)), *given], options, given)
+        anew, after, known, expired = True, Manifest(made_by, PARTS), set[str](), set[str]()
+        replaced = Replaced()
+        if before is not None:
+            manifest = before.manifest
+            anew = (manifest.made_by, manifest.format) != (made_by, lake_files.FORMAT)
+            anew = anew or has_returned(manifest, options, given)
+            if anew:
+                known, after.gone, expired = present(manifest, options, given)
+                after.since = manifest.since
+                replaced = Replaced.of_all(manifest, after.gone)
+            else:
+                after, known = manifest, manifest.places()
+        paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
+        news = choose(after, paths, options, given)
+        for site in news.renewed:
+            replaced.add(site, news.gone)
+            after.gone += news.gone
         if (news.moved or news.dropped) and not news.inputs:
-            with _staging(lake) as staging:
+            with lake_files.staging(lake) as staging:
                 if news.dropped:
                     _report(filesystem.join(lake, staging), after, options)
+                    after.edition = lake_files.new_edition()
                     _fill_up(filesystem.join(lake, staging), after, options)
                 before = lake_files.commit(lake, staging, before, had, after)
-        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew)
+        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced, edition)
 
 
-def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
+def update_records(executor: Executor, files: Sequence[str], lake: str, options: Options) -> DecodedRecords:
     """Bring LAKE/records up to date. Arguments and errors are those of `planned`."""
     with planned(files, lake, options) as update:
-        return update.run(spark)
+        return update.run(executor)
 
 
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
@@ -339,15 +348,18 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
 
 
 def _decode(
-    spark: SparkSession,
+    executor: Executor,
     home: str,
     staging: str,
     after: Manifest,
     inputs: Mapping[str, Sequence[Input]],
     options: Options,
     keylog: Sequence[bytes],
-) -> list[PartReport]:
-    """Decode what is new."""
+    kept: Mapping[str, Sequence[str]],
+) -> DecodedParts:
+    """Decode what is new: a list of SitePart of each part."""
+    if not inputs:
+        return DecodedParts([], [])
     states = {
         (name, part): filesystem.join(home, LAKE_FOLDER, STATE, state)
         for name in inputs
@@ -357,9 +369,11 @@ def _decode(
     tails = {(name, part): _tail(home, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
     clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
-    works = share_out(spark, [file for files in inputs.values() for file in files], options).works
-    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails)
-    return decoded(spark, job, works, continue_part)
+    works = share_out(executor, [file for files in inputs.values() for file in files], options).works
+    job = UpdateJob(
+        staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails, kept
+    )
+    return decoded(executor, job, works, continue_part)
 
 
 def _tail(home: str, rows: Rows) -> Tail:
@@ -368,17 +382,17 @@ def _tail(home: str, rows: Rows) -> Tail:
     return Tail(records, waiting)
 
 
-def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: Sequence[PartReport]) -> list[str]:
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts) -> list[str]:
     """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
     reports: dict[str, list[FileReport]] = {}
-    for read in (read for report in made for read in report.files):
+    for read in made.reports:
         reports.setdefault(read.path, []).append(read)
     stages = {
         name: _stages(after.sites[name], {file.number: reports.get(file.path, []) for file in files})
         for name, files in inputs.items()
     }
-    for one in (one for report in made for one in report.sites):
+    for one in (one for sites in made.parts for one in sites):
         site = after.sites[one.site]
         for step in one.steps:
             stage = stages[one.site][step.stage]
@@ -439,7 +453,7 @@ def _extend(rows: Rows, made: DecodingPart) -> None:
 
 
 def _resolve(
-    spark: SparkSession,
+    executor: Executor,
     home: str,
     staging: str,
     after: Manifest,
@@ -456,7 +470,7 @@ def _resolve(
     if new_names:
         new = [filesystem.join(staging, NAMES, path) for path in new_names]
         merge = partial(_merge_names, staging, options.limits.name_wait_ns)
-        (merged,) = collect(spread(spark, [(old, new)], each(merge)))
+        (merged,) = executor.map(merge, [(old, new)], f"bringing names together: {units.counted(len(new), 'file')}")
     if merged.path is not None:
         after.names, old = [merged.path], [filesystem.join(staging, NAMES, merged.path)]
     files = [file for rows in after.rows() for file in rows.open]
@@ -469,12 +483,12 @@ def _resolve(
         (stale, filesystem.join(home, LAKE_FOLDER, OPEN), frozenset(changed)),
     ):
         waiting = [Waiting(file.table, filesystem.join(folder, file.path)) for file in some]
-        made = in_groups(spark, waiting, RESOLVED_AT_ONCE, resolver(staging, old, options, only))
+        made = named(executor, partial(put_in_names, staging, old, options, only=only), waiting)
         for file, records in zip(some, made, strict=True):
             file.records = file.records if records is None else records
 
 
-def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: Collection[str]) -> None:
+def _merge(executor: Executor, home: str, staging: str, after: Manifest, had: Collection[str]) -> None:
     """Write small files of rows that stay as larger ones: MERGED files of about the same size become one.
 
     So a row is written again a few times in all, and a folder holds few files however often the lake was updated.
@@ -497,7 +511,10 @@ def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: C
     work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
     gone: dict[tuple[str, int], set[Written]] = defaultdict(set)
     made: dict[tuple[str, int], list[Written]] = defaultdict(list)
-    for (key, files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
+    described_as = f"joining small files of records: {units.count(sum(len(files) for _, files in chosen))}"
+    for (key, files), merged in zip(
+        chosen, executor.map(partial(merge_files, staging), work, described_as), strict=True
+    ):
         gone[key].update(files)
         made[key] += merged
     for (name, number), old in gone.items():  # once for each stage, which may hold thousands of groups
@@ -507,10 +524,7 @@ def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: C
 
 def _report(staging: str, after: Manifest, options: Options) -> None:
     """Write the findings about all files."""
-    output = Output(staging)
-    if "findings" in options.tables:
-        output.report([problem for site in after.sites.values() for file in site.files for problem in file.problems])
-    after.notes = output.close().records
+    after.notes = write_problems(staging, after.problems(), options)
 
 
 def _fill_up(staging: str, after: Manifest, options: Options) -> None:

@@ -20,9 +20,9 @@ from pipelines.report.sections import SECTIONS, SIDE_BY_SIDE
 ASSETS = Path(__file__).parent / "assets"
 # in this order: each file uses only what stands before it, or what is there once all are read
 SCRIPTS = (
-    "theme", "units", "dom", "data", "state", "filter", "clock", "packets", "selected_rows", "tables", "header",
-    "verdicts", "band", "tiles", "requests", "panel", "pivots", "topology", "spreads", "members", "partitions",
-    "owners", "views", "keys", "start",
+    "theme", "units", "dom", "data", "state", "filter", "clock", "scale", "packets", "selected_rows", "tables",
+    "header", "verdicts", "band", "tiles", "requests", "panel", "pivots", "topology", "spreads", "members",
+    "partitions", "owners", "lag", "views", "keys", "start",
 )  # fmt: skip
 STYLES = ("colours", "first_screen", "sections", "panel", "narrow")
 LISTED = 200  # files named at the foot

@@ -42,6 +42,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _NUMBERS = cells.NUMBERS | {"time"}
 # column -> the dimension of the selector that it holds, and how: the name itself, a list of names, the address only
 _MATCHES = {
+    "site": ("site", "is"),
     "protocol": ("protocol", "is"),
     "api": ("api", "is"),
     "broker": ("broker", "is"),

@@ -1,10 +1,13 @@
 """Requests and batches, as the page carries them: what its script filters, counts and draws from.
 
+    grain        width in us of the time buckets of requests that are carried together
     names        dimension -> names, the busiest first; place 0 stands for none, and the last may stand for all others
     topic_sets   lists of places in names["topic"]: what a request may name
     connections  of the requests: client, server, first and last time, how it ended …
     requests     packed, a row a request: times in us since `epoch`, durations in ns, names as places
     batches      packed, a row a batch, with the place of its request
+    stalled      packed, a row for each request that TCP or a quota held back, of at most STALLED: the place of the
+                 request and the parts of its time in ns, as `tables/causes.py` has them
 
 The page carries at most ROWS requests one by one: those that verdicts count, those that failed, and the slowest come
 first. Of all others, those of one time bucket that have names, outcome and tenth of a decade of the duration in common
@@ -24,6 +27,7 @@ from pipelines.formats.statuses import STATUS
 from pipelines.report.packed import packed
 from pipelines.report.records import Records
 from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER
+from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import alike, equal
 from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
@@ -32,6 +36,7 @@ from pipelines.tables.verdicts.verdict import SCHEMA
 
 ROWS = 60_000  # requests that the page carries one by one
 CELLS = 40_000  # rows of those that it carries together
+STALLED = 10_000  # requests whose parts it carries: those that were held back longest
 BATCHES = 80_000  # batches that it carries one by one
 NAMES = 10_000  # names of a dimension
 TOPIC_SETS = 60_000
@@ -41,16 +46,16 @@ COMBINATIONS = 4_000  # of names, of requests that it carries together: the othe
 GRAINS = ((1_000, 10), (250, 10), (60, 10), (10, 10), (1, 10), (1, 1), (1, 0))
 BUCKETS = 250  # of batches together
 
-DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol")
+DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol", "site")
 KINDS = ("call", "unanswered", "oneway", "push", "orphan")
 LONG_POLL, RETRANSMITTED, FAILED, BARRED, EXPECTED = 8, 16, 32, 64, 128  # of `flags`; its three lowest bits are KINDS
 ROLES = ("produce", "consume", "replicate")
 
 _DURATIONS = ("total", "sent", "queued", "wait", "received")
 _AMOUNTS = ("request_bytes", "answer_bytes", "messages", "throttled")
-_NAMED = ("protocol", "api", "client", "broker", '"group"', "error", "topics")
+_NAMED = ("site", "protocol", "api", "client", "broker", '"group"', "error", "topics")
 _CONNECTION = ("site", "connection", "incarnation")
-_DELTAS = frozenset({"time", "packet", "answer_packet", "request"})
+_DELTAS = frozenset({"time", "packet", "answer_packet", "request", "row"})
 _CALLS = f"""
     select row_number() over () as id, correlation_id, site, exchange_id, connection, incarnation, protocol,
         coalesce(api, '?') as api, {CLIENT} as client,
@@ -115,7 +120,7 @@ _COMMON = (*_NAMED, "flags")
 _COMBINED = f"""
     create temp table page_combinations as
     select *, case when place <= {{combinations}} then place else {{combinations}} + dense_rank() over (
-            order by place > {{combinations}}, protocol, api, broker, error, flags) end as key
+            order by place > {{combinations}}, site, protocol, api, broker, error, flags) end as key
     from (
         select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place
         from page_calls anti join page_alone using (id) group by {", ".join(_COMMON)}
@@ -133,11 +138,11 @@ _CELLS = f"""
         {", ".join(f"avg({name})::bigint as {name}" for name in _DURATIONS)},
         {", ".join(f"sum({name})::bigint as {name}" for name in _AMOUNTS)}
     from page_rest group by 1, 2, 3"""
-_KEPT = ("protocol", "api", "broker", "error", "flags")
+_KEPT = ("site", "protocol", "api", "broker", "error", "flags")
 _ROWS = f"""
     create temp table page_rows as
     select *, (row_number() over (order by {_ORDER}, key, bin) - 1)::int as row from (
-        select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, {", ".join(_CONNECTION)},
+        select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, connection, incarnation,
             exchange_id, file, packet, answer_file, answer_packet, null as key, null as bin
         from page_calls join page_alone using (id)
         union all by name
@@ -212,7 +217,7 @@ class Requests:
         self._records.run(_COMBINED.format(combinations=COMBINATIONS))
         self._records.run(_REST)
         for buckets, bins in GRAINS:
-            width = max(1, self.span // buckets)
+            width = self._grain = max(1, self.span // buckets)
             cells = _CELLS.format(time=f"time // {width} * {width}", bins=bins)
             self._records.run(f"drop table if exists page_cells; {cells}")
             ((count,),) = self._records.tuples("select count(*) from page_cells")
@@ -266,12 +271,14 @@ class Requests:
         return {
             "epoch": self.epoch,
             "span": self.span,
+            "grain": self._grain,
             "names": self._names(),
             "topic_sets": [[], *(row[0] for row in self._records.tuples(_TOPIC_SETS))],
             "connections": [list(row) for row in self._records.tuples(_USED.format(epoch=self.epoch))],
             "requests": self._packed(_REQUESTS.format(epoch=self.epoch)),
             "batches": self._packed(self._batches()),
             "partitions": [list(row) for row in self._records.tuples(_PARTITIONS)],
+            "stalled": self._packed(_STALLED),
         }
 
     def evidence(self, table: str, places: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -346,5 +353,13 @@ _USED = """
     select split_part(connection, '>', 1), split_part(connection, '>', 2), start - {epoch}, stop - {epoch}, closed,
         closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake
     from page_connections u left join page_names n on n.dimension = 'file' and n.name = u.file order by u.place"""
+_PARTS = [part.name for part in PARTS if part.name != "network"]
+_HELD_BACK = "resent_ns + window_ns + delayed_ack_ns + throttled_ns"
+_STALLED = f"""
+    select row, {", ".join(f"{name}_ns as {name}" for name in _PARTS)} from (
+        select r.row, p.* from page_rows r
+            join ({parts(DuckDB())}) p on {equal((*_CONNECTION, "exchange_id"), "r", "p")}
+        where {_HELD_BACK} > 0 order by {_HELD_BACK} desc, r.row limit {STALLED}
+    ) order by row"""
 _PARTITIONS = f"""
     select {_place("topic")}, partition from page_partitions p {_joins("p", ["topic"])} order by p.place"""

@@ -28,8 +28,8 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.release import DecodedRows, HeldRows, RowRelease, in_order
 from dissectors.rows.late_names import FOREVER, Names, open_keys, open_rows, resolve
 from dissectors.run import Run
+from pipelines.jobs import names as name_files
 from pipelines.sources.files import modified
-from pipelines.spark import names as name_files
 from pipelines.storage import filesystem
 from pipelines.storage.code_version import code_version
 

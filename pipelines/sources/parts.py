@@ -32,9 +32,9 @@ from dissectors.release import RowRelease
 from dissectors.run import Run
 from dissectors.tcp.grouping import connection_keys, shares_of
 from pipelines.answers.records import part_of
+from pipelines.jobs.plan import sizes
 from pipelines.process import keep_freed_memory
 from pipelines.sources.names import Captures, NamesLater
-from pipelines.spark.job import sizes
 from pipelines.sql.conditions import InvalidFilterError, is_named
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem

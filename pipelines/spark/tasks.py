@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +23,11 @@ MADE = "made binary"  # the columns of what a task made: one pickled value
 
 def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | StructType = MADE) -> DataFrame:
     """What tasks make of items, a task an item."""
-    rows = [(number, pickle.dumps(item)) for number, item in enumerate(items)]
-    given = spark.createDataFrame(rows, "task int, given binary")
-    given = given.coalesce(1) if len(items) == 1 else given.repartitionById(len(items), "task")
-    return over(given, task, ddl)
+    columns = [pa.array(range(len(items)), pa.int32()), pa.array(map(pickle.dumps, items), pa.binary())]
+    # an Arrow table goes to Java as it is, where a list would start Python workers to be pickled once more
+    rows = spark.createDataFrame(pa.Table.from_arrays(columns, names=["task", "given"]))
+    rows = rows.coalesce(1) if len(items) == 1 else rows.repartitionById(len(items), "task")
+    return over(rows, task, ddl)
 
 
 def over(rows: DataFrame, task: Task, ddl: str | StructType) -> DataFrame:
@@ -57,13 +57,6 @@ def each(function: Callable[[Any], Any]) -> Task:
     return run
 
 
-def in_groups(spark: SparkSession, items: Sequence[Any], size: int, task: Task) -> list[Any]:
-    """What tasks make of items, in their order; a task is given lists of `size` of them, and gives one for each."""
-    groups = [items[n : n + size] for n in range(0, len(items), size)]
-    made = collect(spread(spark, groups, task)) if groups else []
-    return [result for results in made for result in results]
-
-
 def given(batches: Batches) -> Iterator[Any]:
     """Inside a task: what it was given."""
     for batch in batches:
@@ -75,19 +68,3 @@ def made(values: Iterable[Any]) -> Batches:
     """Inside a task: what it has made."""
     for value in values:
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], names=["made"])
-
-
-@contextmanager
-def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    """Settings of a session, changed for a while."""
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    for key, value in wanted.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)

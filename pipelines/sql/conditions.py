@@ -60,7 +60,7 @@ def condition(
     """
     have = [column.name for column in records.columns(table)]
     clock = clock or ("start_time" if table == "connections" else "time")
-    span = "duration_ns" if table == "connections" else "total_ns"
+    span = "duration_ns" if table in ("connections", "stalls") else "total_ns"
     parts = [f"({with_todays_names(where)})"] if where is not None else []
     parts += _during(clock, since, until)
     options: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (

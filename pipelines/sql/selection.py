@@ -2,8 +2,8 @@
 
 Requests, batches, errors and findings belong to the time in which they happened; a connection belongs to every time in
 which it was open. A protocol, a server or a capture point selects rows of every table. A topic, client, API or group
-selects the requests, batches, errors and messages that name it, the connections of these, and the findings about these
-connections.
+selects the requests, batches, errors and messages that name it, the connections of these, and the findings and stalls
+of these connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CONNECTION = ("site", "connection", "incarnation")
 _NAMING = ("exchanges", "batches", "errors")  # tables whose rows name topics, clients, APIs and groups
-_FOLLOWING = ("connections", "findings")  # tables whose rows belong to the connections of these
+_FOLLOWING = ("connections", "findings", "stalls")  # tables whose rows belong to the connections of these
 _NEEDED = {"topic": ("topics", "topic"), "client": ("client_id",), "api": ("api",), "group": ("group",)}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 

@@ -24,6 +24,10 @@ HELD = f"(coalesce(long_poll, false) or {BARRIER})"
 SERVICE_NS = "case when wait_ns is not null then greatest(wait_ns - coalesce(queued_ns, 0), 0) end"
 """exchanges: what the broker itself needed: the wait, less the time behind other requests of the connection."""
 
+EXPLAINED_NS = 20_000_000
+"""Requests that took so long, and that the broker did not hold on purpose, have their time told in parts: TCP itself
+delays nothing for less, but for the way that packets take (a delayed acknowledgement takes 40 ms)."""
+
 _UNOPENED = "handshake = 'partial' and server_seq is null and coalesce(client_bytes, 0) = 0"
 REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
 """connections: whether the server refused the attempt to connect: only a reset answered the SYN."""

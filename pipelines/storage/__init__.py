@@ -4,6 +4,7 @@ filesystem.py      one way to read, write, list and replace files, whatever the 
 outputs.py         local outputs that appear whole or not at all
 layout.py          names of what `analyze` leaves in OUT
 record_files.py    records as Parquet files, a file for each table, site and day
+chosen_rows.py     keeps some rows of record files
 lake_files.py      the manifest and the commits of a lake
 stages.py          the points of a lake's captures from which decoding can go on
 tails.py           rows of connections that are open at the end of a lake

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote, urlsplit
@@ -91,6 +93,33 @@ def read(path: str) -> bytes | None:
         return None
     except Exception as error:
         raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
+def ranges(root: str, wanted: Sequence[tuple[str, int, int]]) -> list[bytes]:
+    """Ranges of files below a root: (name, first byte, number of bytes) each. Raises StorageError.
+
+    A local file is read, not mapped: where the disk or the network fails, that is an error and no killed process.
+    """
+    local = local_path(root)
+    try:
+        if local is None:
+            fs, inside = _file_system(root)
+            names = [posixpath.join(inside, name) for name, _, _ in wanted]
+            starts, ends = [at for _, at, _ in wanted], [at + size for _, at, size in wanted]
+            found: list[bytes] = fs.cat_ranges(names, starts, ends, on_error="raise")
+        else:
+            found = []
+            for name, some in groupby(wanted, key=itemgetter(0)):
+                with (local / name).open("rb") as file:
+                    for _, at, size in some:
+                        file.seek(at)
+                        found.append(file.read(size))
+    except Exception as error:  # every file system has errors of its own
+        raise StorageError(f"{root}: cannot be read: {error}") from error
+    for (name, _, size), data in zip(wanted, found, strict=True):
+        if len(data) != size:
+            raise StorageError(f"{join(root, name)}: cannot be read: it is shorter than it was")
+    return found
 
 
 def write(path: str, data: bytes) -> None:
@@ -172,9 +201,7 @@ def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[P
     comes last, so where it is, all entries are of one run. A block that fails, or makes nothing, leaves what stood
     there.
     """
-    _sweep(root)
-    staging = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
-    try:
+    with working_folder(root) as staging:
         with scratch.folder() as folder:
             yield folder, staging
             upload(folder, staging)
@@ -187,8 +214,20 @@ def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[P
         moves = [(join(posixpath.basename(staging), name), name) for name in made]
         move(root, [names for names in moves if names[1] != marker])
         move(root, [names for names in moves if names[1] == marker])
+
+
+@contextmanager
+def working_folder(root: str) -> Iterator[str]:
+    """A name below root for a folder that this run and its tasks may use; gone at the end of the block.
+
+    What runs left there that were killed a day ago goes too.
+    """
+    _sweep(root)
+    folder = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
+    try:
+        yield folder
     finally:
-        remove_folder(staging)
+        remove_folder(folder)
 
 
 def _sweep(root: str) -> None:

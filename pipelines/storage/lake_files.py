@@ -41,12 +41,12 @@ from dissectors.errors import BrokerscopeError
 from pipelines.storage import filesystem, leftovers, outputs
 from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import Written
-from pipelines.storage.stages import Rows, Site, site_of_json
+from pipelines.storage.stages import File, Rows, Site, file_of_json, site_of_json
 
 CASES = "cases.json"
-FORMAT = 5
-_OF_FOLDERS = 4  # the format before: HOME is LAKE everywhere, and records lie in folders by site and date
-_READ = (_OF_FOLDERS, FORMAT)
+FORMAT = 6
+_OF_FOLDERS = 4  # in this format HOME is LAKE everywhere, and records lie in folders by site and date
+_READ = range(_OF_FOLDERS, FORMAT + 1)
 _MANIFEST = f"{LAKE_FOLDER}/manifest.json"
 _COMMITS = f"{LAKE_FOLDER}/commits"
 _LOCK = f"{LAKE_FOLDER}/lock"
@@ -68,6 +68,25 @@ class Manifest:
     names: list[str] = field(default_factory=list)  # below HOME/.lake/names
     notes: list[Written] = field(default_factory=list)  # findings about files
     empty: list[Written] = field(default_factory=list)  # files without rows, of tables that have none
+    gone: list[File] = field(default_factory=list)  # captures that could not be read again when the rest was
+    kept: list[Written] = field(default_factory=list)  # rows of these
+    notices: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message: what that means
+    since: int | None = None  # ns: what ended before has expired
+    edition: str = ""  # of the records: another one where they hold other rows; "" in formats before
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the files of a table lie in one folder."""
+        return self.format > _OF_FOLDERS
+
+    def has_expired(self, file: File) -> bool:
+        """Whether a capture ended before the time up to which the lake has expired."""
+        return self.since is not None and bool(file.packets) and file.clock < self.since
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Kind of finding, message: what is to be said of its captures."""
+        files = [file for site in self.sites.values() for file in site.files]
+        return [problem for file in (*files, *self.gone) for problem in file.problems] + self.notices
 
     def places(self) -> set[str]:
         """Where its captures lie, or lay at last."""
@@ -76,13 +95,13 @@ class Manifest:
     def rows(self) -> Iterator[Rows]:
         """All rows of captures, by their origin."""
         for site in self.sites.values():
-            yield from (stage.rows for stage in site.stages)
-            yield from site.tails.values()
+            yield from site.rows()
 
     def records(self) -> Iterator[Written]:
         """All record files, by their paths below HOME/records."""
         yield from self.empty
         yield from self.notes
+        yield from self.kept
         for rows in self.rows():
             yield from rows.records
             for file in rows.open:
@@ -110,6 +129,28 @@ class Commit:
     def records(self) -> str:
         """The folder of the records."""
         return filesystem.join(self.home, RECORD_FOLDER)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Where the files of a lake lie while a run makes the next commit."""
+
+    home: str  # of the last commit
+    staging: str  # folder of the files that are new
+    had: Set[str]  # the files `inside` the last commit
+
+    def record(self, file: Written) -> str:
+        """The path or URL of a file of records."""
+        return self._place(f"{RECORD_FOLDER}/{file.path}")
+
+    def waiting(self, path: str) -> str:
+        """The path or URL of a file of rows in which names are not known for good."""
+        return self._place(f"{LAKE_FOLDER}/open/{path}")
+
+    def _place(self, inside: str) -> str:
+        if inside in self.had:
+            return filesystem.join(self.home, inside)
+        return filesystem.join(self.staging, _staged(inside))
 
 
 def last(lake: str) -> Commit | None:
@@ -147,11 +188,16 @@ def _resolved(path: str) -> str:
 
 def _manifest(data: dict[str, Any]) -> Manifest:
     format = data.get("format")
-    if format not in _READ:
+    if not isinstance(format, int) or format not in _READ:
         raise BrokerscopeError(f"OUT has format {format}, and this version writes {FORMAT}; use another OUT")
     sites = {name: site_of_json(site) for name, site in data["sites"].items()}
-    notes, empty = ([Written(*file) for file in data.get(key, ())] for key in ("notes", "empty"))
-    return Manifest(data["made_by"], data["parts"], format, sites, data["names"], notes, empty)
+    notes, empty, kept = ([Written(*file) for file in data.get(key, ())] for key in ("notes", "empty", "kept"))
+    gone = [file_of_json(file) for file in data.get("gone", ())]
+    notices = [(kind, message) for kind, message in data.get("notices", ())]
+    since, edition = data.get("since"), data.get("edition", "")
+    return Manifest(
+        data["made_by"], data["parts"], format, sites, data["names"], notes, empty, gone, kept, notices, since, edition
+    )
 
 
 def commit(lake: str, staging: str, before: Commit | None, had: Set[str], after: Manifest) -> Commit:
@@ -240,24 +286,37 @@ def clean(lake: str, kept: Commit | None) -> None:
 def _clean_local(lake: Path, kept: Commit | None) -> None:
     commits = lake / _COMMITS
     left = [path for path in commits.iterdir() if kept is None or path != Path(kept.home)] if commits.is_dir() else []
-    if kept is not None and kept.manifest.format == FORMAT:  # of what the format before kept there, nothing is needed
+    if kept is not None and kept.manifest.is_flat:  # of what the format before kept there, nothing is needed
         left += [path for path in (lake / LAKE_FOLDER).iterdir() if path.name not in _OF_ALL_COMMITS]
     for path in left:
         leftovers.remove(path)
 
 
 def fingerprint(lake: str) -> str:
-    """A text that stays equal as long as the lake holds the same records; "" where it holds none."""
+    """A text that stays equal as long as the lake holds the same rows; "" where it holds none."""
     there = last(lake)
-    if there is None:
-        return ""
-    names = sorted(file.path for file in there.manifest.records())
-    return hashlib.sha256(repr((there.manifest.made_by, names)).encode()).hexdigest()
+    return edition_of(there.manifest) if there else ""
 
 
-def new_staging() -> str:
-    """A name, below LAKE, for what a run writes before it commits."""
-    return f"{_STAGING}{random.token_hex(8)}"
+def edition_of(manifest: Manifest) -> str:
+    """The edition of a lake's records; of formats before, a digest of the names of their files."""
+    names = sorted(file.path for file in manifest.records())
+    return manifest.edition or hashlib.sha256(repr((manifest.made_by, names)).encode()).hexdigest()
+
+
+def new_edition() -> str:
+    """An edition that no records had."""
+    return random.token_hex(16)
+
+
+@contextmanager
+def staging(lake: str) -> Iterator[str]:
+    """The name, below LAKE, of a folder for what a run writes before it commits; gone afterwards."""
+    name = f"{_STAGING}{random.token_hex(8)}"
+    try:
+        yield name
+    finally:
+        filesystem.remove_folder(filesystem.join(lake, name))
 
 
 def _staged(name: str) -> str:

@@ -20,15 +20,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import xxhash
 
 from dissectors import records
 from dissectors.options import ALL_CORES, Options
-from pipelines.formats.parquet import ParquetWriter
 from pipelines.storage.code_version import code_version
+
+if TYPE_CHECKING:
+    from pipelines.formats.parquet import ParquetWriter
 
 MOST_BYTES = 4 << 30  # of the folder
 _MADE = "made.json"
@@ -119,6 +121,8 @@ class RowKeeper:
     """Writes the rows of one run beside what is kept; they count once all are there."""
 
     def __init__(self, entry: Path, options: Options, is_current: Callable[[], bool]) -> None:
+        from pipelines.formats.parquet import ParquetWriter
+
         self.whole = False
         self._entry = entry
         self._is_current = is_current

@@ -36,7 +36,7 @@ DATE = "date"  # the column
 UNDATED = "undated"  # in the name of a file whose rows have no time; sorts behind all dates
 _EMPTY = "empty"  # in the name of a file without rows
 _BETWEEN = "~"
-_FIELD = pa.field(DATE, pa.date32())
+DATE_FIELD = pa.field(DATE, pa.date32())
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"#%\'*/:=?\\{}\[\]^]')  # what paths, globs, URLs or Hive give a meaning to
@@ -69,6 +69,11 @@ def has_many_sites(files: Iterable[str], rule: str) -> bool:
 def share(path: str) -> str:
     """What files of the same table, date and site have in common."""
     return path.rpartition(_BETWEEN)[0]
+
+
+def is_of_site(path: str, site: str) -> bool:
+    """Whether a file of records holds rows of a site."""
+    return path.split(_BETWEEN, 1)[-1].startswith(f"{_quoted(site)}{_BETWEEN}")
 
 
 def date_of(path: str) -> str:
@@ -126,11 +131,11 @@ class RecordWriter:
             file = self._files.get(key)
             if file is None:
                 path = place(*key, f"{self._name}-{len(self._written) + len(self._files):05}")
-                file = self._files[key] = _File(path, rows.schema.append(_FIELD))
+                file = self._files[key] = _File(path, rows.schema.append(DATE_FIELD))
                 if len(self._files) > _OPEN:
                     self._end(next(iter(self._files)))
             self._files.move_to_end(key)
-            date = pa.repeat(pa.scalar(day, _FIELD.type), rows.num_rows)
+            date = pa.repeat(pa.scalar(day, DATE_FIELD.type), rows.num_rows)
             file.waiting.append(pa.RecordBatch.from_arrays([*rows.columns, date], schema=file.schema))
             file.size += rows.nbytes
             if file.size >= _GROUP_BYTES:
@@ -181,10 +186,14 @@ def _shares(
 
 def rows_of(url: str) -> Iterator[pa.RecordBatch]:
     """The rows of a file, as they were written: without their date. Raises StorageError."""
+    return (batch.drop_columns([DATE]) for batch in dated_rows_of(url))
+
+
+def dated_rows_of(url: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, with the column `date`. Raises StorageError."""
     with filesystem.open_file(url) as stream:
         try:
-            for batch in pq.ParquetFile(stream).iter_batches():
-                yield batch.drop_columns([DATE])
+            yield from pq.ParquetFile(stream).iter_batches()
         except (pa.ArrowException, OSError) as error:
             raise filesystem.StorageError(f"{url}: cannot be read: {error}") from error
 
@@ -198,8 +207,18 @@ def write_empty(root: str, options: Options, filled: Collection[str]) -> list[Wr
     out = [Written(name, f"{name}/{_EMPTY}-{random.token_hex(8)}.parquet", 0) for name in lacking]
     for file in out:
         with filesystem.create(filesystem.join(root, file.path)) as stream:
-            pq.write_table(lacking[file.table].append(_FIELD).empty_table(), stream)
+            pq.write_table(lacking[file.table].append(DATE_FIELD).empty_table(), stream)
     return out
+
+
+def write_empty_like(root: str, table: str, url: str) -> Written:
+    """Write a file without rows, with the columns of another one."""
+    with filesystem.open_file(url) as stream:
+        schema = pq.read_schema(stream)
+    file = Written(table, f"{table}/{_EMPTY}-{random.token_hex(8)}.parquet", 0)
+    with filesystem.create(filesystem.join(root, file.path)) as stream:
+        pq.write_table(schema.empty_table(), stream)
+    return file
 
 
 def schemas(options: Options) -> dict[str, pa.Schema]:

@@ -97,6 +97,11 @@ class Site:
         """Latest time of a packet, ns; -1 where there is none."""
         return self.stages[-1].clock
 
+    def rows(self) -> Iterator[Rows]:
+        """All of its rows, by their origin."""
+        yield from (stage.rows for stage in self.stages)
+        yield from self.tails.values()
+
     def states(self, stage: int = -1) -> dict[int, str | None]:
         """The state of each part at a stage; that of the first is None of any."""
         before = self.stages[: stage % len(self.stages) + 1]
@@ -137,6 +142,12 @@ class Site:
             if number not in kept:
                 self._drop(number)
 
+    def forget(self, time: int) -> None:
+        """Forget how to go on from a time (ns) before this one, but for the origin and where the site stands."""
+        for number in reversed(range(1, len(self.stages) - 1)):
+            if self.stages[number].clock < time:
+                self._drop(number)
+
     def _drop(self, stage: int) -> None:
         """A stage goes: its rows are the next one's."""
         gone, after = self.stages.pop(stage), self.stages[stage]
@@ -164,7 +175,7 @@ def _spread(clocks: Sequence[int]) -> list[int]:
 def site_of_json(data: Mapping[str, Any]) -> Site:
     """A site as the manifest has it."""
     tails = {int(part): _rows(tail) for part, tail in data["tails"].items()}
-    return Site([_file(file) for file in data["files"]], [_stage(stage) for stage in data["stages"]], tails)
+    return Site([file_of_json(file) for file in data["files"]], [_stage(stage) for stage in data["stages"]], tails)
 
 
 def _stage(data: Mapping[str, Any]) -> Stage:
@@ -178,7 +189,8 @@ def _rows(data: Mapping[str, Any]) -> Rows:
     return Rows([Written(*file) for file in data["records"]], opened)
 
 
-def _file(data: Mapping[str, Any]) -> File:
+def file_of_json(data: Mapping[str, Any]) -> File:
+    """A capture file as the manifest has it."""
     known = dict(data)
     known["problems"] = [(kind, message) for kind, message in data["problems"]]
     known["beginning"] = tuple(data["beginning"]) if data.get("beginning") else None

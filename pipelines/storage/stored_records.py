@@ -31,7 +31,7 @@ class StoredRecords:
                 found.setdefault(table, []).append(path)
         if commit is None:
             return cls(folder, found, local)
-        return cls(commit.records, found, local and commit.manifest.format == lake_files.FORMAT)
+        return cls(commit.records, found, local and commit.manifest.is_flat)
 
     def sources(self, table: str, files: Sequence[str] | None = None) -> list[str]:
         """Paths or URLs that hold a table, or these files of it: one of a folder instead of many where that will do."""

@@ -13,6 +13,7 @@ blind_spots.py   what a capture cannot show
 
 from __future__ import annotations
 
+from pipelines.tables.causes import CAUSES
 from pipelines.tables.clients import CLIENTS
 from pipelines.tables.delivery import DELIVERY
 from pipelines.tables.errors import ERRORS
@@ -31,13 +32,13 @@ from pipelines.tables.verdicts import VERDICTS
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        VERDICTS, LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, REBALANCES, LAG, LEADERS, CLIENTS,
-        TRAFFIC, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
+        VERDICTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, REBALANCES, LAG, LEADERS,
+        CLIENTS, TRAFFIC, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
-    "verdicts", "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances", "lag",
-    "leaders", "clients", "traffic", "health", "findings",
+    "verdicts", "latency", "causes", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances",
+    "lag", "leaders", "clients", "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

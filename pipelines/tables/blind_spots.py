@@ -243,7 +243,7 @@ class Seen:
 
 def _places(names: pa.Array) -> Iterator[tuple[str, Ints]]:
     """Each name in a column with the rows that have it; rows without a name are of none."""
-    coded = names.dictionary_encode()
+    coded = arrow.numbered(names)
     codes = arrow.as_numbers(coded.indices, _NONE)
     order = np.argsort(codes, kind="stable")
     begins = np.searchsorted(codes[order], np.arange(len(coded.dictionary) + 1))

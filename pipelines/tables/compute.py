@@ -18,7 +18,8 @@ from pipelines.tables.table import Ask, Table
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
-POSITIONS = "all_positions"
+LATER = ("positions", "stalls")
+"""Record tables that older versions did not write."""
 _FILES = ("read_parquet(", "all_")  # how a relation begins that is files, or another name of them
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 
@@ -81,10 +82,11 @@ def compute(
 def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds.
 
-    Records without `positions`, which older versions wrote, have none.
+    Of record tables that an older version did not write, there are no rows.
     """
-    if POSITIONS not in engine.relations:
-        engine.add(POSITIONS, records.schema("positions").empty_table())
+    for name in LATER:
+        if f"all_{name}" not in engine.relations:
+            engine.add(f"all_{name}", records.schema(name).empty_table())
     known = dict(engine.relations)
     (seen,) = engine.fetch(bound(engine.dialect, several("all_connections"), known)).to_pylist()
     known, shared = counted_once(engine) if seen["several"] else (known, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.points import SAME, numbered
+from pipelines.tables.points import THE_SAME_EXCHANGE, outermost
 from pipelines.tables.table import Ask, Table, TableColumn, alike, count_if, quantile_columns, quantiles
 
 _SIDES = ("client", "server")
@@ -15,23 +15,11 @@ def _hops(d: Dialect, ask: Ask) -> str:
     measures = (
         f"total_ns, retransmitted, {d.plus('coalesce(request_bytes, 0)', 'coalesce(response_bytes, 0)')} as bytes"
     )
-    values = SAME["exchanges"].values  # `api` is one of them
-    columns = (
-        f"shared_id, nth, sure, site, protocol, {', '.join(values)}, {CLIENT} as client, {SERVER} as server, {measures}"
-    )
-    seen = numbered("exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
+    columns = f"site, protocol, {CLIENT} as client, {SERVER} as server, {measures}"
     key = ("protocol", "api", "client", "server")
     # A request by the server, as Pulsar's PING, takes longer at the server's point: the difference counts without sign.
-    # Without ids on the wire, one answer without a request may mean that all of its api are paired one off.
-    orphan = "case when kind = 'orphan' and correlation_id is null then 1 else 0 end"
     return f"""
-        with seen as (
-            select *, sum({orphan}) over (partition by shared_id, api) = 0 as sure from ({seen})
-        ), clients as (
-            select {columns} from seen where rank = points and kind in ('call', 'oneway')
-        ), servers as (
-            select {columns} from seen where rank = 1 and kind in ('call', 'oneway')
-        ), {d.once("sides")} (
+        with {outermost(columns)}, {d.once("sides")} (
             select coalesce(c.protocol, s.protocol) as protocol, coalesce(c.api, s.api) as api,
                 coalesce(c.client, s.client) as client, coalesce(s.server, c.server) as server,
                 c.shared_id as c, s.shared_id as s,
@@ -41,8 +29,7 @@ def _hops(d: Dialect, ask: Ask) -> str:
                 c.bytes as client_bytes, s.bytes as server_bytes,
                 coalesce(c.retransmitted, false) as client_resent, coalesce(s.retransmitted, false) as server_resent,
                 case when c.sure then abs(c.total_ns - s.total_ns) end as network_ns
-            from clients c full outer join servers s
-                on c.shared_id = s.shared_id and c.nth = s.nth and {alike(values, "c", "s")}
+            from clients c full outer join servers s on {THE_SAME_EXCHANGE}
         ), measured as (
             select protocol, api, client, server, max(client_site) as client_site, max(server_site) as server_site,
                 {count_if("c is not null and s is not null")} as count,

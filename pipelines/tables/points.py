@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import CONNECTION, equal
+from pipelines.tables.table import CONNECTION, alike, equal
 
 POINTS = "points"
 NO_POINTS = """(
@@ -68,6 +68,7 @@ SAME = {
         ("time", "packet"),
         "case when topic is null then 1 else 0 end",
     ),
+    "stalls": Sameness(("kind", "direction", "stream_offset"), ("time", "packet")),
     "connections": Sameness((), ("start_time", "incarnation")),
 }  # fmt: skip
 
@@ -183,6 +184,30 @@ def numbered(table: str, relation: str, columns: str, shared: str = POINTS) -> s
         select r.*, {columns}, row_number() over (partition by {alike_at_point} order by {order}) as nth
         from {relation} r join {shared} s on {equal(CONNECTION, "r", "s")}
     """
+
+
+def outermost(columns: str) -> str:
+    """Parts of a WITH: `clients` and `servers`, the exchanges of shared connections at the point nearest to each.
+
+    columns: a SELECT list of what is wanted of them, beside what `THE_SAME_EXCHANGE` reads. `sure` is whether all that
+    agree are certain to be paired rightly.
+    """
+    seen = numbered("exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
+    known = f"shared_id, nth, sure, {', '.join(SAME['exchanges'].values)}, {columns}"
+    # Without ids on the wire, one answer without a request may mean that all of its api are paired one off.
+    orphan = "case when kind = 'orphan' and correlation_id is null then 1 else 0 end"
+    return f"""
+        seen as (
+            select *, sum({orphan}) over (partition by shared_id, api) = 0 as sure from ({seen})
+        ), clients as (
+            select {known} from seen where rank = points and kind in ('call', 'oneway')
+        ), servers as (
+            select {known} from seen where rank = 1 and kind in ('call', 'oneway')
+        )"""
+
+
+THE_SAME_EXCHANGE = f"c.shared_id = s.shared_id and c.nth = s.nth and {alike(SAME['exchanges'].values, 'c', 's')}"
+"""Whether a row `c` of `clients` and a row `s` of `servers` are the same exchange."""
 
 
 def same_thing(table: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-RECORDS = (*DEFAULT_TABLES, "positions")
+RECORDS = (*DEFAULT_TABLES, "positions", "stalls")
 """The record tables that aggregate tables and verdicts are made of."""
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")

@@ -17,6 +17,7 @@ from brokerscope import __main__ as main
 from tests.cluster import servers
 from tests.cluster.runs import BUCKET, ROOT, SAMPLES, SITE, Out, brokerscope
 from tests.cluster.servers import SECRET, ObjectStore, Standalone
+from tests.pipelines.killing import STAGES
 
 CAPTURES = f"s3a://{BUCKET}/samples"
 SMALL = [f"{CAPTURES}/{name}.pcap" for name in ("kafka-codecs", "pulsar-corrupted", "iggy-messages")]
@@ -100,13 +101,13 @@ def test_executors_and_a_worker_killed_on_the_way_change_no_row(
     job = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
-    while job.poll() is None and not (tmp_path / "cutter").exists():
+    while job.poll() is None and not (tmp_path / "cut").exists():
         time.sleep(0.05)
     victim = cluster.workers[1]
     os.killpg(victim.pid, signal.SIGKILL)  # with the executor that runs in its session, if there is one now
     printed, errors = job.communicate()
     assert job.returncode == 0, errors[-3000:]
-    assert printed.split() == ["surveyor", "cutter", "decoder", "resolver"]
+    assert printed.split() == list(STAGES)
     records = {kind: rows for kind, rows in expected.rows.items() if kind.startswith("records/")}
     assert Out.read(out).differs(Out("", records, "")) == {}
 

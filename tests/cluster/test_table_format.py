@@ -43,15 +43,30 @@ def older_spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def test_iceberg_has_the_records_and_tables_of_out(iceberg: Path, older_spark: Path, tmp_path: Path) -> None:
-    out, kept = tmp_path / "out", tmp_path / "kept"
-    conf = {
+def settings(iceberg: Path, warehouse: Path) -> dict[str, str]:
+    """Those of a session with a catalog `lake`."""
+    return {
         "spark.jars": str(iceberg),
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(tmp_path / "warehouse"),
+        "spark.sql.catalog.lake.warehouse": str(warehouse),
         "spark.driver.memory": "1g",
     }
+
+
+def test_iceberg_follows_the_updates_of_a_lake_by_snapshots(iceberg: Path, older_spark: Path, tmp_path: Path) -> None:
+    conf = settings(iceberg, tmp_path / "warehouse")
+    command = [str(older_spark), "-m", "tests.cluster.iceberg_updates", "lake.x.y", str(tmp_path / "store")]
+    command += ["=".join(pair) for pair in conf.items()]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+def test_iceberg_has_the_records_and_tables_of_out(iceberg: Path, older_spark: Path, tmp_path: Path) -> None:
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    conf = settings(iceberg, tmp_path / "warehouse")
     words = [
         "analyze",
         str(SAMPLES),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner, Result
 
+from pipelines.executors.local import LocalExecutor
 from tests import chromium
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -27,6 +28,12 @@ def spark() -> Iterator[Any]:
     running = session.start("local[2]", light=True)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def executor() -> LocalExecutor:
+    """Runs the tasks of a job in this process."""
+    return LocalExecutor(1)
 
 
 @pytest.fixture(scope="session")

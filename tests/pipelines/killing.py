@@ -18,11 +18,17 @@ from unittest.mock import patch
 
 from dissectors.capture import expand
 from dissectors.options import Options
-from pipelines.spark import decode, session
+from pipelines.jobs import decode, plan
+from pipelines.spark import session
 from pipelines.spark.job import decode_to_records
-from pipelines.spark.tasks import Batches, Task
+from pipelines.tables.table import RECORDS
 
-STAGES = ("surveyor", "cutter", "decoder", "resolver")
+STAGES = {
+    "survey": (plan, "walk_file"),
+    "cut": (plan, "cut_to_file"),
+    "decode": (plan, "decode_from_files"),
+    "names": (decode, "put_in_names"),
+}
 CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.brokerscope.splitBytes": "50000",
@@ -30,28 +36,21 @@ CONF = {
 }
 
 
-def killed_once(make: Callable[..., Task], marker: str, *, with_executor: bool) -> Callable[..., Task]:
-    """Tasks of which the first one dies at its end."""
+def killed_once(task: Callable[..., Any], marker: str, *, with_executor: bool) -> Callable[..., Any]:
+    """A task of which the first one dies at its end."""
 
-    def made(*args: Any, **options: Any) -> Task:
-        task = make(*args, **options)
-
-        def run(batches: Batches) -> Batches:
-            results = list(task(batches))
-            try:
-                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                yield from results
-                return
+    def run(*args: Any, **options: Any) -> Any:
+        result = task(*args, **options)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
             if with_executor:
                 daemon = os.getppid()
                 executor = int(Path(f"/proc/{daemon}/stat").read_text().rsplit(") ", 1)[1].split()[1])
                 os.kill(executor, signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
-        return run
-
-    return made
+    return run
 
 
 def main() -> None:
@@ -68,10 +67,10 @@ def main() -> None:
     spark = session.start(args.master, light=True, conf=CONF | conf)
     markers = {stage: args.markers / stage for stage in STAGES}
     with contextlib.ExitStack() as patches:
-        for stage, marker in markers.items():
-            mortal = killed_once(getattr(decode, stage), str(marker), with_executor=not session.is_local(spark))
-            patches.enter_context(patch.object(decode, stage, mortal))
-        decode_to_records(spark, expand(args.captures), args.out, Options(site=args.site))
+        for stage, (owner, name) in STAGES.items():
+            mortal = killed_once(getattr(owner, name), str(markers[stage]), with_executor=not session.is_local(spark))
+            patches.enter_context(patch.object(owner, name, mortal))
+        decode_to_records(spark, expand(args.captures), args.out, Options(tables=RECORDS, site=args.site))
     print(*(stage for stage, marker in markers.items() if marker.exists()))
     spark.stop()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dissectors import records
-from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message, Position
+from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message, Position, Stall
 from dissectors.rows.sink import to_batch
 
 FILES = ["captures/client.pcap", "captures/broker <b>.pcap"]
@@ -44,7 +44,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         conn = rng.choice(conns[protocol])
         api, code, version = rng.choice(APIS[protocol])
         time = START + n * seconds * 1000 * MS // exchanges
-        wait = int(rng.lognormvariate(0, 1) * MS)
+        wait = int(rng.lognormvariate(0, 1) * MS) * (30 if n % 9 == 0 else 1)
         fails = rng.random() < 0.05
         unanswered = rng.random() < 0.02
         poll = api in ("Fetch", "POLL_MESSAGES") and rng.random() < 0.3
@@ -78,6 +78,8 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
                 queued_ns=None if unanswered or n % 3 else wait // 2,
                 request_packet_ref=packet_ref(n + 1),
                 response_packet_ref=packet_ref(n + 2),
+                exchange_id=f"{conn.id}-c{n * 100}",
+                throttle_ms=20 if n % 36 == 9 else None,
             )
         )
         if fails:
@@ -104,6 +106,8 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
             )
         )  # fmt: skip
         rows["positions"] += _positions(conn, n, topic, offset, time)
+        if n % 9 == 0:
+            rows["stalls"].append(_stall(conn, n, time, wait))
         offset += 10
     rows["findings"] += [
         Finding(
@@ -143,6 +147,13 @@ def _positions(conn: Conn, n: int, topic: str, offset: int, time: int) -> list[P
     if n % 5 == 0:
         made.append(Position(conn, what="fetch", value=max(0, offset - n % 10), replica=2, **common))
     return made
+
+
+def _stall(conn: Conn, n: int, time: int, wait: int) -> Stall:
+    """What held back an exchange for a part of its wait, its request or its answer, as its number has it."""
+    kind = ("resend_timeout", "fast_retransmit", "zero_window", "delayed_ack")[n // 9 % 4]
+    start, end = ((time, time + wait // 2), (time + wait // 4, time + wait + 1500))[n % 2]
+    return Stall(conn, kind, ("client", "server")[n // 36 % 2], start, end - start, n * 100, packet_ref(n + 2))
 
 
 def resent() -> dict[str, pa.Table]:

@@ -27,11 +27,12 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "latency": _latency(records["exchanges"]),
         "activity": _activity(records["exchanges"], bucket_us),
         "distribution": _distribution(records["exchanges"]),
+        "causes": _causes(records["exchanges"], records.get("stalls", [])),
         "errors": _errors(records["errors"]),
         "throughput": _throughput(records["batches"], records["exchanges"], bucket_us),
         "integrity": _integrity(records["batches"]),
         "corrupt": _corrupt(records["batches"]),
-        "delivery": _delivery(records["batches"]),
+        "delivery": _delivery(records["batches"], records["exchanges"], records.get("positions", [])),
         "hops": [],
         "rebalances": _rebalances(records["exchanges"], records["findings"]),
         "lag": _lag(records["batches"], records.get("positions", []), bucket_us),
@@ -132,6 +133,92 @@ def _asked(exchanges: Rows) -> Rows:
         for row in exchanges
         if row["kind"] in ("call", "unanswered")
     ]
+
+
+_PARTS = ("sending", "network", "resent", "window", "delayed_ack", "queued", "throttled", "broker", "transfer")
+_STALLS = {"zero_window": "window", "delayed_ack": "delayed_ack"}  # all other kinds are losses
+_SLOW_NS = 20_000_000
+
+
+def _causes(exchanges: Rows, stalls: Rows) -> Rows:
+    known = ("time", "request_ns", "wait_ns", "response_ns", "total_ns")
+    calls = [row for row in exchanges if row["kind"] == "call" and not _waits(row)]
+    calls = [row for row in calls if all(row[column] is not None for column in known)]
+    held = _grouped(stalls, _connection)
+    throttling = _grouped([row for row in calls if (row["throttle_ms"] or 0) > 0], _connection)
+    sums: dict[Any, Rows] = defaultdict(list)
+    for row in calls:
+        if row["total_ns"] < _SLOW_NS:
+            continue
+        told = {"total": row["total_ns"], **_parts(row, held[_connection(row)], throttling[_connection(row)])}
+        of = [("api", row["api"]), ("broker", _server(row)), ("client", _client(row))]
+        for per, name in [*of, *(("topic", topic) for topic in row["topics"] or [])]:
+            if name is not None:
+                sums[row["protocol"], per, name].append(told)
+    made = []
+    for (protocol, per, name), rows in sums.items():
+        total = sum(row["total"] for row in rows)
+        parts = {part: _sum(row[part] for row in rows) for part in _PARTS}
+        most = max(part or 0 for part in parts.values())
+        made.append(
+            {
+                "protocol": protocol, "per": per, "name": name, "count": len(rows), "total_ns": total,
+                "max_ns": max(row["total"] for row in rows),
+                "largest": next(part for part in _PARTS if (parts[part] or 0) == most),
+                **{f"{part}_share": None if ns is None else ns / total for part, ns in parts.items()},
+                **{f"{part}_ns": ns for part, ns in parts.items()},
+            }
+        )  # fmt: skip
+    return made
+
+
+def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
+    """The parts of one exchange: each stall takes what it covers of a phase, and the phase keeps what is left."""
+    begins = _micros(row["time"])
+    queued = min(max(row["queued_ns"] or 0, 0), row["wait_ns"])
+    sent, turn = begins + row["request_ns"] // 1000, begins + (row["request_ns"] + queued) // 1000
+    answered, ends = begins + (row["request_ns"] + row["wait_ns"]) // 1000, begins + row["total_ns"] // 1000
+    phases = {
+        "sending": (begins, sent, row["request_ns"]), "queued": (sent, turn, queued),
+        "broker": (turn, answered, row["wait_ns"] - queued), "transfer": (answered, ends, row["response_ns"]),
+    }  # fmt: skip
+    taken: dict[tuple[str, str], int] = defaultdict(int)
+    for stall in stalls:
+        start = _micros(stall["time"])
+        end = start + stall["duration_ns"] // 1000
+        if start >= ends or end <= begins:
+            continue
+        cause = _STALLS.get(stall["kind"], "resent")
+        asks = stall["direction"] == (row["initiator"] or "client")
+        within = not asks and answered - 2 <= end <= ends + 2
+        counts = {
+            "sending": asks,
+            "queued": within or (asks and cause != "delayed_ack" and start <= sent + 2),
+            "transfer": within or (not asks and start >= answered - 2),
+        }
+        counts["broker"] = counts["queued"]
+        for phase, (low, high, _) in phases.items():
+            if counts[phase]:
+                taken[phase, cause] += max(0, min(end, high) - max(start, low))
+    for other in throttling:
+        sent_at = _micros(other["time"])
+        wait = sent_at + (other["request_ns"] + other["wait_ns"]) // 1000
+        span = other["throttle_ms"] * 1000
+        old = {"Produce": 6, "Fetch": 8}.get(other["api"], 0) > (other["version"] or 0)
+        start = wait - span if old and span * 1000 <= other["wait_ns"] else sent_at + other["total_ns"] // 1000
+        for phase in ("queued", "broker"):
+            low, high, _ = phases[phase]
+            if start < ends and start + span > begins:
+                taken[phase, "throttled"] += max(0, min(start + span, high) - max(start, low))
+    parts: Row = dict.fromkeys(_PARTS, 0) | {"network": None}
+    for phase, (_, _, ns) in phases.items():
+        left = ns
+        for cause in ("resent", "window", "delayed_ack", "throttled"):
+            part = min(taken[phase, cause] * 1000, left // 1000 * 1000)
+            parts[cause] += part
+            left -= part
+        parts[phase] += left
+    return parts
 
 
 def _waits(row: Row) -> bool:
@@ -364,7 +451,38 @@ def _corrupt(batches: Rows) -> Rows:
     return [{column: row[column] for column in shown} | dict.fromkeys(learned) for row in bad]
 
 
-def _delivery(batches: Rows) -> Rows:
+_STAGES = ("produce", "replication", "waiting", "fetch", "commit")
+
+
+def _stages(row: Row, origin: Row, asked: Mapping[Any, Row], stated: Mapping[Any, Rows]) -> Row:
+    """Where the time of one delivery went."""
+    made_by, fetch = (asked.get((one["site"], one["exchange_id"])) for one in (origin, row))
+    there = stated.get(tuple(row[column] for column in ("site", "protocol", "topic", "partition")), [])
+    behind = [p for p in there if row["last_offset"] is not None and p["value"] > row["last_offset"]]
+    readable = min((p["time"] for p in behind if p["what"] == "high_watermark"), default=None)
+    committed = min(
+        (p["time"] for p in behind if p["what"] == "committed" and _client(p) == _client(row)), default=None
+    )
+
+    def ns(start: datetime, end: datetime | None) -> int | None:
+        return None if end is None or end < start else (_micros(end) - _micros(start)) * 1000
+
+    known = fetch is not None and fetch["time"] <= row["time"]
+    return {
+        "produce": made_by and made_by["total_ns"],
+        "replication": ns(origin["time"], readable),
+        "waiting": max(0, (_micros(fetch["time"]) - _micros(origin["time"])) * 1000) if fetch and known else None,
+        "fetch": ns(max(fetch["time"], origin["time"]), row["time"]) if fetch and known else None,
+        "commit": ns(row["time"], committed),
+    }
+
+
+def _delivery(batches: Rows, exchanges: Rows, positions: Rows) -> Rows:
+    asked = {(row["site"], row["exchange_id"]): row for row in exchanges if row["kind"] == "call"}
+    stated = _grouped(
+        [row for row in positions if row["protocol"] == "kafka" and None not in (row["value"], row["time"])],
+        lambda row: tuple(row[column] for column in ("site", "protocol", "topic", "partition")),
+    )
     moved = [row for row in batches if None not in (row["topic"], row["position"], row["time"])]
 
     def place(row: Row) -> tuple[Any, ...]:
@@ -376,7 +494,7 @@ def _delivery(batches: Rows) -> Rows:
     for row in moved:
         earlier = [p for p in produced.get(place(row), ()) if p["time"] <= row["time"]]
         if row["role"] == "consume" and earlier:
-            origin = max(earlier, key=lambda p: (p["time"], p["checksum_stored"] or ""))
+            origin = max(earlier, key=lambda p: (p["time"], p["checksum_stored"] or "", p["exchange_id"] or ""))
             deliveries.append((row, origin))
     groups: dict[Any, list[tuple[Row, Row]]] = defaultdict(list)
     for row, origin in deliveries:
@@ -396,8 +514,17 @@ def _delivery(batches: Rows) -> Rows:
             "other_checksum": compared(pairs, False),
         }
         | _spread("delay", [(_micros(row["time"]) - _micros(origin["time"])) * 1000 for row, origin in pairs])
+        | _spreads_of([_stages(row, origin, asked, stated) for row, origin in pairs])
         for (protocol, topic), pairs in groups.items()
     ]
+
+
+def _spreads_of(stages: Rows) -> Row:
+    found: Row = {}
+    for name in _STAGES:
+        found |= _spread(name, [row[name] for row in stages])
+        del found[f"{name}_max_ns"]
+    return found
 
 
 # --- connections -----------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from dissectors.options import Options
 from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
 from pipelines.compare import differences
-from pipelines.spark.tasks import settings
 from pipelines.tables import TABLES
 from tests.pipelines.conftest import Analysed
+from tests.pipelines.sessions import settings
 
 
 @pytest.mark.parametrize(("width", "micros"), [("500ms", 500_000), ("10s", 10_000_000), ("1.5 h", 5_400_000_000)])
@@ -102,6 +102,8 @@ def test_the_engine_fits_the_captures_unless_it_is_named(
         with file.open("wb") as stream:
             stream.truncate(size)
     assert choose([str(file) for file in files], engine, master).engine == chosen
+    updating = "spark" if "spark" in (engine, chosen if master else None) else "local"
+    assert choose([str(file) for file in files], engine, master, update=True).engine == updating
 
 
 def test_a_running_session_is_used(spark: Any, samples: list[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.lake import arrivals as module
 from pipelines.lake.arrivals import arrivals
-from tests.pipelines.test_spark_update import Store, chosen, lake_rows
+from tests.pipelines.test_updates import Store, chosen, lake_rows
 
 __all__ = ["chosen"]  # a fixture
 
@@ -87,7 +86,7 @@ def test_a_store_may_be_empty_at_first(tmp_path: Path) -> None:
 
 
 def test_a_lake_that_follows_its_store_is_as_of_one_run(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path, chosen[:2])
     store.arrive(store.hour(0))
@@ -100,7 +99,9 @@ def test_a_lake_that_follows_its_store_is_as_of_one_run(
         steps.pop(0)()
 
     monkeypatch.setattr(module, "arrivals", partial(arrivals, wait=between_looks))
-    done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s"])
+    done = CliRunner().invoke(
+        app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s", "--engine", "local"]
+    )
     assert done.exit_code == 130, done.output
     assert lake_rows(store.lake) == store.expected()
     assert done.stdout.count("report.html") == 2

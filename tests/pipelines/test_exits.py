@@ -22,7 +22,8 @@ from typer.testing import CliRunner, Result
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
 from pipelines.cli import COMMANDS, app, exits
-from pipelines.spark import blocks, session
+from pipelines.jobs.plan import checked
+from pipelines.spark import session
 from pipelines.storage import lake_files, outputs
 from pipelines.storage.filesystem import StorageError
 
@@ -168,10 +169,10 @@ def test_a_file_may_have_any_name(capture: str, tmp_path: Path, command: str, na
 def test_one_capture_that_can_be_read_is_enough() -> None:
     bad = [("unreadable_file", "b: is not a capture"), ("unreadable_file", "a: is not a capture")]
     cut_short = ("truncated_file", "c: ends inside a packet")
-    assert blocks.checked([*bad, cut_short], 3) == [cut_short, *reversed(bad)]
-    assert blocks.checked([], 0) == []
+    assert checked([*bad, cut_short], 3) == [cut_short, *reversed(bad)]
+    assert checked([], 0) == []
     with pytest.raises(InputError, match="a: is not a capture; b: is not a capture"):
-        blocks.checked(bad, 2)
+        checked(bad, 2)
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])

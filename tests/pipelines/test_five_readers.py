@@ -20,6 +20,7 @@ from dissectors import records
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
 from pipelines import local_job
+from pipelines.executors.local import LocalExecutor
 from pipelines.lake.update import update_records
 from pipelines.spark.job import decode_to_records
 from pipelines.storage.record_files import RecordWriter, write_empty
@@ -94,8 +95,8 @@ def test_records_of_a_local_run_and_of_a_lake_are_read_by_all_five(
     options = Options(tables=(*DEFAULT_TABLES, "messages"), site="file")
     local_job.decode_to_records([*captures, str(broken)], tmp_path / "local" / "records", options)
     decode_to_records(spark, [*captures, str(broken)], str(tmp_path / "spark"), options)
-    update_records(spark, captures[:2], str(tmp_path / "lake"), options)
-    update_records(spark, [*captures, str(broken)], str(tmp_path / "lake"), options)
+    update_records(LocalExecutor(1), captures[:2], str(tmp_path / "lake"), options)
+    update_records(LocalExecutor(1), [*captures, str(broken)], str(tmp_path / "lake"), options)
     filled = 0
     for out in ("local", "spark", "lake"):
         for table in options.tables:

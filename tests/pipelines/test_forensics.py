@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dissectors.forensics import Investigation, report
 from dissectors.options import Options
-from pipelines.analyze import EngineName, OnSpark, analyze
+from pipelines.analyze import EngineName, Execution, analyze
 from pipelines.cli import app
 from pipelines.tables.integrity import CASE_COLUMNS, place
 from tests.forensics import scene
@@ -107,7 +107,7 @@ def test_cases_over_several_files_are_those_of_the_local_command(
 def test_an_update_reads_captures_again_only_for_what_is_new(
     spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines.spark import forensics
+    from pipelines.jobs import forensics
 
     looked_into: list[int] = []
     real = forensics._suspects
@@ -121,8 +121,8 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
     for name, expected in (("first", 1), ("second", 2), ("third", 2)):
         files = {"first": broken_twice[:1], "second": broken_twice, "third": [*broken_twice, str(later)]}[name]
         (tmp_path / name).mkdir()
-        on_spark = OnSpark(store=str(tmp_path / "lake"), update=True)
-        analyze(files, tmp_path / name, Options(), "spark", on_spark=on_spark)
+        execution = Execution(store=str(tmp_path / "lake"), update=True)
+        analyze(files, tmp_path / name, Options(), "spark", execution=execution)
         assert cases_of(tmp_path / name) == local(files, Options()), name
         assert len(cases_of(tmp_path / name)) == expected
     assert looked_into[0] == 1
@@ -132,7 +132,7 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
 def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again(
     spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines.spark import forensics
+    from pipelines.jobs import forensics
 
     again: list[list[int]] = []
     real = forensics._suspects
@@ -148,7 +148,9 @@ def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again
     files = [str(earlier), *broken_twice]
     for name, some in (("first", files[:1]), ("second", files)):
         (tmp_path / name).mkdir()
-        analyze(some, tmp_path / name, Options(), "spark", on_spark=OnSpark(store=str(tmp_path / "lake"), update=True))
+        analyze(
+            some, tmp_path / name, Options(), "spark", execution=Execution(store=str(tmp_path / "lake"), update=True)
+        )
     assert cases_of(tmp_path / "second") == local(files, Options()) != []
     assert again == [[1, 2]]
 
@@ -167,7 +169,7 @@ def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again
 def test_a_capture_is_read_again_for_a_bad_batch_if_its_endpoints_may_be_in_it(
     span: tuple[int, int] | None, is_read: bool
 ) -> None:
-    from pipelines.spark.forensics import _concerned
+    from pipelines.jobs.forensics import _concerned
 
     def life(turned: bool, start_ns: int) -> dict[str, Any]:
         a, b = (("10.0.0.2", 9092), ("10.0.0.1", 4000)) if turned else (("10.0.0.1", 4000), ("10.0.0.2", 9092))
@@ -183,7 +185,7 @@ def test_a_capture_is_read_again_for_a_bad_batch_if_its_endpoints_may_be_in_it(
 
 
 def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.spark import forensics
+    from pipelines.jobs import forensics
 
     def never(*args: object) -> None:
         raise AssertionError("read again")

@@ -20,13 +20,15 @@ import dissectors
 from dissectors.errors import BrokerscopeError
 from dissectors.limits import SPLIT_BYTES
 from pipelines.answers.records import read_analysis
+from pipelines.executors.executor import Executor
+from pipelines.executors.local import LocalExecutor
 from pipelines.lake.new_files import choose
 from pipelines.lake.update import planned, update_records
 from pipelines.storage import lake_files
 from pipelines.storage.stages import UNKNOWN, Site
 from tests.capture.test_files import Pcapng
 from tests.pipelines import cutting
-from tests.pipelines.test_spark_update import OPTIONS, lake_rows, rows
+from tests.pipelines.test_updates import OPTIONS, lake_rows, rows
 from tests.wires import Packet
 
 Rows = dict[str, list[str]]
@@ -54,8 +56,8 @@ class Growing:
     def files(self) -> list[str]:
         return sorted(map(str, self.day.iterdir()))
 
-    def update(self, spark: Any) -> None:
-        update_records(spark, self.files(), str(self.lake), OPTIONS)
+    def update(self, executor: Executor) -> None:
+        update_records(executor, self.files(), str(self.lake), OPTIONS)
 
     def reads(self) -> dict[str, int | None]:
         """What the next update is to read: name of a file -> number of the first packet, None for all."""
@@ -106,7 +108,7 @@ FORMS: dict[str, Callable[[bytes, Path], bytes]] = {
 @given(data=st.data())
 @pytest.mark.parametrize("form", FORMS)
 def test_a_capture_that_grows_gives_what_one_run_gives(
-    spark: Any, samples: list[str], tmp_path_factory: pytest.TempPathFactory, form: str, data: Any
+    executor: Executor, samples: list[str], tmp_path_factory: pytest.TempPathFactory, form: str, data: Any
 ) -> None:
     growing = Growing(tmp_path_factory.mktemp("store"), _sample(samples))
     whole = FORMS[form](growing.bytes_of(), growing.day.parent)
@@ -118,7 +120,7 @@ def test_a_capture_that_grows_gives_what_one_run_gives(
         except BrokerscopeError:  # not even the header is there
             path.unlink()
             continue
-        growing.update(spark)
+        growing.update(executor)
         assert lake_rows(growing.lake) == expected, f"{size} of {len(whole)} bytes"
     assert growing.manifest().files[0].packets == len(growing.packets)
 
@@ -126,21 +128,21 @@ def test_a_capture_that_grows_gives_what_one_run_gives(
 @pytest.mark.parametrize("back_s", [0, 3600])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_growing_capture_whose_clock_stands_or_steps_back_loses_nothing(
-    spark: Any, growing: Growing, form: str, back_s: int
+    executor: Executor, growing: Growing, form: str, back_s: int
 ) -> None:
     half = len(growing.packets) // 2
     last, first = cutting.times(growing.head, growing.packets[half - 1 : half + 1])
     growing.packets[half:] = cutting.shifted(growing.head, growing.packets[half:], last - first - back_s * 10**9)
     for stop in (0.5, 0.6, 1.0):
         path = growing.put("current.pcap", FORMS[form](growing.bytes_of(0, stop), growing.day.parent))
-        growing.update(spark)
+        growing.update(executor)
         assert lake_rows(growing.lake) == at_once([path]), stop
 
 
-def test_what_was_read_of_a_growing_capture_is_not_read_again(spark: Any, growing: Growing) -> None:
+def test_what_was_read_of_a_growing_capture_is_not_read_again(executor: Executor, growing: Growing) -> None:
     half = growing.bytes_of(0, 0.5)
     growing.put("current.pcap", half + growing.packets[-1][:20])  # and the beginning of another packet
-    growing.update(spark)
+    growing.update(executor)
     (file,) = growing.manifest().files
     assert file.end == len(half)
     assert file.packets == round(len(growing.packets) / 2)
@@ -148,23 +150,23 @@ def test_what_was_read_of_a_growing_capture_is_not_read_again(spark: Any, growin
     assert file.first <= file.clock == growing.manifest().clock
     growing.put("current.pcap", growing.bytes_of())
     assert growing.reads() == {"current.pcap": file.packets + 1}
-    growing.update(spark)
+    growing.update(executor)
     assert growing.reads() == {}
     growing.put("current.pcap.gz", gzip.compress(growing.bytes_of()))
     (growing.day / "current.pcap").unlink()
     assert growing.reads() == {"current.pcap.gz": len(growing.packets) + 1}
 
 
-def test_a_rotated_capture_goes_on_under_its_new_name(spark: Any, growing: Growing) -> None:
+def test_a_rotated_capture_goes_on_under_its_new_name(executor: Executor, growing: Growing) -> None:
     """As logrotate does it: current becomes current.1, compressed, and a new current begins."""
     growing.put("current.pcap", growing.bytes_of(0, 0.3))
-    growing.update(spark)
+    growing.update(executor)
     growing.put("current.pcap.1.gz", gzip.compress(growing.bytes_of(0, 0.6)))
     growing.put("current.pcap", growing.bytes_of(0.6, 0.8))
     assert set(growing.reads()) == {"current.pcap.1.gz", "current.pcap"}
-    growing.update(spark)
+    growing.update(executor)
     growing.put("current.pcap", growing.bytes_of(0.6, 1.0))
-    growing.update(spark)
+    growing.update(executor)
     found = lake_rows(growing.lake)
     expected = at_once(growing.files())
     assert {name: len(some) for name, some in found.items()} == {name: len(some) for name, some in expected.items()}
@@ -175,50 +177,52 @@ def test_a_rotated_capture_goes_on_under_its_new_name(spark: Any, growing: Growi
     assert growing.reads() == {}
 
 
-def test_a_renamed_capture_is_not_read_again(spark: Any, growing: Growing) -> None:
+def test_a_renamed_capture_is_not_read_again(executor: Executor, growing: Growing) -> None:
     path = growing.put("current.pcap", growing.bytes_of())
-    growing.update(spark)
+    growing.update(executor)
     before = lake_rows(growing.lake)
     mark = lake_files.fingerprint(str(growing.lake))
     path.rename(growing.day / "monday.pcap")
     assert growing.reads() == {}
     assert Path(growing.manifest().files[0].place).name == "monday.pcap"
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == before
     assert lake_files.fingerprint(str(growing.lake)) == mark
 
 
-def test_a_ring_of_captures_keeps_the_records_of_what_was_written_over(spark: Any, growing: Growing) -> None:
+def test_a_ring_of_captures_keeps_the_records_of_what_was_written_over(executor: Executor, growing: Growing) -> None:
     expected = at_once([growing.put("current.pcap", growing.bytes_of())])
     thirds = [growing.bytes_of(n / 3, (n + 1) / 3) for n in range(3)]
     for n, name in enumerate(("ring-0.pcap", "ring-1.pcap", "ring-0.pcap")):
         (growing.day / "current.pcap").unlink(missing_ok=True)
         growing.put(name, thirds[n])
-        growing.update(spark)
+        growing.update(executor)
     found = lake_rows(growing.lake)
     assert {name: len(some) for name, some in found.items()} == {name: len(some) for name, some in expected.items()}
     growing.put("late.pcap", growing.bytes_of(0.1, 0.2))
-    with pytest.raises(BrokerscopeError, match=r"ring-0\.pcap: was overwritten, but must be read again"):
-        growing.reads()
+    assert growing.reads() == dict.fromkeys(("late.pcap", "ring-0.pcap", "ring-1.pcap"))
+    growing.update(executor)
+    (gone,) = lake_files.last(str(growing.lake)).manifest.gone  # type: ignore[union-attr]
+    assert (Path(gone.path).name, gone.place) == ("ring-0.pcap", "")
 
 
-def test_a_capture_that_was_made_anew_replaces_its_records(spark: Any, growing: Growing) -> None:
+def test_a_capture_that_was_made_anew_replaces_its_records(executor: Executor, growing: Growing) -> None:
     growing.put("current.pcap", growing.bytes_of(0.2, 1.0))
-    growing.update(spark)
+    growing.update(executor)
     path = growing.put("current.pcap", growing.bytes_of(0.1, 0.9))
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == at_once([path])
 
 
-def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(spark: Any, growing: Growing) -> None:
+def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(executor: Executor, growing: Growing) -> None:
     """A run between the beginning and the end of gzip sees both."""
     path = growing.put("current.pcap", growing.bytes_of(0.3, 1.0))
-    growing.update(spark)
+    growing.update(executor)
     copy = growing.put("current.pcap.gz", gzip.compress(path.read_bytes()))
-    growing.update(spark)
+    growing.update(executor)
     path.unlink()
     late = growing.put("late.pcap", growing.bytes_of(0, 0.3))
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == at_once([copy, late])
 
 
@@ -226,7 +230,7 @@ def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(spark: Any, g
 @given(data=st.data())
 @pytest.mark.parametrize("fragments", [False, True])
 def test_captures_that_grow_side_by_side_give_what_one_run_gives(
-    spark: Any, samples: list[str], tmp_path_factory: pytest.TempPathFactory, fragments: bool, data: Any
+    samples: list[str], tmp_path_factory: pytest.TempPathFactory, fragments: bool, data: Any
 ) -> None:
     """Each capturer writes when it likes, so one of them is behind the other; some begin late."""
     growing = Growing(tmp_path_factory.mktemp("store"), _sample(samples))
@@ -236,17 +240,19 @@ def test_captures_that_grow_side_by_side_give_what_one_run_gives(
     shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted)
     stops = [data.draw(shares) for _ in range(writers)]
     captures = [[piece for some in pieces[writer::writers] for piece in some] for writer in range(writers)]
-    spark.conf.set("spark.brokerscope.splitBytes", data.draw(st.sampled_from([20_000, SPLIT_BYTES])))
+    executor = LocalExecutor(1)
+    executor.split_bytes = data.draw(st.sampled_from([20_000, SPLIT_BYTES]))
     for n in range(4):
         for writer, shares in enumerate(stops):
             count = round([*shares, 1.0][n] * len(captures[writer]))
             growing.put(f"eth{writer}.pcap", growing.head + b"".join(captures[writer][:count]))
-        growing.update(spark)
+        growing.update(executor)
         assert lake_rows(growing.lake) == at_once(growing.files()), (n, stops)
-    spark.conf.unset("spark.brokerscope.splitBytes")
 
 
-def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(spark: Any, growing: Growing) -> None:
+def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(
+    executor: Executor, growing: Growing
+) -> None:
     def put(stop: float, behind: float) -> None:
         for writer in range(2):
             count = round((stop - behind * writer) * len(growing.packets))
@@ -255,7 +261,7 @@ def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(
     kept: set[str] = set()
     for stop in (0.4, 0.7, 1.0):
         put(stop, 0.05)
-        growing.update(spark)
+        growing.update(executor)
         site = growing.manifest()
         last, before = site.stages[-1], site.stages[-2]
         behind, ahead = (site.files[n].clock for n in (1, 0))
@@ -265,7 +271,7 @@ def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(
         assert kept
 
 
-def test_what_is_far_behind_may_go_while_two_capturers_begin_new_files(spark: Any, growing: Growing) -> None:
+def test_what_is_far_behind_may_go_while_two_capturers_begin_new_files(executor: Executor, growing: Growing) -> None:
     hours, size = 5, -(-len(growing.packets) // 5)
     shift = size // 10  # the second one ends its files earlier
     everything = growing.day.parent / "everything"
@@ -278,7 +284,7 @@ def test_what_is_far_behind_may_go_while_two_capturers_begin_new_files(spark: An
             path = growing.put(f"{hour}-eth{writer}.pcap", growing.head + b"".join(mine))
             (everything / path.name).write_bytes(path.read_bytes())
             (growing.day / f"{hour - 2}-eth{writer}.pcap").unlink(missing_ok=True)
-        growing.update(spark)
+        growing.update(executor)
     found = lake_rows(growing.lake)
     expected = at_once([*everything.iterdir()])
     assert [repr(found[name]).replace(str(growing.day), "") for name in found] == [
@@ -286,45 +292,47 @@ def test_what_is_far_behind_may_go_while_two_capturers_begin_new_files(spark: An
     ]
 
 
-def test_a_late_capture_needs_no_files_that_end_before_it(spark: Any, growing: Growing) -> None:
+def test_a_late_capture_needs_no_files_that_end_before_it(executor: Executor, growing: Growing) -> None:
     parts = [growing.put(f"{n}.pcap", growing.bytes_of(n / 5, (n + 1) / 5)) for n in range(5)]
     expected = at_once(parts)
     late = parts[3].read_bytes()
     parts[3].unlink()
     for n in range(3):
-        growing.update(spark)
+        growing.update(executor)
         parts[n].unlink()
-    growing.update(spark)
+    growing.update(executor)
     parts[3].write_bytes(late)
     assert growing.reads() == {"3.pcap": None, "4.pcap": None}
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == expected
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_capture_that_could_not_be_read_is_read_once_it_can(spark: Any, growing: Growing, begun: bool) -> None:
+def test_a_capture_that_could_not_be_read_is_read_once_it_can(
+    executor: Executor, growing: Growing, begun: bool
+) -> None:
     growing.put("a.pcap", growing.bytes_of(0, 0.4))
     if begun:
         growing.put("b.pcap", growing.bytes_of(0.4, 0.6))
-        growing.update(spark)
+        growing.update(executor)
     path = growing.put("b.pcap", growing.bytes_of(0.4, 1.0))
     with planned(growing.files(), str(growing.lake), OPTIONS) as update:
         data = path.read_bytes()
         path.write_bytes(bytes(len(data)))  # as where a file system does not answer
-        made = update.run(spark)
+        made = update.run(executor)
     assert [message for _, message in made.problems] == [f"{path}: is not a pcap or pcapng capture"]
     assert growing.reads() == {}
     path.write_bytes(data)
     assert list(growing.reads()) == ["b.pcap"]
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == at_once([growing.day / "a.pcap", path])
 
 
 def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_whole(
-    spark: Any, growing: Growing
+    executor: Executor, growing: Growing
 ) -> None:
     paths = [str(growing.put("a.pcap", growing.bytes_of(0, 0.4))), str(growing.put("b.pcap", growing.bytes_of(0.4, 1)))]
-    growing.update(spark)
+    growing.update(executor)
     last = lake_files.last(str(growing.lake))
     assert last is not None
     after = last.manifest
@@ -337,44 +345,46 @@ def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_
 
 @pytest.mark.parametrize("filler", [b"\0", b"\xff"])
 def test_a_capture_that_had_its_size_before_its_bytes_is_read_on_once_they_are_there(
-    spark: Any, growing: Growing, filler: bytes
+    executor: Executor, growing: Growing, filler: bytes
 ) -> None:
     whole, half = growing.bytes_of(), growing.bytes_of(0, 0.5)
     path = growing.put("a.pcap", half + filler * (len(whole) - len(half)))
     for _ in range(2):
         with planned(growing.files(), str(growing.lake), OPTIONS) as update:
             if update.has_news:
-                update.run(spark)
+                update.run(executor)
     assert growing.reads() == {}, "what is still damaged is not read again"
     path.write_bytes(whole)
     assert growing.reads() == {"a.pcap": len(growing.packets) // 2 + 1}
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == at_once([path])
 
 
-def test_a_name_that_was_given_once_and_is_no_capture_is_not_complained_of_again(spark: Any, growing: Growing) -> None:
+def test_a_name_that_was_given_once_and_is_no_capture_is_not_complained_of_again(
+    executor: Executor, growing: Growing
+) -> None:
     path = growing.put("a.pcap", growing.bytes_of(0, 0.5))
     given = [str(path), str(growing.day / "none.pcap")]
-    made = update_records(spark, given, str(growing.lake), OPTIONS)
+    made = update_records(executor, given, str(growing.lake), OPTIONS)
     assert [message for _, message in made.problems] == [f"{given[1]}: no such file"]
-    assert update_records(spark, given, str(growing.lake), OPTIONS).problems == made.problems
+    assert update_records(executor, given, str(growing.lake), OPTIONS).problems == made.problems
     with planned(given[:1], str(growing.lake), OPTIONS) as again:
         assert (again.has_news, again.problems) == (False, [])
     assert lake_rows(growing.lake)["findings"] == at_once([path])["findings"]
     growing.put("b.pcap", growing.bytes_of(0.5, 1.0))
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == at_once(growing.files())
 
 
-def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(spark: Any, growing: Growing) -> None:
+def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(executor: Executor, growing: Growing) -> None:
     growing.put("a.pcap", growing.bytes_of(0, 0.5))
-    growing.update(spark)
+    growing.update(executor)
     growing.put("b.pcap", growing.head)
-    growing.update(spark)
+    growing.update(executor)
     assert growing.reads() == {}
     path = growing.put("b.pcap", growing.bytes_of(0.5, 1.0))
     assert growing.reads() == {"b.pcap": None}
-    growing.update(spark)
+    growing.update(executor)
     assert lake_rows(growing.lake) == at_once([growing.day / "a.pcap", path])
 
 
@@ -399,24 +409,26 @@ def as_before(lake: Path) -> None:
     (lake / ".lake" / "manifest.json").write_text(text)
 
 
-def test_a_lake_of_the_format_before_is_read_and_the_next_update_decodes_it_anew(spark: Any, growing: Growing) -> None:
+def test_a_lake_of_the_format_before_is_read_and_the_next_update_decodes_it_anew(
+    executor: Executor, growing: Growing
+) -> None:
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
-    growing.update(spark)
+    growing.update(executor)
     before = read_analysis(str(growing.lake), ["exchanges"])["exchanges"].to_table()
     as_before(growing.lake)
     assert read_analysis(str(growing.lake), ["exchanges"])["exchanges"].to_table() == before
     whole = growing.put("current.pcap", growing.bytes_of())
     assert growing.reads() == {"current.pcap": None}
     for _ in range(2):
-        growing.update(spark)
+        growing.update(executor)
         assert lake_rows(growing.lake) == at_once([whole])
     assert {path.name for path in (growing.lake / ".lake").iterdir()} == {"lock", "commits"}
     assert len(list((growing.lake / ".lake" / "commits").iterdir())) == 1
 
 
-def test_a_lake_of_an_unknown_format_is_refused_in_one_line(spark: Any, growing: Growing) -> None:
+def test_a_lake_of_an_unknown_format_is_refused_in_one_line(executor: Executor, growing: Growing) -> None:
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
     (growing.lake / ".lake").mkdir(parents=True)
     (growing.lake / ".lake" / "manifest.json").write_text('{"format": 3}')
-    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 5; use another OUT"):
-        growing.update(spark)
+    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 6; use another OUT"):
+        growing.update(executor)

@@ -74,16 +74,14 @@ def update(lake: str, stay: range, tail: range) -> Commit:
         after = before.manifest if before else Manifest("test", 1)
         stage = after.sites.setdefault("site", Site([], [Stage()])).stages[0]
         there = sum(file.rows for file in stage.rows.records)
-        staging = lake_files.new_staging()
-        name = staging.removeprefix(".staging-")
-        stage.rows.records += staged(lake, staging, list(stay)[there:], f"part-{name}")
-        after.sites["site"].tails = {0: Rows(staged(lake, staging, list(tail), f"tail-{name}"))}
-        stage.states = {0: f"{name}.pickle"}
-        filesystem.write(filesystem.join(lake, staging, "state", f"{name}.pickle"), name.encode())
-        after.empty = after.empty or write_empty(filesystem.join(lake, staging, "records"), OPTIONS, {TABLE})
-        made = lake_files.commit(lake, staging, before, had, after)
-        filesystem.remove_folder(filesystem.join(lake, staging))
-        return made
+        with lake_files.staging(lake) as staging:
+            name = staging.removeprefix(".staging-")
+            stage.rows.records += staged(lake, staging, list(stay)[there:], f"part-{name}")
+            after.sites["site"].tails = {0: Rows(staged(lake, staging, list(tail), f"tail-{name}"))}
+            stage.states = {0: f"{name}.pickle"}
+            filesystem.write(filesystem.join(lake, staging, "state", f"{name}.pickle"), name.encode())
+            after.empty = after.empty or write_empty(filesystem.join(lake, staging, "records"), OPTIONS, {TABLE})
+            return lake_files.commit(lake, staging, before, had, after)
 
 
 def first(lake: str) -> Commit:

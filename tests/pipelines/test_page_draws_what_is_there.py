@@ -82,6 +82,17 @@ def test_requests_without_a_duration_are_counted_and_not_drawn(browser: Tab, tmp
         assert shown["without a duration"] == "13"
 
 
+def test_a_request_that_was_held_back_shows_what_it_waited_for(browser: Tab, tmp_path: Path) -> None:
+    known = {"incarnation": 0, "exchange_id": "x-c0", "request_ns": MS, "wait_ns": 298 * MS, "response_ns": MS}
+    slow = exchange(**known, total_ns=300 * MS, retransmitted=True, throttle_ms=40)
+    place = {column: slow[column] for column in ("site", "connection", "incarnation", "time")}
+    lost = {**place, "kind": "resend_timeout", "direction": "client", "duration_ns": 204 * MS}
+    browser.open(page_of(tmp_path, [slow], stalls=[lost]))
+    browser.click(".tr")
+    label = browser.run("document.querySelector('#panel-body svg').getAttribute('aria-label')")
+    assert label == "lost, sent again 204 ms, broker 95.0 ms, transfer 1.00 ms, throttled 40.0 ms after it"
+
+
 def test_sums_and_means_of_nothing_known_are_blank(browser: Tab, tmp_path: Path) -> None:
     browser.open(page_of(tmp_path, fetches(0, 9)))
     assert numbers(browser, "cost", 2) == [9]  # the first column after protocol and API that is not blank

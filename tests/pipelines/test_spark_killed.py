@@ -15,7 +15,7 @@ import pytest
 import dissectors
 from tests.pipelines.conftest import SAMPLES
 from tests.pipelines.killing import STAGES
-from tests.pipelines.test_spark_update import lake_rows, rows
+from tests.pipelines.test_updates import lake_rows, rows
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.xdist_group("spark")
@@ -38,7 +38,7 @@ def test_a_worker_killed_in_each_stage_changes_no_row(tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_job_without_a_word_of_java(tmp_path: Path, group: bool) -> None:
     command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
     job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while job.poll() is None and not list(tmp_path.rglob(".staging-*")):
+    while job.poll() is None and not list(tmp_path.rglob(".brokerscope-*")):
         time.sleep(0.05)
     (os.killpg if group else os.kill)(job.pid, signal.SIGINT)
     _, errors = job.communicate()

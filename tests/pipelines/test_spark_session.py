@@ -19,11 +19,13 @@ from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
+from pipelines.jobs import plan
+from pipelines.jobs.cutting import Sharing, survey
+from pipelines.jobs.surveys import Surveys, begun
 from pipelines.sources.register import register
-from pipelines.spark import job as spark_job
 from pipelines.spark import session
-from pipelines.spark.blocks import Sharing, survey
-from pipelines.spark.surveys import Surveys, begun
+from pipelines.spark.executor import SparkExecutor
+from pipelines.spark.job import decode_to_records
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_conf_is_as_spark_has_it() -> None:
             _conf([wrong])
 
 
-@pytest.mark.parametrize("wrong", [["--conf", "spark.a"], ["--update", "--engine", "local"]])
+@pytest.mark.parametrize("wrong", [["--conf", "spark.a"], ["--table-format", "delta", "--engine", "local"]])
 def test_wrong_usage_ends_before_spark_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
     done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
     assert done.exit_code == 2
@@ -77,17 +79,15 @@ def test_a_running_session_keeps_its_settings_but_those_that_are_asked_for(spark
 
 
 def test_parts_follow_the_bytes_and_the_cores(spark: Any) -> None:
-    size = 10 * spark_job.BYTES_A_PART + 1
-    assert spark_job._parts(spark, size, spark_job.BYTES_A_PART) == 11
-    assert spark_job._parts(spark, 0, spark_job.BYTES_A_PART) == 1
-    assert spark_job.cores(spark) == 2
-    assert spark_job._fair(48 * spark_job.LEAST_BYTES, 2, 12, spark_job.BYTES_A_PART) == 2 * spark_job.LEAST_BYTES
-    assert spark_job._fair(1 << 40, 2, 12, spark_job.BYTES_A_PART) == spark_job.BYTES_A_PART
-    assert spark_job._fair(spark_job.BYTES_A_PART + 1, 2, 12, spark_job.BYTES_A_PART) == spark_job.LEAST_BYTES
+    executor = SparkExecutor(spark)
+    assert (executor.cores, executor.parts, executor.split_bytes) == (2, None, None)
+    assert plan.fair(48 * plan.LEAST_BYTES, 2, 12, plan.BYTES_A_PART) == 2 * plan.LEAST_BYTES
+    assert plan.fair(1 << 40, 2, 12, plan.BYTES_A_PART) == plan.BYTES_A_PART
+    assert plan.fair(plan.BYTES_A_PART + 1, 2, 12, plan.BYTES_A_PART) == plan.LEAST_BYTES
 
 
 def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]) -> None:
-    job, works = spark_job.plan(spark, samples, Options(), "", [])
+    job, works = plan.plan(SparkExecutor(spark), samples, Options(), "", [])
     assert (job.sharing.parts, len(works)) == (1, 1)
 
 
@@ -123,17 +123,17 @@ def test_workers_that_write_where_the_driver_cannot_read_are_found_at_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "is_local", lambda spark: False)
-    spark_job.check_workers(spark, str(tmp_path / "shared"))
+    SparkExecutor(spark).check(str(tmp_path / "shared"))
     with pytest.raises(BrokerscopeError, match="does not share"):
-        spark_job.check_workers(spark, "memory://each-process-has-its-own/staging")
+        SparkExecutor(spark).check("memory://each-process-has-its-own/staging")
 
 
 def test_a_set_without_any_readable_file_is_an_error(spark: Any, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.pcap"
     foreign.write_bytes(b"nothing of the sort")
     with pytest.raises(BrokerscopeError, match=r"foreign\.pcap"):
-        spark_job.decode_to_records(spark, [str(foreign)], str(tmp_path / "out"), Options())
-    assert list((tmp_path / "out").glob(".staging-*")) == []
+        decode_to_records(spark, [str(foreign)], str(tmp_path / "out"), Options())
+    assert list((tmp_path / "out").glob("*")) == []
 
 
 def test_a_session_of_another_python_is_told_what_to_set_for_the_format(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ const SLOWEST = 40, P99_RESTS_ON = 5;
 const roundUp = (least) => { const power = 10 ** Math.floor(Math.log10(least)); return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999999); };
 
 // Counts by column of time. Lane 0 is of the APIs without a colour of their own.
-const bandColumns = (from, to, pixels) => {
-  const wide = Math.max(1, roundUp((to - from) / Math.max(40, pixels / 6))), n = Math.ceil((to - from) / wide) + 1, lanes = TOP.apis.length + 1;
+const bandColumns = (scale, pixels) => {
+  const { from, to, shown } = scale, wide = Math.max(1, roundUp(shown / Math.max(40, pixels / 6))), n = Math.ceil(shown / wide) + 1, lanes = TOP.apis.length + 1;
   const zeros = () => new Float64Array(n), perLane = (size) => Array.from({ length: lanes }, () => new Float64Array(size));
   const asked = perLane(n), errors = zeros(), unanswered = zeros(), all = zeros(), inBase = new Uint8Array(requests.n), timed = perLane(n);
-  const columnOf = (row) => Math.floor((requests.time[row] - from) / wide), isIn = (row) => requests.time[row] >= from && requests.time[row] <= to;
+  const columnOf = (row) => Math.floor(scale.of(requests.time[row]) / wide), isIn = (row) => requests.time[row] >= from && requests.time[row] <= to;
   for (let row = 0; row < requests.n; row++) if (isAsked(row) && isIn(row)) all[columnOf(row)] += requests.weight[row];
   for (const row of selection.base) {
     if (!isIn(row)) continue;
@@ -73,7 +73,7 @@ const eventsOf = () => {
   return found;
 };
 const showAround = ({ from, to }) => () => {
-  const margin = Math.max(span / 50, to === null ? 0 : (to - from) * 0.15);
+  const margin = Math.max(scaleOf(0, span).shown / 50, to === null ? 0 : (to - from) * 0.15);
   state.range = [Math.max(0, from - margin), Math.min(span, (to === null ? from : to) + margin)];
   changed(true);
 };
@@ -99,13 +99,13 @@ const drawEvents = (lanes, events, [from, to], top, right) => {
 // --- the whole ---
 const drawBand = () => {
   const width = $("plot").clientWidth, small = width < 640, left = small ? 14 : 148, right = small ? 14 : 92, plot = width - left - right;
-  const [from, to] = band.window = state.zoom || [0, span], x = (time) => left + (time - from) / (to - from) * plot;
-  Object.assign(band, { left, right, width, x, timeAt: (at) => Math.max(from, Math.min(to, from + (at - left) / plot * (to - from))) });
-  const columns = band.columns = bandColumns(from, to, plot), { wide, n } = columns, edge = width - right;
+  const [from, to] = band.window = state.zoom || [0, span], edge = width - right, axis = axisOf(band.window, [left, edge]), { x, scale } = axis;
+  Object.assign(band, { left, right, width, x, scale, timeAt: axis.timeAt });
+  const columns = band.columns = bandColumns(scale, plot), { wide, n } = columns, placed = (place) => left + place / scale.shown * plot;
   const events = band.events = eventsOf(), lanes = Object.keys(LANES).filter((lane) => events.some((event) => event.lane === lane));
   const gap = small ? 26 : 14, top = small ? 20 : 8, y1 = top, y2 = y1 + LANE.requests + gap, y3 = y2 + LANE.durations + gap, y4 = y3 + LANE.failed + gap;
   const bottom = band.bottom = y4 + (lanes.length ? lanes.length * LANE.event + 4 : -gap + 4), height = bottom + 24;
-  const at = (column) => x(from + column * wide), parts = timeAxis(x, [from, to], [left, edge], top, bottom);
+  const at = (column) => placed(column * wide), parts = timeAxis(axis, top, bottom);
   const text = (px, py, inside, kind = "", anchor = "start") => svg("text", { x: round(px), y: round(py), class: kind, "text-anchor": anchor }, inside);
   const lane = (y, tall, name, note) => parts.push(svg("line", { class: "axis", x1: left, x2: edge, y1: Math.round(y + tall), y2: Math.round(y + tall) }),
     small ? [text(left, y - 6, name, "ink b"), text(left + name.length * 7.6 + 10, y - 6, note)] : [text(16, y + 11, name, "ink b"), text(16, y + 26, note)]);
@@ -120,7 +120,7 @@ const drawBand = () => {
   }
   let peak = 0;
   for (let column = 0; column < n; column++) peak = Math.max(peak, columns.asked.reduce((sum, counts) => sum + counts[column], 0));
-  const bar = Math.max(1, wide / (to - from) * plot - (plot / n > 4 ? 1 : 0));
+  const bar = Math.max(1, wide / scale.shown * plot - (plot / n > 4 ? 1 : 0));
   for (const colour of drawing) {
     let path = "";
     columns.asked[colour].forEach((count, column) => {
@@ -145,7 +145,7 @@ const drawBand = () => {
       let line = "", dots = "", before = false, last = null;
       columns.p99[colour].forEach((ns, step) => {
         if (ns === null) { before = false; return; }
-        const px = round(x(Math.min(to, from + (step + 0.5) * wide * columns.merged))), py = round(y(ns));
+        const px = round(placed(Math.min(scale.shown, (step + 0.5) * wide * columns.merged))), py = round(y(ns));
         line += `${before ? "L" : "M"}${px} ${py}`;
         if (!before && !(columns.p99[colour][step + 1] > 0)) dots += `M${px - 2} ${py}a2 2 0 1 0 4 0a2 2 0 1 0-4 0`;
         before = true;
@@ -194,7 +194,7 @@ const drawBand = () => {
   const button_ = (name, title, act) => button(name, { class: "btn", title }, act);
   $("caption").replaceChildren(
     el("div", { class: "legend" }, drawing.filter((colour) => columns.asked[colour].some((count) => count)).map((colour) => el("span", null, dot(`c${colour}`), apiNames[colour])),
-      failures ? el("span", null, dot("mark-critical"), "error") : "", silent ? el("span", null, dot("unanswered"), "no answer") : "", isLess ? el("span", null, dot("ghost"), "whole capture, own scale") : ""),
+      failures ? el("span", null, dot("mark-critical"), "error") : "", silent ? el("span", null, dot("unanswered"), "no answer") : "", isLess ? el("span", null, dot("ghost"), "whole capture, own scale") : "", scale.breaks.length ? el("span", { class: "breaks" }, el("b", null, "//"), ` ${during(scale.breaks.reduce((sum, [a, b]) => sum + b - a, 0))} without any event`) : ""),
     el("span", { class: "right" }, state.range ? [el("b", null, `${clock(state.range[0])} to ${clock(state.range[1])}`), ` · ${during(state.range[1] - state.range[0])}`] : `one column is ${roundDuring(wide)}${small ? "" : " · drag to select, double click to reset"}`),
     state.zoom ? button_("Zoom out", "z", zoom) : state.range ? button_("Zoom in", "z", zoom) : "",
     state.range ? button_("Whole capture", "double click", wholeTime) : "");
@@ -217,7 +217,7 @@ const drawRange = () => {
   over.replaceChildren(...parts.flat());
 };
 const bandTip = (event, time) => {
-  const { columns } = band, column = Math.floor((time - band.window[0]) / columns.wide), step = Math.floor(column / columns.merged), lines = [];
+  const { columns, scale } = band, column = Math.floor(scale.of(time) / columns.wide), step = Math.floor(column / columns.merged), lines = [];
   ["other", ...TOP.apis.map((api) => NAMES.api[api])].forEach((name, colour) => {
     const count = columns.asked[colour][column], p99 = columns.p99[colour][step];
     if (count) lines.push(pair(name, `${units.shortCount(Number((count / columns.wide * 1e6).toPrecision(3)))}/s${p99 ? `, p99 ${units.duration(p99)}` : ""}`));
@@ -225,7 +225,7 @@ const bandTip = (event, time) => {
   if (columns.errors[column]) lines.push(pair("errors", whole(columns.errors[column])));
   if (columns.unanswered[column]) lines.push(pair("no answer", whole(columns.unanswered[column])));
   const near = band.events.filter(({ from, to }) => to === null ? Math.abs(from - time) < columns.wide : from <= time + columns.wide && to >= time).slice(0, 5);
-  tip(event, [el("b", null, clock(band.window[0] + column * columns.wide, columns.wide < 1e4 ? 4 : columns.wide < 1e6 ? 2 : 0)), lines.length ? lines : pair("no requests", ""), near.map(({ text }) => pair(shortened(text, 60), ""))]);
+  tip(event, [el("b", null, clock(scale.at(column * columns.wide), columns.wide < 1e4 ? 4 : columns.wide < 1e6 ? 2 : 0)), lines.length ? lines : pair("no requests", ""), near.map(({ text }) => pair(shortened(text, 60), ""))]);
 };
 const startBand = () => {
   const box = $("plot"), at = (event) => event.clientX - box.getBoundingClientRect().left;
@@ -252,9 +252,9 @@ const startBand = () => {
   });
   const stop = () => {
     if (!band.drag) return;
-    const { range } = band.drag, [from, to] = band.window;
+    const { range } = band.drag, { scale } = band;
     band.drag = null;
-    if (range) state.range = range[1] - range[0] > (to - from) / 2000 ? range : null;
+    if (range) state.range = scale.of(range[1]) - scale.of(range[0]) > scale.shown / 2000 ? range : null;
     if (range) changed(true); else drawRange();
   };
   box.addEventListener("pointerup", stop);
@@ -265,9 +265,8 @@ const startBand = () => {
     const move = { ArrowLeft: [-0.1, -0.1], ArrowRight: [0.1, 0.1], "+": [0.2, -0.2], "=": [0.2, -0.2], "-": [-0.33, 0.33] }[event.key];
     if (!move) return;
     event.preventDefault();
-    let [from, to] = windowOf();
-    const long = to - from, shift = Math.max(-from, Math.min(span - to, move[0] * long)), moves = move[0] === move[1];
-    [from, to] = moves ? [from + shift, to + shift] : [Math.max(0, from + move[0] * long), Math.min(span, to + move[1] * long)];
+    const scale = scaleOf(0, span), [begin, end] = windowOf().map(scale.of), long = end - begin, shift = Math.max(-begin, Math.min(scale.shown - end, move[0] * long)), moves = move[0] === move[1];
+    const [from, to] = (moves ? [begin + shift, end + shift] : [Math.max(0, begin + move[0] * long), Math.min(scale.shown, end + move[1] * long)]).map(scale.at);
     if (to - from < 1) return;
     state.range = from <= 0 && to >= span ? null : [from, to];
     if (state.zoom && (from < state.zoom[0] || to > state.zoom[1])) state.zoom = null;
@@ -277,12 +276,12 @@ const startBand = () => {
 };
 // The whole capture as a small copy in the header, once the band is out of sight.
 const drawMini = () => {
-  const width = 168, height = 30, n = 84, counts = new Float64Array(n), failed = new Uint8Array(n), column = (row) => Math.min(n - 1, Math.floor(requests.time[row] / span * n));
+  const width = 168, height = 30, n = 84, counts = new Float64Array(n), failed = new Uint8Array(n), scale = scaleOf(0, span), column = (row) => Math.min(n - 1, Math.floor(scale.of(requests.time[row]) / scale.shown * n));
   for (const row of selection.base) {
     if (isAsked(row)) counts[column(row)] += requests.weight[row];
     if (requests.outcome[row]) failed[column(row)] = 1;
   }
-  const peak = Math.max(1, ...counts), x = (time) => time / span * width;
+  const peak = Math.max(1, ...counts), x = (time) => scale.of(time) / scale.shown * width;
   let path = `M0 ${height - 3}`;
   counts.forEach((count, at) => { path += `L${at * 2 + 1} ${round(height - 3 - count / peak * (height - 9))}`; });
   $("mini").replaceChildren(svg("svg", { width, height, "aria-hidden": "true" }, svg("path", { d: `${path}L${width} ${height - 3}z` }), [...failed].map((bad, at) => bad ? svg("rect", { class: "failed", x: at * 2, y: height - 3, width: 2, height: 3 }) : ""),

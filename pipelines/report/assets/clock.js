@@ -8,25 +8,20 @@ const during = (time) => units.duration(time * 1000);
 const roundDuring = (time) => during(time).replace(/\.0+ /, " ");
 const DAY = 86400e6; // µs
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 15e6, 3e7, 6e7, 12e7, 3e8, 6e8, 18e8, 36e8, 72e8, 108e8, 216e8, 432e8, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY];
-// [time, text] of at most `most` ticks. Texts are as fine as the step, and have their date where the day is another one,
-// so that none stands on an axis twice.
-const timeTicks = (from, to, most) => {
+const digitsOf = (step) => step >= 1e6 ? 0 : Math.min(6, Math.ceil(6 - Math.log10(step) - 1e-9));
+const tickText = (time, step, before) => `${day(time) === before ? "" : `${day(time).slice(5)} `}${clock(time, digitsOf(step))}`;
+// [time, text] of at most `most` ticks. Texts are as fine as the step, and have their date where it is not that of the
+// tick before, so that none stands on an axis twice. before: the date that is known there.
+const timeTicks = (from, to, most, before = day(from) === day(to) ? day(from) : "") => {
   let step = STEPS.find((one) => (to - from) / one <= most) || STEPS[STEPS.length - 1];
   while ((to - from) / step > most) step *= 2;
-  const digits = step >= 1e6 ? 0 : Math.min(6, Math.ceil(6 - Math.log10(step) - 1e-9)), ticks = [], days = day(from) !== day(to);
-  let before = days ? "" : day(from);
+  const ticks = [];
   for (let time = Math.ceil((epoch + from) / step) * step - epoch; time <= to; time += step) {
-    const date = day(time), text = step % DAY === 0 ? date : `${date === before ? "" : `${date.slice(5)} `}${clock(time, digits)}`;
-    before = date;
-    ticks.push([time, text]);
+    ticks.push([time, step % DAY === 0 ? day(time) : tickText(time, step, before)]);
+    before = day(time);
   }
   return ticks;
 };
-// Draws the ticks of a time axis: x(time), the first and last pixel, and where lines begin and end.
-const timeAxis = (x, [from, to], [left, right], top, bottom) => timeTicks(from, to, Math.max(2, Math.floor((right - left) / 130))).map(([time, text]) => [
-  svg("line", { class: "grid", x1: Math.round(x(time)), x2: Math.round(x(time)), y1: top, y2: bottom }),
-  svg("text", { x: round(x(time)), y: bottom + 16, "text-anchor": x(time) > right - 34 ? "end" : x(time) < left + 34 ? "start" : "middle" }, text),
-]);
 const powerText = (power) => units.duration(10 ** power).replace(/\.0+(?= )/, "");
 const tip = (event, lines) => {
   const box = $("tip");

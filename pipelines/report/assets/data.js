@@ -26,15 +26,17 @@ const data = JSON.parse(new TextDecoder().decode(await inflated($("data").textCo
 const string = (place) => data.strings[place];
 const meanings = data.meanings; // of errors, by the place of their name
 const none = { rows: 0, columns: [], data: "" };
-const EMPTY = { epoch: 0, span: 0, names: {}, topic_sets: [[]], connections: [], requests: none, batches: none, partitions: [] };
+const EMPTY = { epoch: 0, span: 0, grain: 0, names: {}, topic_sets: [[]], connections: [], requests: none, batches: none, partitions: [] };
 const carried = data.requests || EMPTY;
 const epoch = carried.epoch, span = Math.max(1, carried.span); // µs
 const [requests, batches] = data.requests ? await Promise.all([unpack(carried.requests), unpack(carried.batches)]) : [{ n: 0 }, { n: 0 }];
-for (const name of ["time", "total", "sent", "queued", "wait", "received", "flags", "weight", "api", "client", "broker", "group", "protocol", "error", "file", "topics", "connection", "packet", "answer_file", "answer_packet", "request_bytes", "answer_bytes", "messages", "throttled"]) requests[name] ||= new Uint8Array(0);
-for (const name of ["time", "request", "api", "client", "broker", "topic", "group", "protocol", "part", "role", "messages", "refused", "stored", "uncompressed", "sized"]) batches[name] ||= new Uint8Array(0);
+for (const name of ["time", "total", "sent", "queued", "wait", "received", "flags", "weight", "api", "client", "broker", "group", "protocol", "error", "file", "topics", "connection", "packet", "answer_file", "answer_packet", "site", "request_bytes", "answer_bytes", "messages", "throttled"]) requests[name] ||= new Uint8Array(0);
+for (const name of ["time", "request", "api", "client", "broker", "topic", "group", "protocol", "site", "part", "role", "messages", "refused", "stored", "uncompressed", "sized"]) batches[name] ||= new Uint8Array(0);
 
 // Whether a row is one request; others stand for `weight` of them.
 requests.alone = Uint8Array.from(requests.weight, (weight) => weight ? 0 : 1);
+const stalled = carried.stalled ? await unpack(carried.stalled) : { n: 0 }; // parts of the time of requests that were held back
+const stalledAt = new Map(Array.from({ length: stalled.n }, (_, at) => [stalled.row[at], at])); // row of requests -> of these
 requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
 
 const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64;
@@ -51,8 +53,9 @@ requests.timed = Uint8Array.from({ length: requests.n }, (_, row) => isTimed(row
 
 // Dimensions: names by place, of which 0 is none; `all` are those that are there. A row names several topics.
 const named = (dimension) => (carried.names[dimension] || [""]).map((place) => place === "" ? "" : place === null ? "(all others)" : string(place));
-const NAMES = { api: named("api"), client: named("client"), broker: named("broker"), topic: named("topic"), group: named("group"), outcome: OUTCOMES, error: named("error"), protocol: named("protocol") };
-const DIMENSIONS = Object.keys(NAMES);
+const NAMES = { api: named("api"), client: named("client"), broker: named("broker"), topic: named("topic"), group: named("group"), outcome: OUTCOMES, error: named("error"), protocol: named("protocol"), site: named("site") };
+const hasSites = NAMES.site.length > 2; // one alone is no choice
+const DIMENSIONS = Object.keys(NAMES).filter((dimension) => dimension !== "site" || hasSites);
 const topicsOf = (row) => carried.topic_sets[requests.topics[row]] || [];
 const connectionOf = (row) => carried.connections[requests.connection[row] - 1] || null;
 const protocolOf = (row) => NAMES.protocol[requests.protocol[row]];

@@ -12,7 +12,7 @@ const drawChips = () => {
   if (state.range) chips.push(el("span", { class: "chip range" }, button(`${clock(state.range[0], 2)} for ${during(state.range[1] - state.range[0])}`, { class: "value", title: "To the band of time" }, () => $("band").scrollIntoView({ block: "center" })), remove("the time range", () => { state.range = null; changed(true); })));
   $("chips").replaceChildren(...chips);
   $("chips").scrollLeft = $("chips").scrollWidth;
-  $("find").placeholder = isPart() ? "" : innerWidth < 700 ? "Filter" : "Filter by API, client, broker, topic, group, outcome";
+  $("find").placeholder = isPart() ? "" : innerWidth < 700 ? "Filter" : `Filter by API, client, broker, topic, group, outcome${hasSites ? ", site" : ""}`;
 };
 const drawCount = (sum, all) => $("count").replaceChildren(el("b", null, whole(sum.requests)), isPart() ? ` of ${whole(all.requests)}` : "", innerWidth < 700 ? "" : " requests");
 

@@ -42,10 +42,10 @@ const drawMembers = (box) => {
   const all = memberships().filter(({ group }) => isGroup(group) && (!ofEvidence || ofEvidence.has(group))).map(({ group, members }) => ({ group, members: members.filter(({ client, spans }) => isClient(client) && spans.some(([a, b]) => a <= to && b >= from)) })).filter(({ members }) => members.length);
   if (!all.length) return null;
   all.sort((a, b) => b.members.length - a.members.length);
-  const width = box.clientWidth, small = width < 480, left = small ? 92 : 150, tall = 28, x = (time) => left + (Math.max(from, Math.min(to, time)) - from) / (to - from) * (width - left - 2);
+  const width = box.clientWidth, small = width < 480, left = small ? 92 : 150, tall = 28, axis = axisOf([from, to], [left, width - 2]), x = axis.clamped;
   const rebalances = data.tables.rebalances, place = rebalances && placesIn(rebalances);
   const figures = all.slice(0, MEMBERS.groups).map(({ group, members }) => {
-    const shown = members.slice(0, MEMBERS.each), top = 6, bottom = top + shown.length * tall, parts = timeAxis(x, [from, to], [left, width], top, bottom);
+    const shown = members.slice(0, MEMBERS.each), top = 6, bottom = top + shown.length * tall, parts = timeAxis(axis, top, bottom);
     if (rebalances) for (const row of rebalances.rows) {
       const time = row[place.time] - epoch;
       if (row[place.group] !== null && string(row[place.group]) === NAMES.group[group] && time >= from && time <= to) parts.push(svg("line", { class: "cross", x1: round(x(time)), x2: round(x(time)), y1: top, y2: bottom }, svg("title", null, `${clock(time)}: rebalance${row[place.cause] === null || place.cause === undefined ? "" : `, ${string(row[place.cause])}`}`)));

@@ -14,8 +14,8 @@ const drawOwners = (box) => {
   const moved = [...partitions.values()].filter(({ spans }) => new Set(spans.map(({ leader }) => leader)).size > 1 || spans.some(({ leader }) => leader === null));
   if (!moved.length) return null;
   const all = [...partitions.values()].sort((a, b) => b.spans.length - a.spans.length), shown = all.slice(0, OWNED).sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-  const width = box.clientWidth, small = width < 480, left = small ? 96 : 200, tall = 25, bottom = shown.length * tall, x = (time) => left + (Math.max(from, Math.min(to, time)) - from) / (to - from) * (width - left - 2);
-  const parts = timeAxis(x, [from, to], [left, width], 0, bottom);
+  const width = box.clientWidth, small = width < 480, left = small ? 96 : 200, tall = 25, bottom = shown.length * tall, axis = axisOf([from, to], [left, width - 2]), x = axis.clamped;
+  const parts = timeAxis(axis, 0, bottom);
   shown.forEach(({ name, whole: topic, spans }, line) => {
     const y = line * tall, most = Math.max(...spans.map(({ isr }) => isr || 0));
     parts.push(svg("text", { x: 0, y: y + 16, class: "ink" }, svg("title", null, topic), name.length > (small ? 14 : 30) ? `…${name.slice(-(small ? 13 : 29))}` : name));

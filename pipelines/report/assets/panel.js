@@ -77,6 +77,7 @@ const drawPanel = () => {
     ["size", `${units.size(requests.request_bytes[row])} → ${answered ? units.size(requests.answer_bytes[row]) : "–"}`], [topics.length > 1 ? "topics" : "topic", topics.join(", ")],
     ["messages", requests.messages[row] ? whole(requests.messages[row]) : null], ["partitions", parts.join(", ")], ["group", NAMES.group[requests.group[row]]],
     ["client", NAMES.client[requests.client[row]]], ["software", connection && connection[9]], ["round trip", connection && connection[8] !== null && units.duration(connection[8])],
+    ["site", hasSites && NAMES.site[requests.site[row]]],
     ["throttled", requests.throttled[row] ? units.duration(requests.throttled[row] * 1e6) : null],
   ].filter(([, value]) => value);
   const body = $("panel-body"), scrolled = body.scrollTop;
@@ -87,20 +88,33 @@ const drawPanel = () => {
   body.scrollTop = scrolled;
 };
 const panelWidth = () => $("panel-body").clientWidth - (innerWidth <= 700 ? 28 : 40);
+// Parts of a request's time in order: class of the bar, text, name, and whether the line stands there without it.
+const PARTS = [["send", "client sending", "sending", true], ["again", "lost, sent again", "resent"], ["window", "window closed", "window"], ["ack", "delayed ACK", "delayed_ack"], ["queue", "in line", "queued", true], ["throttle", "throttled", "throttled"], ["broker", "broker", "broker", true], ["receive", "transfer", "transfer", true]];
+const partsOf = (row, stages) => {
+  const at = stalledAt.get(row);
+  if (at === undefined) return { sending: stages.send, queued: stages.queue, broker: stages.broker, transfer: stages.receive };
+  return Object.fromEntries(PARTS.map(([, , name]) => [name, stalled[name][at]]));
+};
 const waterfall = (row) => {
   const stages = stagesOf(row), { total } = stages;
   if (!total) return el("p", { class: "soft" }, "It has no known duration, so nothing can be divided.");
-  const width = panelWidth(), left = 116, right = 124, plot = width - left - right, throttled = requests.throttled[row] * 1e6;
-  const lines = [...STAGES.map(([name, text], at) => [text, name, STAGES.slice(0, at).reduce((sum, [before]) => sum + stages[before], 0), stages[name]]), ["throttled", "throttle", 0, Math.min(throttled, total)]], height = (lines.length + 1) * 24 + 20;
-  const parts = (plot < 180 ? [0, 1] : [0, 0.5, 1]).map((share) => [svg("line", { class: "grid", x1: round(left + share * plot), x2: round(left + share * plot), y1: 0, y2: height - 18 }), svg("text", { x: round(left + share * plot), y: height - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle" }, share ? units.duration(total * share) : "0")]);
-  lines.forEach(([text, name, from, ns], at) => {
-    const y = at * 24 + 4;
-    parts.push(svg("text", { x: 0, y: y + 12, class: ns ? "ink" : "" }, text), ns ? svg("rect", { class: `w-${name}`, x: round(left + from / total * plot), y: y + 2, width: round(Math.max(1.5, ns / total * plot)), height: 13, rx: 2 }) : "",
-      svg("text", { x: width - right + 70, y: y + 12, "text-anchor": "end", class: ns ? "ink" : "" }, ns ? units.duration(name === "throttle" ? throttled : ns) : "none"), svg("text", { x: width, y: y + 12, "text-anchor": "end" }, ns ? units.share(ns / total) : ""));
+  const width = panelWidth(), left = 116, right = 124, plot = width - left - right, parts = partsOf(row, stages), lines = [];
+  let from = 0;
+  for (const [kind, text, name, always] of PARTS) {
+    const ns = parts[name] || 0;
+    if (ns || always) lines.push([text, kind, from, ns, ns ? units.duration(ns) : "none"]);
+    from += ns;
+  }
+  if (requests.throttled[row] && !parts.throttled) lines.push(["throttled", "throttle", total, 0, `${units.duration(requests.throttled[row] * 1e6)} after it`]);
+  if (requests.flags[row] & AGAIN && !parts.resent) lines.push(["retransmitted", "again", 0, 0, "some bytes"]);
+  const height = lines.length * 24 + 20;
+  const drawn = (plot < 180 ? [0, 1] : [0, 0.5, 1]).map((share) => [svg("line", { class: "grid", x1: round(left + share * plot), x2: round(left + share * plot), y1: 0, y2: height - 18 }), svg("text", { x: round(left + share * plot), y: height - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle" }, share ? units.duration(total * share) : "0")]);
+  lines.forEach(([text, kind, start, ns, number], at) => {
+    const y = at * 24 + 4, ink = number === "none" ? "" : "ink";
+    drawn.push(svg("text", { x: 0, y: y + 12, class: ink }, text), ns ? svg("rect", { class: `w-${kind}`, x: round(left + start / total * plot), y: y + 2, width: round(Math.max(1.5, ns / total * plot)), height: 13, rx: 2 }) : "",
+      svg("text", { x: ns || number === "none" ? width - right + 70 : width, y: y + 12, "text-anchor": "end", class: ink }, number), svg("text", { x: width, y: y + 12, "text-anchor": "end" }, ns ? units.share(ns / total) : ""));
   });
-  const y = lines.length * 24 + 4, again = (requests.flags[row] & AGAIN) > 0;
-  parts.push(svg("text", { x: 0, y: y + 12, class: again ? "ink" : "" }, "retransmitted"), again && svg("path", { class: "w-again", d: `M${left} ${y + 3}l5 6l-5 6l-5-6z` }), svg("text", { x: width - right + 70, y: y + 12, "text-anchor": "end", class: again ? "ink" : "" }, again ? "some bytes" : "none"));
-  return picture(width, height, lines.filter(([, , , ns]) => ns).map(([text, , , ns]) => `${text} ${units.duration(ns)}`).join(", "), parts.flat());
+  return picture(width, height, lines.filter(([, , , , number]) => number !== "none").map(([text, , , , number]) => `${text} ${number}`).join(", "), drawn.flat());
 };
 
 // --- the ladder ---

@@ -36,7 +36,8 @@ const selectRows = (table, ignored = []) => {
   }
   if (state.range && !ignored.includes("time")) {
     const [from, to] = state.range.map((time) => time + epoch);
-    if (place.time !== undefined) checks.push((row) => row[place.time] === null || (row[place.time] >= from && row[place.time] <= to)); else unknown.push("time");
+    const when = place.time === undefined ? place.bucket : place.time;
+    if (when !== undefined) checks.push((row) => row[when] === null || (row[when] >= from && row[when] <= to)); else unknown.push("time");
   }
   if (state.verdict !== null) {
     const about = concerned(), matched = Object.entries(table.match).filter(([dimension]) => about[dimension] && about[dimension].size);

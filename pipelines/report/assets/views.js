@@ -51,4 +51,5 @@ const VIEWS = {
   members: pictureView(drawMembers),
   partitions: pictureView(drawPartitions),
   owners: pictureView(drawOwners),
+  lag: pictureView(drawLag),
 };

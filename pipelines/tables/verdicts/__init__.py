@@ -3,6 +3,7 @@
 kinds.py       kinds of verdicts: severity, meaning, advice
 thresholds.py  from where on something is worth a verdict, with reasons
 capture.py     the records as checks see them
+check.py       what a check needs, so that it is asked only of captures that have such rows
 verdict.py     what a verdict is, and how rows are put together for one
 evidence.py    the rows that a verdict counts, found again in the records
 say.py         words of sentences

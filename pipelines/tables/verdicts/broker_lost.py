@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import came_back, out_of_service, resent
 from pipelines.tables.verdicts.kinds import CRITICAL, WARNING
 from pipelines.tables.verdicts.leader_moved import taken_over
@@ -125,6 +126,7 @@ class _Loss(NamedTuple):
         return min((row["back_us"] for row in self.rows if row["back_us"] is not None), default=None)
 
 
+@needs(SomeRows("connections", f"{REFUSED} or {SILENT}"))
 def broker_lost(capture: Capture) -> Iterator[Ruling]:
     """Each broker that went."""
     for loss in _merged(capture.rows(_GONE)):

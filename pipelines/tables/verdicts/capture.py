@@ -7,26 +7,33 @@
 
     v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
     v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
+    v_mismatched   connections of a client and a server of different protocol versions: (site, connection, incarnation)
+    v_moved        answers that say that a partition is led elsewhere, where it was found: (site, exchange_id)
+    v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
-All but v_rebalances, v_whole and v_told have protocol, client, server, topics, "group", time, until, cost_ns, where the
-row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns. A client
-is `ip name`, where a request of its connection named it.
+v_told, v_mismatched and v_moved are empty until a check fills them. All but these, v_causes, v_rebalances and v_whole
+have protocol, client, server, topics, "group", time, until, cost_ns, where the row is (`counted`: its record table;
+file, packet, exchange_id, stream_offset), and the record's own columns. A client is `ip name`, where a request of its
+connection named it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from pipelines.sql.database import fetched
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
+from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
-from pipelines.tables.verdicts.say import literal, micros
+from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
 MISMATCHED = "v_mismatched"
-"""Table of connections between a client and a server of different protocol versions: the check for them keeps it."""
+MOVED = "v_moved"
 
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
@@ -94,14 +101,20 @@ _VIEWS = {
             and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
     "v_told": "select site, exchange_id from exchanges where false",
+    MOVED: "select site, exchange_id from exchanges where false",
+    MISMATCHED: f"select {_PLACE} from connections where false",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
+    "v_causes": parts(DuckDB()),
 }
 _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
-# small, and read by many checks
-_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_told", "v_rebalances"})
+# tables: small, and read by many checks
+_ONCE = frozenset(
+    {"v_names", "v_noted", "v_whole", "v_excused", "v_told", MOVED, MISMATCHED, "v_rebalances", "v_causes"}
+)
+_NAME = re.compile(r"\bv_[a-z]+\b")
 
 
 class Capture:
@@ -111,13 +124,9 @@ class Capture:
         """duckdb: a connection in which the record tables have their names, each exchange counted once."""
         self._duckdb = duckdb
         self.told: list[Ruling] = []  # by the checks so far
-        self.findings: frozenset[str] = frozenset()  # kinds that there are
+        self._made: set[str] = set()  # views that a query has named
         for macro in _MACROS:
             duckdb.execute(f"create or replace temp macro {macro}")
-        for name, query in _VIEWS.items():
-            kind = "table" if name in _ONCE else "view"
-            duckdb.execute(f"create or replace temp {kind} {name} as {query}")
-        self.findings = frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
 
     def explained(self) -> str:
         """Whether a verdict that was given already explains a request, as a condition on v_calls.
@@ -156,6 +165,8 @@ class Capture:
 
     def keep(self, name: str, query: str) -> None:
         """The rows of a query as a table, which checks that come later may read."""
+        self._make_views_of(query)
+        self._made.add(name)
         self._duckdb.execute(f"create or replace temp table {name} as {query}")
 
     def explain(self, query: str) -> None:
@@ -163,9 +174,37 @@ class Capture:
 
         query: a SELECT from v_calls.
         """
-        self._duckdb.execute(f"insert into v_told select site, exchange_id from ({query})")
+        insert = f"insert into v_told select site, exchange_id from ({query})"
+        self._make_views_of(insert)
+        self._duckdb.execute(insert)
+
+    def largest_part(self, query: str) -> str | None:
+        """A sentence that names the largest part of the time of exchanges; None where none of them took long.
+
+        query: a SELECT from v_calls.
+        """
+        sums = ", ".join(f"sum({part.name}_ns)::double as {part.name}" for part in PARTS)
+        (row,) = self.rows(f"""
+            select count(*) as known, (select count(*) from ({query})) as every, sum(total_ns)::double as total, {sums}
+            from v_causes semi join ({query}) using (site, exchange_id)""")
+        if not row["known"]:
+            return None
+        largest = max(PARTS, key=lambda part: row[part.name] or 0)
+        whose = f"the time of {counted(row['known'], 'slow one')} of them"
+        if row["known"] == row["every"]:
+            whose = "its time" if row["known"] == 1 else "their time"
+        return f"{share(row[largest.name], row['total'])} of {whose} went to {largest.says}."
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""
-        found: list[Row] = self._duckdb.sql(query).to_arrow_table().to_pylist()
-        return found
+        self._make_views_of(query)
+        return fetched(self._duckdb, query)
+
+    def _make_views_of(self, query: str) -> None:
+        """Make the views that a query names, and those that they name, where no query did before."""
+        for name in _NAME.findall(query):
+            if name in _VIEWS and name not in self._made:
+                self._made.add(name)
+                self._make_views_of(_VIEWS[name])
+                kind = "table" if name in _ONCE else "view"
+                self._duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LOST_SHARE
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 
+@needs(SomeRows("connections", "gap_bytes > 0"))
 def capture_loss(capture: Capture) -> Iterator[Ruling]:
     """Connections with holes."""
     sums = """saturated(sum(gap_bytes)) as lost,

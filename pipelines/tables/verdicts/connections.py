@@ -8,11 +8,26 @@ from pipelines.formats import units
 from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
+_STOPPED = "zero_windows > 0 and protocol is not null"
+_HTTP = "\"foreign\" = 'http'"
+_USED = "handshake = 'full' and client_bytes > 0 and closed <> 'open'"
+_UNHEARD = "(tls and server_bytes = 0)"
+_ALERTED = "(tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0)"
+_SEALED = """
+    tls and protocol is null and client_bytes > 0 and server_bytes > 0 and "foreign" is null"""
+_ONE_WAY = """
+    protocol is not null and (coalesce(client_packets, 0) = 0) <> (coalesce(server_packets, 0) = 0)"""
+_UNREAD = f"""
+    protocol is not null and "foreign" is null and handshake <> 'none' and coalesce(skipped_bytes, 0) > 0
+        and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
 
+
+@needs(SomeRows("connections", f"{REFUSED} or {SILENT}"))
 def failed_connects(capture: Capture) -> Iterator[Ruling]:
     """Attempts that a server refused or left alone, but for those of a broker that was lost."""
     lost = [server for verdict in capture.told if verdict.kind == "broker_lost" for server in verdict.rows["servers"]]
@@ -33,20 +48,29 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
                 yield Ruling(kind, text, row, severity=NOTE, advice="Nothing: it accepts connections again.")
 
 
+@needs(SomeRows("connections", _STOPPED))
 def zero_window(capture: Capture) -> Iterator[Ruling]:
     """Receivers that did not read."""
-    still = "select * from v_connections where zero_windows > 0 and protocol is not null"
+    still = f"select * from v_connections where {_STOPPED}"
     for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
+        (cost,) = capture.rows(f"""
+            select saturated(sum(window_ns)) as closed_ns, sum(total_ns)::double as total_ns
+            from v_causes semi join ({still}) using (protocol, site, connection, incarnation)
+            where protocol = {say.literal(row["protocol"])}""")
         yield Ruling(
             "zero_window",
             f"On {say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} a receiver stopped reading "
             f"and announced a TCP window of zero {say.times(row['packets'])}.",
             row,
+            f"That took {say.span(cost['closed_ns'])}, {say.share(cost['closed_ns'], cost['total_ns'])} of the time of "
+            "slow requests there."
+            if cost["closed_ns"]
+            else None,
         )
 
 
 # opened, and whole, to a server where others speak TLS, or do not
-_SEEN = """
+_SEEN = f"""
     select c.*, o.tls_there, o.plain_there
     from v_connections c semi join v_whole using (site, connection, incarnation)
     join (
@@ -54,14 +78,15 @@ _SEEN = """
             bool_or(tls is not true and protocol is not null and framed_bytes > client_bytes) as plain_there
         from connections group by all
     ) o using (site, server_ip, server_port)
-    where handshake = 'full' and client_bytes > 0 and closed <> 'open'"""
+    where {_USED}"""
 _ALERT = 7
 """Bytes of a TLS alert, with which a TLS server ends a connection that is none."""
 
 
+@needs(SomeRows("connections", f"{_USED} and ({_UNHEARD} or {_ALERTED})"))
 def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
     """TLS on one side only: a server that says nothing to TLS, one that answers plain requests by an alert."""
-    silent = f"select * from ({_SEEN}) where tls and server_bytes = 0"
+    silent = f"select * from ({_SEEN}) where {_UNHEARD}"
     for row in capture.rows(together(silent, ["server"], "bool_or(plain_there) as plain_there")):
         speaks = ", which speaks plaintext to others" if row["plain_there"] else ""
         yield Ruling(
@@ -72,8 +97,7 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         )
     alerted = f"""
         select * from ({_SEEN})
-        where tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0
-            and (server_bytes = {_ALERT} or (tls_there and not plain_there))"""
+        where {_ALERTED} and (server_bytes = {_ALERT} or (tls_there and not plain_there))"""
     for row in capture.rows(together(alerted, ["protocol", "server"], "bool_or(tls_there) as tls_there")):
         why = "others speak TLS with it" if row["tls_there"] else f"its answer has the {_ALERT} bytes of a TLS alert"
         who = say.clients(row["clients"])
@@ -84,9 +108,10 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+@needs(SomeRows("connections", _HTTP))
 def foreign_peer(capture: Capture) -> Iterator[Ruling]:
     """Connections at one end of which something else speaks: HTTP, to a broker or instead of one."""
-    strange = "select * from v_connections where \"foreign\" = 'http'"
+    strange = f"select * from v_connections where {_HTTP}"
     answers = "server_bytes > 0 and coalesce(frames, 0) > 0"
     for row in capture.rows(together(f"select *, {answers} as instead from ({strange})", ["server", "instead"])):
         who, times = say.clients(row["clients"]), say.times(row["count"])
@@ -96,22 +121,22 @@ def foreign_peer(capture: Capture) -> Iterator[Ruling]:
         yield Ruling("foreign_peer", text, row)
 
 
-def unreadable(capture: Capture) -> Iterator[Ruling]:
-    """TLS without keys, one direction only, frames that were not found."""
-    sealed = """
-        select * from v_connections
-        where tls and protocol is null and client_bytes > 0 and server_bytes > 0 and "foreign" is null"""
-    for row in capture.rows(together(sealed)):
+@needs(SomeRows("connections", _SEALED))
+def tls_without_keys(capture: Capture) -> Iterator[Ruling]:
+    """TLS that nothing decrypted."""
+    for row in capture.rows(together(f"select * from v_connections where {_SEALED}")):
         yield Ruling(
             "tls_without_keys",
             f"{say.counted(row['count'], 'TLS connection')} to {say.listed(row['servers'], 'server')} could not be "
             "decrypted: no key log with the keys was given.",
             row,
         )
-    deaf = """
-        select * from v_connections
-        where protocol is not null and (coalesce(client_packets, 0) = 0) <> (coalesce(server_packets, 0) = 0)"""
-    for row in capture.rows(together(deaf)):
+
+
+@needs(SomeRows("connections", _ONE_WAY))
+def one_direction(capture: Capture) -> Iterator[Ruling]:
+    """Connections of which only one side was captured."""
+    for row in capture.rows(together(f"select * from v_connections where {_ONE_WAY}")):
         (known,) = capture.rows("select count(*) as count from connections where protocol is not null")
         yield Ruling(
             "one_direction",
@@ -119,13 +144,16 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
             f"{'was' if row['count'] == 1 else 'were'} captured in one direction only.",
             row,
         )
+
+
+@needs(SomeRows("connections", _UNREAD))
+def not_understood(capture: Capture) -> Iterator[Ruling]:
+    """Whole connections in which frames were not found."""
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
             anti join {MISMATCHED} using (site, connection, incarnation)
             anti join (from findings where kind = 'framing_lost') using (site, connection, incarnation)
-        where protocol is not null and "foreign" is null and handshake <> 'none'
-            and coalesce(skipped_bytes, 0) > 0
-            and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
+        where {_UNREAD}"""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
     for row in capture.rows(together(lost, ["protocol"], sums)):
         yield Ruling(

@@ -11,19 +11,21 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.verdict import Ruling, together
 
-_LETTERS = r"""
-    select *, case when regexp_matches(topic, '[-._](DLQ|DLT|dlq|dlt|dead[-_]?letters?)$')
+_KEPT = "role = 'produce' and outcome is distinct from 'error' and not coalesce(control, false)"
+_KIND = r"""
+    case when regexp_matches(topic, '[-._](DLQ|DLT|dlq|dlt|dead[-_]?letters?)$')
             or (protocol = 'pulsar' and producer like '%-DLQ') then 'dead'
-        when protocol = 'pulsar' and topic like '%-RETRY' then 'retry' end as letters
-    from v_batches where role = 'produce' and outcome is distinct from 'error' and not coalesce(control, false)"""
+        when protocol = 'pulsar' and topic like '%-RETRY' then 'retry' end"""
 
 
+@needs(SomeRows("batches", f"{_KEPT} and {_KIND} is not null"))
 def dead_lettered(capture: Capture) -> Iterator[Ruling]:
     """By topic that got them."""
-    rows = f"select * from ({_LETTERS}) where letters is not null"
+    rows = f"select * from (select *, {_KIND} as letters from v_batches where {_KEPT}) where letters is not null"
     messages = "saturated(sum(records)) as messages"
     for row in capture.rows(together(rows, ["protocol", "topic", "letters"], messages)):
         what = say.counted(row["messages"], "message", "was", "were")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.capture_loss import capture_loss
+from pipelines.tables.verdicts.check import worth_asking
 from pipelines.tables.verdicts.clock import clock
 from pipelines.tables.verdicts.connections import (
     failed_connects,
     foreign_peer,
+    not_understood,
+    one_direction,
     tls_mismatch,
-    unreadable,
+    tls_without_keys,
     zero_window,
 )
 from pipelines.tables.verdicts.dead_letters import dead_lettered
@@ -40,58 +42,52 @@ from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
 from pipelines.tables.verdicts.throttled import throttled
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
-from pipelines.tables.verdicts.tuned import tuned
+from pipelines.tables.verdicts.tuned import TUNED
 from pipelines.tables.verdicts.unanswered import fetch_overdue, out_of_order_answers, unanswered
-from pipelines.tables.verdicts.verdict import SCHEMA, Row, Ruling
+from pipelines.tables.verdicts.verdict import SCHEMA, Row
 from pipelines.tables.verdicts.violations import protocol_violation
 
-
-class Check(NamedTuple):
-    """One check, and the kind of finding without which it has nothing to say."""
-
-    verdicts: Callable[[Capture], Iterator[Ruling]]
-    finding: str | None = None
-
-
 CHECKS = (
-    Check(broker_lost),
-    Check(topic_moved, "closed_by_broker"),
-    Check(leader_moved),
-    Check(tls_mismatch),
-    Check(foreign_peer),
-    Check(wrong_protocol_version),
-    Check(framing_lost, "framing_lost"),
-    Check(bad_checksum),
-    Check(malformed_batches),
-    Check(errors),
-    Check(throttled),
-    Check(transactions_aborted, "transaction_aborted"),
-    Check(offsets_moved_back),
-    Check(share_group, "not_accepted"),
-    Check(redelivered, "consumption"),
-    Check(lookups_redirected, "lookup_redirect"),
-    Check(without_permits, "slow_consumer"),
-    Check(dead_lettered),
-    Check(metadata_storm),
-    Check(connection_churn),
-    Check(keepalive_timeout, "keepalive_timeout"),
-    Check(protocol_violation, "protocol_violation"),
-    Check(out_of_order_answers, "out_of_order_answers"),
-    Check(fetch_overdue, "fetch_overdue"),
-    Check(stuck_consumer, "stuck_consumer"),
-    Check(clock),
-    Check(rebalances),
-    Check(retransmissions),
-    Check(slow_requests),
-    Check(head_of_line),
-    Check(slow_tail),
-    Check(uneven_broker),
-    Check(zero_window),
-    Check(unreadable),
-    Check(capture_loss),
-    Check(tuned),
-    Check(failed_connects),
-    Check(unanswered),
+    broker_lost,
+    topic_moved,
+    leader_moved,
+    tls_mismatch,
+    foreign_peer,
+    wrong_protocol_version,
+    framing_lost,
+    bad_checksum,
+    malformed_batches,
+    errors,
+    throttled,
+    transactions_aborted,
+    offsets_moved_back,
+    share_group,
+    redelivered,
+    lookups_redirected,
+    without_permits,
+    dead_lettered,
+    metadata_storm,
+    connection_churn,
+    keepalive_timeout,
+    protocol_violation,
+    out_of_order_answers,
+    fetch_overdue,
+    stuck_consumer,
+    clock,
+    rebalances,
+    retransmissions,
+    slow_requests,
+    head_of_line,
+    slow_tail,
+    uneven_broker,
+    zero_window,
+    tls_without_keys,
+    one_direction,
+    not_understood,
+    capture_loss,
+    *TUNED,
+    failed_connects,
+    unanswered,
 )
 """In this order: those behind leave out what verdicts before them explain."""
 
@@ -99,9 +95,8 @@ CHECKS = (
 def judged(duckdb: Any) -> pa.Table:
     """The table `verdicts`, the worst first. duckdb: a connection in which the record tables have their names."""
     capture = Capture(duckdb)
-    for check in CHECKS:
-        if check.finding is None or check.finding in capture.findings:
-            capture.told += check.verdicts(capture)
+    for check in worth_asking(capture, CHECKS):
+        capture.told += check.verdicts(capture)
     found = sorted((verdict.row() for verdict in capture.told), key=_place)
     return pa.Table.from_pylist([{"rank": rank, **row} for rank, row in enumerate(found, 1)], SCHEMA)
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import MISMATCHED, Capture
+from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE, MOVED
+from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -96,6 +97,7 @@ _MORE = """
     bool_and(whole) as whole"""
 
 
+@needs(SomeRows("v_errors", "true"))
 def errors(capture: Capture) -> Iterator[Ruling]:
     """All errors but those that are part of normal work, by name; refused logins and fenced producers together."""
     seen = f"""

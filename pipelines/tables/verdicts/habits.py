@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import A_MINUTE, SHORT_LIVED_NS
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
@@ -13,9 +14,13 @@ _LOOKUPS = (
     "Metadata", "FindCoordinator", "ApiVersions", "DescribeTopicPartitions", "LOOKUP", "PARTITIONED_METADATA",
     "GET_TOPICS_OF_NAMESPACE", "GET_CLUSTER_METADATA",
 )  # fmt: skip
+_ASKED = f"kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}"
+_SHORT = f"""
+    protocol is not null and handshake = 'full' and closed <> 'open' and duration_ns < {SHORT_LIVED_NS}"""
 _MINUTE = "range between interval 59999999 microseconds preceding and current row"
 
 
+@needs(SomeRows("v_calls", _ASKED, least=A_MINUTE))
 def metadata_storm(capture: Capture) -> Iterator[Ruling]:
     """Connections that ask where something is again and again."""
     asked = f"""
@@ -23,8 +28,7 @@ def metadata_storm(capture: Capture) -> Iterator[Ruling]:
             select site, connection, incarnation, api, topics from (
                 select *, count(*) over (
                     partition by site, connection, incarnation, api, topics order by time {_MINUTE}) as within
-                from v_calls where kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}
-                    and not {capture.explained()}
+                from v_calls where {_ASKED} and not {capture.explained()}
             ) where within >= {A_MINUTE}
         ) often on c.site = often.site and c.connection = often.connection and c.incarnation = often.incarnation
             and c.api = often.api and c.topics is not distinct from often.topics"""
@@ -38,11 +42,10 @@ def metadata_storm(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+@needs(SomeRows("connections", _SHORT, least=A_MINUTE + 1))
 def connection_churn(capture: Capture) -> Iterator[Ruling]:
     """Clients that open a connection for each piece of work."""
-    short = f"""
-        select * from v_connections where protocol is not null and handshake = 'full' and closed <> 'open'
-            and duration_ns < {SHORT_LIVED_NS}"""
+    short = f"select * from v_connections where {_SHORT}"
     often = f"""
         select s.* from ({short}) s semi join (
             select site, client, server from (

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 
+@needs(SomeRows("batches", "verdict = 'bad'"))
 def bad_checksum(capture: Capture) -> Iterator[Ruling]:
     """Batches of which every byte was captured, and whose checksum is another."""
     of = "(select count(*) from batches where verdict in ('ok', 'bad'))"

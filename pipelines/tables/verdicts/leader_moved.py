@@ -12,20 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import MOVED, Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, LISTED, MOVE_US, SLOW_NS
 from pipelines.tables.verdicts.verdict import Link, Ruling, sql_list, together
 
 LEADER_ELSEWHERE = ("NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH")
 """Names of errors by which a broker says that it does not lead a partition."""
-MOVED = "moved"
-"""Table of the answers that `leader_moved` tells, a row for each partition."""
-
+_ELSEWHERE = f"name in {sql_list(LEADER_ELSEWHERE)} and partition is not null and not among_brokers"
 _SERVED = f"""
     with answered as (
         select site, exchange_id, client, topic, partition, server as was, time
-        from v_errors where name in {sql_list(LEADER_ELSEWHERE)} and partition is not null and not among_brokers
+        from v_errors where {_ELSEWHERE}
     ), served as (
         select client, topic, partition, server, time, role from v_batches
         where protocol = 'kafka' and outcome is distinct from 'error'
@@ -45,6 +44,7 @@ _ANSWERS = f"""
     where not {{explained}}"""
 
 
+@needs(SomeRows("v_errors", _ELSEWHERE))
 def leader_moved(capture: Capture) -> Iterator[Ruling]:
     """By old and new broker. Where the old one was lost, that verdict says it."""
     capture.keep(MOVED, _SERVED)

@@ -8,6 +8,7 @@ from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _OF_PARTITION = "partition by protocol, topic, part, owner order by at_us, number"
@@ -24,6 +25,7 @@ _RESET = f"""
 """The exchanges by which offsets went back, once for each partition. Those of a topic made anew begin at 0 again."""
 
 
+@needs(SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'", least=2))
 def offsets_moved_back(capture: Capture) -> Iterator[Ruling]:
     """By group and topic."""
     more = "count(distinct part) as partitions, max(messages) as furthest"

@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 # connections on which an answer shows it
 _SHOWN = """
     select c.*, evidence->>'client' as spoken, evidence->>'server' as does from v_connections c
     join (select * from findings where kind = 'wrong_protocol_version') using (site, connection, incarnation)"""
+_NOTHING_READ = """
+    protocol is not null and "foreign" is null and server_bytes > 0 and frames > 0 and framed_bytes <= client_bytes
+        and coalesce(skipped_bytes, 0) + coalesce(pending_bytes, 0) >= server_bytes"""
 # whole connections with requests, on which the server said something and none of it is an answer
-_UNREAD = """
+_UNREAD = f"""
     select c.*, dialect as spoken, null::varchar as does
     from v_connections c semi join v_whole using (site, connection, incarnation)
-    where protocol is not null and "foreign" is null and server_bytes > 0 and frames > 0
-        and coalesce(skipped_bytes, 0) + coalesce(pending_bytes, 0) >= server_bytes
-        and framed_bytes <= client_bytes
+    where {_NOTHING_READ}
         and not exists (
             select 1 from exchanges e where e.kind <> 'unanswered'
                 and e.site = c.site and e.connection = c.connection and e.incarnation = c.incarnation)
@@ -27,6 +29,10 @@ _UNREAD = """
                 and e.site = c.site and e.connection = c.connection and e.incarnation = c.incarnation)"""
 
 
+@needs(
+    SomeRows("findings", "kind = 'wrong_protocol_version'"),
+    SomeRows("connections", _NOTHING_READ),
+)
 def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:
     """Servers that answer clients of another protocol version, by what shows it; those that speak TLS are told apart.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
@@ -20,6 +21,10 @@ _WHY = {
 }
 
 
+@needs(
+    SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
+    SomeRows("findings", "kind = 'member_epoch'"),
+)
 def rebalances(capture: Capture) -> Iterator[Ruling]:
     """Of each group. The first that a capture shows is how a group starts, unless it took long."""
     for group in capture.rows("""

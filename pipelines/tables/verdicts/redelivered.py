@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Ruling, together
 
@@ -26,9 +27,11 @@ _AGAIN = """
         select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
 
 
+@needs(SomeRows("findings", "kind = 'consumption'"))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again."""
-    hop = ", connection" if "proxy" in capture.findings else ""  # each delivery is seen on both sides of it
+    proxies = capture.rows("select 1 as seen from findings where kind = 'proxy' limit 1")
+    hop = ", connection" if proxies else ""  # each delivery is seen on both sides of a proxy
     more = "saturated(sum(records)) as messages, max(nth) as most"
     for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import RESENT_WAIT_NS
 from pipelines.tables.verdicts.verdict import Ruling, together
 
+_RESENT = """
+    kind = 'call' and not held and retransmitted and coalesce(throttle_ms, 0) = 0
+        and coalesce(queued_ns, 0) < total_ns / 2"""
 # requests of which a byte was retransmitted, and that took far longer than others of their API do
 _DELAYED = f"""
     with usual as (
@@ -17,11 +21,10 @@ _DELAYED = f"""
     )
     select c.* replace (total_ns - coalesce(others_ns, 0) as cost_ns), others_ns
     from v_calls c join usual using (protocol, api)
-    where kind = 'call' and not held and retransmitted and coalesce(throttle_ms, 0) = 0
-        and coalesce(queued_ns, 0) < total_ns / 2
-        and total_ns - coalesce(others_ns, 0) >= {RESENT_WAIT_NS}"""
+    where {_RESENT} and total_ns - coalesce(others_ns, 0) >= {RESENT_WAIT_NS}"""
 
 
+@needs(SomeRows("v_calls", _RESENT))
 def retransmissions(capture: Capture) -> Iterator[Ruling]:
     """Requests that waited for a retransmission; nothing where none did."""
     medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
@@ -38,5 +41,12 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
             f"{say.most(row['count'], row['longest_ns'])}, waiting for TCP retransmissions.",
             row,
             f"{say.counted(resent, 'segment')} in {say.counted(tcp['packets'], 'packet')} "
-            f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}.",
+            f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}."
+            f"{_of_protocol(capture, row['protocol'])}",
         )
+
+
+def _of_protocol(capture: Capture, protocol: str | None) -> str:
+    """The largest part of the time of the delayed requests of a protocol, as a sentence to be added."""
+    said = capture.largest_part(f"select * from ({_DELAYED}) where protocol = {say.literal(protocol)}")
+    return f" {said}" if said else ""

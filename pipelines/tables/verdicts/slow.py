@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import (
     ENOUGH,
@@ -26,6 +27,11 @@ from pipelines.tables.verdicts.thresholds import (
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _PLAIN = "kind = 'call' and not held and total_ns is not null and coalesce(throttle_ms, 0) = 0"
+_LONG = f"{_PLAIN} and total_ns >= {SLOW_NS}"
+_STOOD = f"""
+    kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
+        and api not in ('Fetch', 'ShareFetch', 'Produce')"""
+_SERVED = f"{_PLAIN} and service_ns is not null"
 _CAUSE = """
     case when coalesce(queued_ns, 0) > total_ns / 2 then 'queue' when retransmitted then 'retransmission'
         when coalesce(service_ns, 0) > total_ns / 2 then 'broker'
@@ -39,11 +45,14 @@ _WHERE = {
 }
 
 
+@needs(SomeRows("v_calls", _LONG))
 def slow_requests(capture: Capture) -> Iterator[Ruling]:
     """By API and cause."""
     slow = f"""
-        select * from (select *, {_CAUSE} as cause from v_calls where {_PLAIN} and total_ns >= {SLOW_NS})
+        select * from (select *, {_CAUSE} as cause from v_calls where {_LONG})
         where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
+    capture.keep("v_slow", slow)
+    slow = "select * from v_slow"
     for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
         capture.explain(slow)
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
@@ -52,15 +61,19 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
             f"{requests} of {say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; "
             f"{_WHERE[row['cause']]}.",
             row,
+            capture.largest_part(
+                f"select * from ({slow}) where protocol = {say.literal(row['protocol'])} "
+                f"and api is not distinct from {say.literal(row['api'])} and cause = {say.literal(row['cause'])}"
+            ),
         )
 
 
+@needs(SomeRows("v_calls", _STOOD, least=QUEUED))
 def head_of_line(capture: Capture) -> Iterator[Ruling]:
     """Requests that stood behind others of their own connection."""
     queued = f"""
         select * replace (queued_ns as cost_ns) from v_calls
-        where kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
-            and api not in ('Fetch', 'ShareFetch', 'Produce') and not {_BEHIND_THROTTLE}
+        where {_STOOD} and not {_BEHIND_THROTTLE}
             and not {capture.explained()}"""
     more = "max(queued_ns) as longest_ns, list(distinct api order by api) as apis"
     for row in capture.rows(together(queued, ["protocol"], more)):
@@ -83,6 +96,7 @@ _BEHIND_THROTTLE = """
             and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
 
 
+@needs(SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}"))
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
     plain = f"{_PLAIN} and not {capture.explained()}"
@@ -101,15 +115,17 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
                 f"One {spread['api']} in a hundred took {say.span(spread['p99_ns'])} or more, "
                 f"{spread['p99_ns'] / max(1, spread['p50_ns']):.0f} times the median of {say.span(spread['p50_ns'])}.",
                 row,
+                capture.largest_part(tail),
             )
 
 
+@needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
     for worst in capture.rows(f"""
         with each as (
             select site, protocol, api, server, count(*) as n, sum(service_ns)::double as spent
-            from v_calls where {_PLAIN} and service_ns is not null group by all
+            from v_calls where {_SERVED} group by all
         ), compared as (
             select *, spent / n as own, sum(n) over w - n as others_n, (sum(spent) over w - spent) as others_spent
             from each window w as (partition by site, protocol, api)
@@ -119,7 +135,7 @@ def uneven_broker(capture: Capture) -> Iterator[Ruling]:
             and own - (others_spent / others_n) >= {UNEVEN_NS}
         order by (own - others) * n desc, server, api limit 3"""):
         rows = f"""
-            select * replace (service_ns as cost_ns) from v_calls where {_PLAIN} and service_ns is not null
+            select * replace (service_ns as cost_ns) from v_calls where {_SERVED}
                 and site = {say.literal(worst["site"])} and server = {say.literal(worst["server"])}
                 and api is not distinct from {say.literal(worst["api"])}"""
         for row in capture.rows(together(rows, ["protocol"])):
@@ -128,4 +144,5 @@ def uneven_broker(capture: Capture) -> Iterator[Ruling]:
                 f"Broker {worst['server']} is {worst['own'] / worst['others']:.1f} times slower than the others at "
                 f"{worst['api']}: {say.span(worst['own'])} on average against {say.span(worst['others'])}.",
                 row,
+                capture.largest_part(rows),
             )

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import MS, THROTTLED_MS
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 
+@needs(SomeRows("v_calls", f"throttle_ms >= {THROTTLED_MS}"))
 def throttled(capture: Capture) -> Iterator[Ruling]:
     """Answers that tell the client to wait."""
     held_back = f"""

@@ -1,4 +1,4 @@
-"""How clients are set up and what they do by habit: findings that are verdicts, a row each in TOLD.
+"""How clients are set up and what they do by habit: findings that are verdicts, a row each in _TOLD.
 
 A finding says of a whole connection that something is so; the verdict counts the requests or batches that make it so.
 """
@@ -6,10 +6,12 @@ A finding says of a whole connection that something is so; the verdict counts th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import Check, SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
@@ -30,7 +32,7 @@ def _on_its_connections(finding: str, rows: str) -> str:
 class _Told(NamedTuple):
     """How findings of one kind become a verdict."""
 
-    finding: str | None  # without which there is nothing to tell
+    needs: SomeRows  # without which there is nothing to tell
     verdict: str
     sentence: str  # with what `_words` gives
     rows: str  # what is counted, as a SELECT
@@ -39,22 +41,23 @@ class _Told(NamedTuple):
     severity: str | None = None
 
 
-def _findings(kind: str) -> str:
-    return f"select * from v_findings where kind = '{kind}'"
+def _finding(kind: str) -> SomeRows:
+    return SomeRows("findings", f"kind = '{kind}'")
 
 
+_UNCONFIRMED = "protocol = 'kafka' and api = 'Produce' and kind = 'oneway'"
 # messages of format 0 and 1 have no batch around them: those of one request and partition are one
 _OLD = "format in ('magic 0', 'magic 1')"
 _SET = "site, exchange_id, topic, partition"
 
-TOLD = (
+_TOLD = (
     _Told(
-        None, "acks_zero",
+        SomeRows("v_calls", _UNCONFIRMED), "acks_zero",
         "{who} sent {requests}{topics} with acks=0: brokers do not confirm these, so a loss goes unnoticed.",
-        "select * from v_calls where protocol = 'kafka' and api = 'Produce' and kind = 'oneway'",
+        f"select * from v_calls where {_UNCONFIRMED}",
     ),
     _Told(
-        "removed_in_4_0", "removed_apis",
+        _finding("removed_in_4_0"), "removed_apis",
         "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
         f"""
         select c.* from v_calls c semi join (
@@ -64,7 +67,7 @@ TOLD = (
         more="list(distinct api || ' v' || version) as version_list",
     ),
     _Told(
-        "old_message_format", "old_message_format",
+        _finding("old_message_format"), "old_message_format",
         "{messages} in {requests} of {who}{topics} {have} format {versions}, which brokers must convert.",
         _on_its_connections(
             "old_message_format",
@@ -78,7 +81,7 @@ TOLD = (
         more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
     ),
     _Told(
-        "not_idempotent", "not_idempotent",
+        _finding("not_idempotent"), "not_idempotent",
         "{batches} of {who}{topics} {are} produced without idempotence: one that is retried may be written twice.",
         _on_its_connections(
             "not_idempotent",
@@ -89,7 +92,7 @@ TOLD = (
         ),
     ),
     _Told(
-        "unbatched", "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
+        _finding("unbatched"), "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
         "select * from (" + _on_its_connections(
             "unbatched",
             f"""
@@ -105,13 +108,14 @@ TOLD = (
         more="any_value(every) as every",
     ),
     _Told(
-        "useless_compression", "useless_compression", "Compression saves nothing in {batches} of {who}{topics}.",
+        _finding("useless_compression"), "useless_compression",
+        "Compression saves nothing in {batches} of {who}{topics}.",
         _on_its_connections(
             "useless_compression", "select * from v_batches where codec <> 'none' and uncompressed_bytes > 0"
         ),
     ),
     _Told(
-        "duplicate_sequence", "duplicate_sequence",
+        _finding("duplicate_sequence"), "duplicate_sequence",
         "{who} sent {batches}{topics} again with the sequence number of the one before, and no refusal was seen.",
         "select * from (" + _on_its_connections(
             "duplicate_sequence",
@@ -125,23 +129,25 @@ TOLD = (
         severity=NOTE,
     ),
     _Told(
-        "discarded", "discarded", "{who} discarded {messages}{topics} as damaged.",
+        _finding("discarded"), "discarded", "{who} discarded {messages}{topics} as damaged.",
         "select * from v_noted where finding = 'discarded' and api = 'ACK'",
     ),
     _Told(
-        "retransmission_conflict", "conflicting_bytes",
+        _finding("retransmission_conflict"), "conflicting_bytes",
         "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
-        _findings("retransmission_conflict"),
+        "select * from v_findings where kind = 'retransmission_conflict'",
     ),
 )  # fmt: skip
 
 
-def tuned(capture: Capture) -> Iterator[Ruling]:
-    """One verdict for each row of TOLD and group of its rows."""
-    for told in TOLD:
-        if told.finding is None or told.finding in capture.findings:
-            for row in capture.rows(together(told.rows, ["protocol", *told.by], told.more)):
-                yield Ruling(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
+def _verdicts(told: _Told, capture: Capture) -> Iterator[Ruling]:
+    """One verdict for each group of rows."""
+    for row in capture.rows(together(told.rows, ["protocol", *told.by], told.more)):
+        yield Ruling(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
+
+
+TUNED = tuple(Check(partial(_verdicts, told), (told.needs,)) for told in _TOLD)
+"""One check for each row of _TOLD."""
 
 
 def _words(row: Row) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
@@ -79,6 +80,7 @@ _OVERDUE = f"""
     where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {FETCH_TICK_NS}"""
 
 
+@needs(SomeRows("findings", "kind = 'out_of_order_answers'"))
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     """Requests of Kafka whose answer came after that of a later request."""
     apis = "list(distinct api order by api) as apis"
@@ -91,6 +93,7 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+@needs(SomeRows("findings", "kind = 'fetch_overdue'"))
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
     overdue = f"select * from ({_OVERDUE}) where not {capture.explained()}"
@@ -113,6 +116,7 @@ _CLOSED_ON = f"""
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
 
 
+@needs(SomeRows("v_calls", "kind = 'unanswered'"))
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"""

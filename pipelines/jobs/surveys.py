@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event
 
 from dissectors.limits import Limits
-from pipelines.spark.blocks import Survey, survey
+from pipelines.jobs.cutting import Survey, survey
 
 
 class Surveys:

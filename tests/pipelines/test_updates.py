@@ -24,10 +24,10 @@ from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines import analyze as analysis
 from pipelines.cli import app
+from pipelines.executors.executor import Executor
+from pipelines.jobs.records import DecodedRecords
 from pipelines.lake import freshness, update
 from pipelines.lake.update import update_records
-from pipelines.spark import job
-from pipelines.spark.job import SparkRecords
 from pipelines.storage import lake_files, outputs
 from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
@@ -39,6 +39,7 @@ from tests.pipelines.test_tables import computed, local_engine, same, written
 
 OPTIONS = Options()
 HOURS = 4
+UPDATE = ("--update", "--engine", "local")
 
 
 def rows(table: pa.Table) -> list[str]:
@@ -69,8 +70,8 @@ class Store:
     def files(self) -> list[str]:
         return sorted(map(str, self.day.iterdir()))
 
-    def update(self, spark: Any) -> SparkRecords:
-        return update_records(spark, self.files(), str(self.lake), OPTIONS)
+    def update(self, executor: Executor) -> DecodedRecords:
+        return update_records(executor, self.files(), str(self.lake), OPTIONS)
 
     def expected(self) -> dict[str, list[str]]:
         return {name: rows(table) for name, table in dissectors.dissect(self.files()).items()}
@@ -79,7 +80,7 @@ class Store:
         return [name for name in self.names if name.endswith(f"-{n:03}.pcap")]
 
 
-def same_tables(store: Store, made: SparkRecords, folder: Path) -> None:
+def same_tables(store: Store, made: DecodedRecords, folder: Path) -> None:
     """The tables of the lake are those of one run over everything."""
     with made.engine() as engine:
         engine.add(CASES, case_table([]))
@@ -95,17 +96,17 @@ def chosen(samples: list[str]) -> list[str]:
     return sorted((p for p in samples if p.endswith(".pcap")), key=lambda p: -os.path.getsize(p))[:3]  # noqa: PTH202
 
 
-def test_hour_by_hour_equals_one_run(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_hour_by_hour_equals_one_run(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen)
     for n in range(HOURS):
         store.arrive(store.hour(n))
-        made = store.update(spark)
+        made = store.update(executor)
         assert lake_rows(store.lake) == store.expected(), f"after hour {n}"
         same_tables(store, made, tmp_path / f"{n}")
 
 
 def test_small_files_become_one_and_hold_the_same_rows(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def files(store: Store) -> list[Path]:
         return list((store.lake / "records").rglob("*.parquet"))
@@ -115,7 +116,7 @@ def test_small_files_become_one_and_hold_the_same_rows(
         monkeypatch.setattr(update, "MERGED", least)
         for n in range(HOURS):
             store.arrive(store.hour(n))
-            store.update(spark)
+            store.update(executor)
         last = lake_files.last(str(store.lake))
         assert last is not None
         inside = last.manifest.inside()
@@ -127,39 +128,28 @@ def test_small_files_become_one_and_hold_the_same_rows(
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_of_arrival_gives_the_same(
-    spark: Any, chosen: list[str], tmp_path_factory: pytest.TempPathFactory, data: Any
+    executor: Executor, chosen: list[str], tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
     store = Store(tmp_path_factory.mktemp("store"), chosen)
     order = data.draw(st.permutations(store.names))
     stops = [*sorted(data.draw(st.sets(st.integers(1, len(order) - 1), max_size=2))), len(order)]
     for start, end in zip([0, *stops], stops, strict=False):
         store.arrive(order[start:end])
-        made = store.update(spark)
+        made = store.update(executor)
     assert lake_rows(store.lake) == store.expected()
     same_tables(store, made, tmp_path_factory.mktemp("tables"))
 
 
-def test_an_update_without_news_changes_no_file(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_an_update_without_news_changes_no_file(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names)
-    store.update(spark)
+    store.update(executor)
     before = {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("*.parquet")}
-    store.update(spark)
+    store.update(executor)
     assert {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("*.parquet")} == before
 
 
-def test_what_is_needed_again_and_gone_is_named(spark: Any, chosen: list[str], tmp_path: Path) -> None:
-    store = Store(tmp_path, chosen[:1])
-    store.arrive(store.hour(1))
-    store.update(spark)
-    gone = store.day / store.hour(1)[0]
-    gone.unlink()
-    store.arrive(store.hour(0))
-    with pytest.raises(BrokerscopeError, match=gone.name):
-        store.update(spark)
-
-
-def test_a_file_that_was_read_may_go(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_a_file_that_was_read_may_go(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names)
     expected = store.expected()
@@ -167,7 +157,7 @@ def test_a_file_that_was_read_may_go(spark: Any, chosen: list[str], tmp_path: Pa
         path.unlink()
     for n in range(HOURS):
         store.arrive(store.hour(n))
-        store.update(spark)
+        store.update(executor)
         for path in store.day.iterdir():
             path.unlink()
     assert lake_rows(store.lake) == expected
@@ -198,9 +188,19 @@ def test_a_lake_that_is_damaged_is_named_in_one_line_and_stays(
     assert (damaged.read_bytes(), staged.read_bytes()) == (damage, b"rows")
 
 
-def test_a_state_that_is_damaged_is_named(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_a_state_that_is_damaged_is_named(chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
-    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet", "--update", "--records-only"]
+    wanted = [
+        "analyze",
+        str(store.day),
+        "-o",
+        str(store.lake),
+        "--quiet",
+        "--update",
+        "--engine",
+        "local",
+        "--records-only",
+    ]
     store.arrive(store.hour(0))
     assert CliRunner().invoke(app, wanted).exit_code == 0
     before = lake_rows(store.lake)
@@ -237,55 +237,45 @@ def test_a_file_system_without_locks_has_lakes_too(
         assert (tmp_path / "lake").is_dir()
 
 
-def test_how_many_processes_decode_makes_no_other_lake(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_how_many_processes_decode_makes_no_other_lake(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.hour(0))
-    store.update(spark)
+    store.update(executor)
     with update.planned(store.files(), str(store.lake), replace(OPTIONS, jobs=OPTIONS.jobs + 1)) as again:
         assert not again.has_news
 
 
-def test_records_of_captures_that_are_gone_outlive_another_version(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_renamed_capture_is_found_again_by_another_version(
+    executor: Executor, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path, chosen[:1])
     for n in range(2):
         store.arrive(store.hour(n))
-        store.update(spark)
+        store.update(executor)
     before = lake_rows(store.lake)
-    gone = store.day / store.hour(0)[0]
-    data = gone.read_bytes()
     monkeypatch.setattr(update, "code_version", lambda package: f"another {package}")
-    gone.unlink()
-    with pytest.raises(BrokerscopeError, match=rf"{gone.name}: no longer exists. OUT was made by another version"):
-        store.update(spark)
-    gone.write_bytes(b"".join(data[:24] for _ in range(2)))  # another capture, over which it was written
-    with pytest.raises(BrokerscopeError, match=gone.name):
-        store.update(spark)
-    assert lake_rows(store.lake) == before
-    gone.unlink()
-    (store.day / "renamed.pcap").write_bytes(data)
-    store.update(spark)
+    (store.day / store.hour(0)[0]).rename(store.day / "renamed.pcap")
+    store.update(executor)
     counts = {name: len(found) for name, found in lake_rows(store.lake).items()}
     assert counts == {name: len(found) for name, found in before.items()}
 
 
-def test_two_runs_at_once_are_refused(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_two_runs_at_once_are_refused(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names)
     with lake_files.locked(str(store.lake)), pytest.raises(BrokerscopeError, match="another run"):
-        store.update(spark)
+        store.update(executor)
 
 
-def test_the_command_keeps_a_lake_and_replaces_what_it_answers(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+def test_the_command_keeps_a_lake_and_replaces_what_it_answers(chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.hour(0))
     wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet"]
-    first = CliRunner().invoke(app, [*wanted, "--update"])
+    first = CliRunner().invoke(app, [*wanted, *UPDATE])
     assert first.exit_code == 0, first.output
     page = (store.lake / "report.html").read_bytes()
     store.arrive([name for n in range(1, HOURS) for name in store.hour(n)])
-    assert CliRunner().invoke(app, [*wanted, "--update"]).exit_code == 0
+    assert CliRunner().invoke(app, [*wanted, *UPDATE]).exit_code == 0
     assert lake_rows(store.lake) == store.expected()
     assert (store.lake / "report.html").read_bytes() != page
     entries = {"records", "tables", "forensics.jsonl", "analysis.json", "report.html", ".lake"}
@@ -295,7 +285,7 @@ def test_the_command_keeps_a_lake_and_replaces_what_it_answers(spark: Any, chose
 
 
 def test_a_run_that_finds_no_new_packets_makes_nothing(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names[:-1])
@@ -308,13 +298,13 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
 
         return run
 
-    monkeypatch.setattr(job, "start", noted("session", lambda *args: spark))
+    monkeypatch.setattr(analysis, "_executor", noted("executor", analysis._executor))
     monkeypatch.setattr(analysis, "compute", noted("tables", compute))
 
     def update(*more: str) -> tuple[list[str], str]:
         """(what the run did, what it wrote to stderr)"""
         runs.clear()
-        done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--update", *more])
+        done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), *UPDATE, *more])
         assert done.exit_code == 0, done.output
         assert "latency: " in done.stdout
         assert done.stdout.splitlines()[-1] == str(store.lake / "report.html")
@@ -323,7 +313,7 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
     def entries() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in store.lake.rglob("*") if path.is_file()}
 
-    everything = ["session", "tables"]
+    everything = ["executor", "tables"]
     assert update()[0] == everything
     before = entries()
     did, said = update()
@@ -350,11 +340,11 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
 
 
 def test_records_only_leaves_tables_and_page_to_a_later_run(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names[:-1])
-    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--update"]
+    wanted = ["analyze", str(store.day), "-o", str(store.lake), *UPDATE]
 
     def made() -> dict[str, bytes]:
         entries = [path for path in store.lake.rglob("*") if path.is_file() and ".lake" not in path.parts]
@@ -402,10 +392,10 @@ def test_records_only_is_for_updates_without_tables_elsewhere(
 
 
 def test_a_run_that_is_killed_before_its_page_is_there_is_made_good_by_the_next(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path, chosen[:1])
-    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet", "--update"]
+    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet", *UPDATE]
     store.arrive(store.hour(0))
     assert CliRunner().invoke(app, wanted).exit_code == 0
     page = (store.lake / "report.html").read_bytes()
@@ -426,7 +416,7 @@ def test_a_run_that_is_killed_before_its_page_is_there_is_made_good_by_the_next(
 
 
 def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
-    spark: Any, chosen: list[str], tmp_path: Path
+    executor: Executor, chosen: list[str], tmp_path: Path
 ) -> None:
     store = Store(tmp_path, chosen[:1])
     secrets = ["first-s3cret", "another-s3cret"]
@@ -439,9 +429,9 @@ def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
     def urls(secret: str, hours: int) -> list[str]:
         return [f"file://{store.day}/{name}?token={secret}" for n in range(hours) for name in store.hour(n)]
 
-    update_records(spark, urls(secrets[0], HOURS - 1), str(store.lake), OPTIONS)
+    update_records(executor, urls(secrets[0], HOURS - 1), str(store.lake), OPTIONS)
     known = lake_files.last(str(store.lake))
-    update_records(spark, urls(secrets[1], HOURS), str(store.lake), OPTIONS)
+    update_records(executor, urls(secrets[1], HOURS), str(store.lake), OPTIONS)
     after = lake_files.last(str(store.lake))
     assert known is not None
     assert after is not None

@@ -1,22 +1,23 @@
-"""Forensics over an archive: the verdicts of `brokerscope forensics`, from records on Spark.
+"""Forensics over an archive: the verdicts of `brokerscope forensics`, from records, by tasks.
 
     records ─ bad batches? ─ none: nothing more is read
                            └ some: their connections are decoded again, and only these, for the suspect bytes
                                    the files of their capture points are searched for the packets that carried them
                                    each case is looked into, as the local command does, and becomes its JSON object
 
-Every step is a Spark job; what comes to the driver is bounded by `LISTED` rows and the limits `suspects` and
-`suspect_bytes`.
+Every step is a job of an executor; what comes back from its tasks is bounded by `LISTED` rows and the
+limits `suspects` and `suspect_bytes`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,16 +30,14 @@ from dissectors.forensics.related import Relations
 from dissectors.options import Options
 from dissectors.redaction import public_path
 from dissectors.rows.sink import Suspect, bounded
-from pipelines.spark import blocks, decode
-from pipelines.spark import job as spark_job
-from pipelines.spark.blocks import key_of
-from pipelines.spark.tasks import each, in_groups
+from pipelines.executors.executor import Executor, in_groups
+from pipelines.formats import units
+from pipelines.jobs.cutting import key_of
+from pipelines.jobs.decode import Job, PartPackets, decode_rows
+from pipelines.jobs.plan import decoded, plan, sizes
 from pipelines.storage import filesystem
 from pipelines.tables.bad_batches import bad_batches, bad_connections, lifetimes, surroundings
 from pipelines.tables.compute import TableEngine
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 _ENDS = ("client_ip", "client_port", "server_ip", "server_port")
@@ -51,20 +50,21 @@ _MARGIN_NS = 60_000_000_000  # around the times of a connection
 
 
 def cases(
-    spark: SparkSession,
+    executor: Executor,
     engine: TableEngine,
     files: Sequence[str],
     options: Options,
     secrets: Sequence[bytes],
+    store: str,
     known_at: str | None = None,
     spans: Mapping[str, Span] | None = None,
 ) -> list[Row]:
     """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
 
-    engine: holds the records. secrets: TLS key logs. known_at: a file that keeps the objects, so that the next run over
-    a growing store reads captures again only for bad batches that are new, or of which more has become known. spans: of
-    files, as far as they are known; the others are read again for every bad batch of their capture point. Of more than
-    LISTED bad batches, the first are looked into.
+    engine: holds the records. secrets: TLS key logs. store: a folder or URL where tasks may write for a while.
+    known_at: a file that keeps the objects, so that the next run over a growing store reads captures again only for bad
+    batches that are new, or of which more has become known. spans: of files, as far as they are known; the others are
+    read again for every bad batch of their capture point. Of more than LISTED bad batches, the first are looked into.
     """
     bad = in_order(bad_batches(engine))
     if not bad:
@@ -80,7 +80,8 @@ def cases(
     fresh = [n for n, mark in enumerate(marks) if mark not in known]
     rows = [bad[n] for n in fresh]
     concerned = _concerned(files, options, rows, lifetimes(engine), spans or {}) if rows else []
-    made = _look(spark, files, concerned, options, secrets, rows, [near[n] for n in fresh])
+    with filesystem.working_folder(store) as staging:
+        made = _look(executor, files, concerned, options, secrets, staging, rows, [near[n] for n in fresh])
     known |= dict(zip((marks[n] for n in fresh), made, strict=True))
     found = {mark: known[mark] for mark in marks}
     if known_at is not None:
@@ -125,11 +126,12 @@ def _ns(time: datetime) -> int:
 
 
 def _look(
-    spark: SparkSession,
+    executor: Executor,
     files: Sequence[str],
     concerned: Sequence[int],
     options: Options,
     secrets: Sequence[bytes],
+    staging: str,
     bad: Sequence[Row],
     near: Sequence[Relations],
 ) -> list[list[Row]]:
@@ -142,16 +144,19 @@ def _look(
     place = {_where(row): n for n, row in enumerate(bad)}
     pairs = [
         (row, s, near[place[_where(row)]])
-        for row, s in paired(bad, _suspects(spark, files, concerned, options, secrets, bad))
+        for row, s in paired(bad, _suspects(executor, files, concerned, options, secrets, staging, bad))
     ]
     wanted = [Wanted(suspect, relations.witnesses) for _, suspect, relations in pairs if suspect is not None]
-    found = iter(_gather(spark, files, concerned, options, wanted))
+    found = iter(_gather(executor, files, concerned, options, wanted))
     evidence = [
         _Evidence(row, suspect, next(found), relations) if suspect else _Evidence(row)
         for row, suspect, relations in pairs
     ]
     out: list[list[Row]] = [[] for _ in bad]
-    for one, case in zip(evidence, _in_tasks(spark, evidence, _examiner(files)), strict=True):
+    names = [public_path(path) for path in files]
+    described_as = f"looking into bad checksums: {units.count(len(evidence))}"
+    made = in_groups(executor, partial(_examined, names), evidence, _ITEMS, described_as)
+    for one, case in zip(evidence, made, strict=True):
         out[place[_where(one.row)]].append(case)
     return out
 
@@ -164,23 +169,24 @@ def _where(row: Row) -> tuple[Any, ...]:
 
 
 def _suspects(
-    spark: SparkSession,
+    executor: Executor,
     files: Sequence[str],
     concerned: Sequence[int],
     options: Options,
     secrets: Sequence[bytes],
+    staging: str,
     bad: Sequence[Row],
 ) -> list[Suspect]:
     """What the bad rows were made from: their connections, decoded once more."""
     only = np.unique(np.array([_endpoints(row)[1] for row in bad], np.uint64))
     wanted = replace(options, tables=("batches", "findings"))
-    job, works = spark_job.plan(spark, files, wanted, "", secrets, chosen=concerned, only=only)
-    found = [suspect for some in spark_job.decoded(spark, job, works, _decode) for suspect in some]
+    job, works = plan(executor, files, wanted, staging, secrets, chosen=concerned, only=only)
+    found = [suspect for some in decoded(executor, job, works, _decode).parts for suspect in some]
     return bounded(found, options.limits)
 
 
-def _decode(rows: Iterable[blocks.Row], job: decode.Job) -> list[Suspect]:
-    _, running, batches = decode.decode_rows(rows, job)
+def _decode(part: PartPackets, job: Job) -> list[Suspect]:
+    running, batches = decode_rows(part, job)
     running.sink.suspects = []
     for _ in batches:
         pass  # the rows are there already
@@ -191,19 +197,24 @@ def _decode(rows: Iterable[blocks.Row], job: decode.Job) -> list[Suspect]:
 
 
 def _gather(
-    spark: SparkSession, files: Sequence[str], concerned: Sequence[int], options: Options, wanted: Sequence[Wanted]
+    executor: Executor, files: Sequence[str], concerned: Sequence[int], options: Options, wanted: Sequence[Wanted]
 ) -> list[Carriers]:
-    """The packets that carried them; a task a file."""
+    """The packets that carried them; a task some files."""
     plain = replace(options, keylog=None)
     named = {witness.file for one in wanted for witness in one.witnesses}
     chosen = {*concerned, *(n for n, path in enumerate(files) if public_path(path) in named)}
     paths = [(n, files[n]) for n in sorted(chosen)]
-    searched = list(wanted)
+    if not wanted:
+        return []
+    read = sum(sizes([path for _, path in paths]))
+    described_as = f"looking for packets of bad batches: {units.counted(len(paths), 'file')}, {units.size(read)}"
+    found = in_groups(executor, partial(_search, list(wanted), plain), paths, _ITEMS, described_as, read)
+    return joined(found, wanted)
 
-    def search(path: tuple[int, str]) -> list[Carriers]:
-        return gather_file(*path, searched, plain)
 
-    return joined(_in_tasks(spark, paths, search), wanted) if wanted else []
+def _search(wanted: list[Wanted], options: Options, paths: Sequence[tuple[int, str]]) -> list[list[Carriers]]:
+    """What some files, each with its number, hold of the packets that are wanted."""
+    return [gather_file(*path, wanted, options) for path in paths]
 
 
 class _Evidence(NamedTuple):
@@ -215,18 +226,12 @@ class _Evidence(NamedTuple):
     near: Relations = Relations()
 
 
-def _examiner(files: Sequence[str]) -> Callable[[_Evidence], Row]:
-    """What makes a case, as a JSON object, of its evidence."""
-    names = [public_path(path) for path in files]
-
-    def examined(one: _Evidence) -> Row:
-        if one.suspect is None or one.carriers is None:
-            return report.as_json(Case(one.row))
-        return report.as_json(examine(one.row, one.suspect, one.carriers, one.near.rows, names))
-
-    return examined
+def _examined(names: Sequence[str], evidence: Sequence[_Evidence]) -> list[Row]:
+    """The case of each, as a JSON object. names: of all files."""
+    return [_case(names, one) for one in evidence]
 
 
-def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """The function's results, in order."""
-    return in_groups(spark, items, _ITEMS, each(lambda group: [function(item) for item in group]))
+def _case(names: Sequence[str], one: _Evidence) -> Row:
+    if one.suspect is None or one.carriers is None:
+        return report.as_json(Case(one.row))
+    return report.as_json(examine(one.row, one.suspect, one.carriers, one.near.rows, names))

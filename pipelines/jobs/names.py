@@ -18,6 +18,7 @@ from dissectors.rows.late_names import Name, Names
 from pipelines.storage import filesystem
 
 SCHEMA = pa.schema([("key", pa.string()), ("time", pa.int64()), ("name", pa.string())])
+FOLDER = "names"  # of a run's staging folder, and of a lake
 BUCKETS = 16  # of keys, in each file of names
 
 

@@ -1,0 +1,133 @@
+"""Times in which one direction of a connection made no progress, although more bytes were to come, and why.
+
+    resend_timeout   its last bytes were lost, and its sender waited for its timer to send them again
+    fast_retransmit  bytes were lost, and three duplicate acknowledgements (or a loss probe) told its sender so
+    zero_window      the receiver announced a window of zero, and bytes came as soon as it opened again
+    delayed_ack      a small piece waited for the acknowledgement of the one before (Nagle), which its receiver delayed
+
+Each begins with the last new bytes of the direction, or where later bytes show that some are missing, or where the
+window closes; and ends with the bytes that were waited for. Those of one direction do not overlap. A stall is noted
+only where the packets show its cause: a sender that has nothing to say is none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cython
+
+if not cython.compiled:
+    from dissectors.tcp.numbers import (
+        DUPLICATE_ACKS,
+        LATE_ACK_NS,
+        LATEST_ACK_NS,
+        SHORTEST_STALL_NS,
+        TIMER_NS,
+    )
+
+RESEND_TIMEOUT, FAST_RETRANSMIT = "resend_timeout", "fast_retransmit"
+ZERO_WINDOW, DELAYED_ACK = "zero_window", "delayed_ack"
+MOST = 100_000  # stalls of a direction that are noted in its whole life
+_NONE: list[Any] = []  # most directions note nothing; never added to
+_CARRIED = (
+    "advanced_ns", "late_ack_ns", "duplicate_acks", "duplicate_ack_ns", "window", "closed_ns", "opened_ns", "until_ns",
+    "count", "noted",
+)  # fmt: skip
+
+
+class HeldBack(NamedTuple):
+    """A time in which a direction made no progress."""
+
+    kind: str
+    start: int  # ns since the epoch
+    end: int
+    offset: int  # stream offset of the bytes that were waited for
+    packet_ref: int  # the packet that ended it
+
+
+class Stalls:
+    """What is kept of one direction to tell its stalls. Times are ns since the epoch, 0 for none."""
+
+    def __init__(self) -> None:
+        self.advanced_ns = 0  # when bytes came last that were new
+        self.late_ack_ns = 0  # when a late acknowledgement of all bytes came, if no bytes have come since
+        self.duplicate_acks = 0  # in a row
+        self.duplicate_ack_ns = 0  # the last of them
+        self.window = -1  # that the receiver announced last
+        self.closed_ns = 0  # since when it announces a window of zero
+        self.opened_ns = 0  # when it stopped to, if no bytes have come since
+        self.until_ns = 0  # end of the last stall
+        self.count = 0  # stalls so far
+        self.noted: list[HeldBack] = _NONE  # since `take`
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stalls, (), tuple([getattr(self, name) for name in _CARRIED])
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(_CARRIED, state, strict=True):
+            setattr(self, name, value)
+
+    def see_window(self, window: cython.longlong, time: cython.longlong) -> cython.int:
+        """Take a window of zero, or any window while the one before was zero."""
+        if window:
+            if not self.opened_ns:
+                self.opened_ns = time
+        else:
+            self.opened_ns = 0
+            if not self.closed_ns:
+                self.closed_ns = time
+        return 0
+
+    def see_ack(self, is_new: cython.bint, is_all: cython.bint, time: cython.longlong) -> cython.int:
+        """Take an acknowledgement without data: of more bytes than before, or a duplicate while bytes are in flight.
+
+        is_all: whether no byte that came is left without acknowledgement.
+        """
+        if not is_new:
+            self.duplicate_acks += 1
+            self.duplicate_ack_ns = time
+        elif is_all and self.advanced_ns > self.until_ns and LATE_ACK_NS <= time - self.advanced_ns <= LATEST_ACK_NS:
+            self.late_ack_ns = time
+        return 0
+
+    def resume(self, time: int, soon_ns: int, offset: int, packet_ref: int) -> None:
+        """New bytes come behind a late acknowledgement, or since a window opened.
+
+        soon_ns: how long after either they come at most, if they waited for it.
+        """
+        if self.opened_ns:
+            if time - self.opened_ns <= soon_ns:
+                self._note(ZERO_WINDOW, self.closed_ns, time, offset, packet_ref)
+            self.closed_ns = self.opened_ns = 0
+        elif time - self.late_ack_ns <= soon_ns:
+            self._note(DELAYED_ACK, self.advanced_ns, time, offset, packet_ref)
+        self.late_ack_ns = 0
+
+    def repeat(self, missing_ns: int, time: int, offset: int, packet_ref: int) -> None:
+        """Bytes come again that were not acknowledged.
+
+        missing_ns: since when later bytes show that they are missing; 0 where they were captured before.
+        """
+        start = max(missing_ns or self.advanced_ns, self.until_ns)
+        told = self.duplicate_ack_ns if self.duplicate_acks >= DUPLICATE_ACKS else 0
+        kind = RESEND_TIMEOUT if time - max(start, told) >= TIMER_NS else FAST_RETRANSMIT
+        self._note(kind, start, time, offset, packet_ref)
+        self.duplicate_acks = 0
+
+    def take(self) -> list[HeldBack]:
+        """What was noted since the last call."""
+        noted = self.noted
+        self.noted = _NONE
+        return noted
+
+    def _note(self, kind: str, start: int, end: int, offset: int, packet_ref: int) -> None:
+        start = max(start, self.until_ns)
+        self.until_ns = max(self.until_ns, end)
+        if not start or end - start < SHORTEST_STALL_NS:
+            return
+        self.count += 1
+        if self.count > MOST:
+            return
+        if not self.noted:
+            self.noted = []
+        self.noted.append(HeldBack(kind, start, end, offset, packet_ref))

@@ -1,0 +1,220 @@
+"""Packets of captures, cut by connection: what a task that reads captures does.
+
+A task reads the splits of its work and cuts every block by a hash of the connection. A piece (see `shuffle`) holds the
+packets of one stretch of the capture that go to one part: columns and bytes of many packets. What concerns every part
+(TLS secrets, fragments whose other half another task may have read, the times at which files end) goes to each.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.capture.block import COLUMNS, PacketBlock, address_halves
+from dissectors.capture.fragments import Fragments
+from dissectors.capture.packed import pack
+from dissectors.capture.raw import Census, RawBlock, packets
+from dissectors.capture.reader import Part, Reached, Reader
+from dissectors.capture.split import Split, parts, read_split
+from dissectors.errors import InputError
+from dissectors.findings import TRUNCATED, UNREADABLE
+from dissectors.limits import MIB, SHARES, Limits
+from dissectors.tcp.grouping import connection_keys, shares_of
+from pipelines.jobs.shuffle import ENDS, EVERY, FRAGMENTS, PACKETS, SECRETS, CutPiece, PieceFile
+
+_HELD_BYTES = 64 * MIB  # of capture that a task holds before it writes what it has cut
+_PIECE_BYTES = 8 * MIB  # of payload in a piece, about
+PACKET_BYTES = 64  # what a packet weighs beside its payload
+
+_SAMPLED = 8  # of so many blocks, a survey looks into one
+
+Keys = npt.NDArray[np.uint64]
+
+
+class FileReport(NamedTuple):
+    """What reading a file, or a part of one, was like."""
+
+    site: str
+    path: str
+    problems: list[tuple[str, str]]  # kind of finding, message
+    clock: int = 0  # latest time in it, ns
+    first: int | None = None  # earliest time in it, ns; None without packets
+    packets: int = 0  # number of the last packet that was read
+    end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
+    beginning: tuple[int, str] | None = None  # so many first packets, and their digest; None of a part behind them
+    marks: Sequence[Reached] = ()  # places from which the rest can be read
+    last: bool = False  # whether the file ends there
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one task cuts."""
+
+    splits: tuple[tuple[int, Split], ...]  # index of the file among all, split
+    size: int  # bytes to read, about
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Which part the packets of a connection go to: that of its share.
+
+    Parts of large shares come first: they take longest.
+    """
+
+    shared: int  # parts of many shares
+    alone: Mapping[int, int] = field(default_factory=dict)  # large share -> a part of its own, from 0
+    only: Keys | None = None  # hashes, sorted: packets of other connections are left out
+
+    @property
+    def parts(self) -> int:
+        """All parts."""
+        return self.shared + len(self.alone)
+
+    @cached_property
+    def _part_of_share(self) -> npt.NDArray[np.int64]:
+        parts = np.arange(SHARES) % self.shared + len(self.alone)
+        parts[list(self.alone)] = list(self.alone.values())
+        return parts
+
+    def of(self, keys: Keys) -> npt.NDArray[np.int64]:
+        """The part of each packet, by the hash of its connection; -1 for none."""
+        part = self._part_of_share[shares_of(keys)]
+        if self.only is not None:
+            part[~np.isin(keys, self.only)] = -1
+        return part
+
+
+def key_of(a_ip: str, a_port: int, b_ip: str, b_port: int) -> int:
+    """The hash of a connection between two endpoints, in either order."""
+    zeros: dict[str, Any] = {name: np.zeros(1, np.int64) for name in COLUMNS}
+    names = ("src_hi", "src_lo", "sport", "dst_hi", "dst_lo", "dport")
+    values = (*address_halves(a_ip), a_port, *address_halves(b_ip), b_port)
+    known = {n: np.array([v], zeros[n].dtype if "port" in n else np.uint64) for n, v in zip(names, values, strict=True)}
+    return int(connection_keys(PacketBlock(b"", **zeros | known))[1][0])
+
+
+@dataclass
+class Survey:
+    """What a walk over a large file found."""
+
+    parts: list[Part]
+    weights: dict[int, int]  # share of the connections -> about how many bytes of payload
+
+
+def survey(
+    path: str,
+    split_bytes: int,
+    limits: Limits,
+    go_on: Callable[[], None] = lambda: None,
+    since: Part | None = None,
+) -> Survey:
+    """Where a large file may be split, and which shares of its connections are large.
+
+    go_on: called now and then; what it raises ends the walk. since: what of the file has not been read; all where it is
+    None.
+    """
+    weights: Counter[int] = Counter()
+    seen = 0
+
+    def look(raw: RawBlock) -> None:
+        nonlocal seen
+        go_on()
+        seen += 1
+        if seen % _SAMPLED == 0 and (block := packets(raw, 0, Census(), Fragments())) is not None:
+            sizes = np.bincount(shares_of(connection_keys(block)[1]), block.have) * _SAMPLED
+            weights.update(dict(enumerate(sizes.astype(int).tolist())))
+
+    found = parts(path, split_bytes, limits, look, since)
+    return Survey(found, dict(weights))
+
+
+def cut(work: Work, sharing: Sharing, limits: Limits, out: PieceFile, *, all_reports: bool = False) -> list[FileReport]:
+    """Write the pieces of a task's splits. Returns reports of the files with problems, or of all of them."""
+    held = _Held()
+    ends: dict[str, set[int]] = {}
+    reports = []
+    for index, split in work.splits:
+        try:
+            reader, blocks = read_split(split, index, limits)
+        except InputError as error:
+            reports.append(FileReport(split.site, split.path, [(UNREADABLE, str(error))]))
+            continue
+        for block in blocks:
+            held.add(split.site, block, sharing)
+            if held.size >= _HELD_BYTES:
+                held.write(out)
+        report = _report(reader, split)
+        if report.problems or all_reports:
+            reports.append(report)
+        _write_shared(reader, split, out)
+        ends.setdefault(split.site, set()).update([reader.census.clock] if split.last else [])
+    held.write(out)
+    for site, times in ends.items() if all_reports else ():
+        out.write(EVERY, CutPiece(site, ENDS, 0, pickle.dumps(times)))
+    return reports
+
+
+class _Held:
+    """Packets by part and site, that wait to be written."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._blocks: dict[tuple[int, str], list[PacketBlock]] = {}
+
+    def add(self, site: str, block: PacketBlock, sharing: Sharing) -> None:
+        self.size += len(block.buffer)
+        part = sharing.of(connection_keys(block)[1])
+        order = np.argsort(part, kind="stable")
+        parts, starts = np.unique(part[order], return_index=True)
+        for one, index in zip(parts.tolist(), np.split(order, starts[1:]), strict=True):
+            if one >= 0:
+                self._blocks.setdefault((one, site), []).append(block.take(index))
+
+    def write(self, out: PieceFile) -> None:
+        """Write all that waits, and let go of it."""
+        for (part, site), blocks in sorted(self._blocks.items(), key=itemgetter(0)):
+            for some in _grouped(blocks):
+                out.write(part, CutPiece(site, PACKETS, min(int(b.clock.min()) for b in some), pack(some)))
+        self._blocks.clear()
+        self.size = 0
+
+
+def _grouped(blocks: Sequence[PacketBlock]) -> Iterator[list[PacketBlock]]:
+    """Blocks in groups that fit a piece."""
+    group: list[PacketBlock] = []
+    size = 0
+    for block in blocks:
+        group.append(block)
+        size += int(block.have.sum()) + PACKET_BYTES * len(block)
+        if size >= _PIECE_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _report(reader: Reader, split: Split) -> FileReport:
+    """A report of a file that has been read, as far as its split goes."""
+    problems = [(TRUNCATED, reader.problem)] if reader.problem else []
+    problems += reader.remarks()
+    census, digests = reader.census, reader.beginning.digests
+    beginning = (len(digests), digests[-1]) if digests else None
+    read = (census.clock, census.first_ns, reader.packets, reader.end, beginning, reader.marks, split.last)
+    return FileReport(split.site, split.path, problems, *read)
+
+
+def _write_shared(reader: Reader, split: Split, out: PieceFile) -> None:
+    """Write what every part needs of a file that has been read."""
+    for secrets in reader.notes.secrets:
+        out.write(EVERY, CutPiece("", SECRETS, 0, bytes(secrets)))
+    pending = reader.fragments.pending()
+    if pending:
+        out.write(EVERY, CutPiece(split.site, FRAGMENTS, pending[0].clock, pickle.dumps(pending)))

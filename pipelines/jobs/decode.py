@@ -1,0 +1,248 @@
+"""Captures to records by tasks: what the tasks do.
+
+    work ─ cut ─► pieces in files ─► parts ─ decode ─► record files
+                                             └───────► rows whose names are not known yet, and names ─ put in ─┘
+
+All packets of a connection meet in one part, in time order, however many files they came from; a part runs many
+connections through one engine in a single pass, so memory stays flat however large a connection is. It is the very
+engine of `dissectors.run`. The task that decodes a record writes it. Only rows with a name that their connection does
+not know (a Kafka topic id, an Iggy stream number) wait in files of their own until all names are there.
+"""
+
+from __future__ import annotations
+
+import secrets as random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors import engine
+from dissectors.capture.split import Input
+from dissectors.findings import finding
+from dissectors.options import Options
+from dissectors.rows.late_names import Names, open_keys, open_rows, resolve
+from dissectors.rows.sink import to_batch
+from pipelines.jobs import names
+from pipelines.jobs.arrival import Arrival
+from pipelines.jobs.cutting import FileReport, Sharing, Survey, Work, cut, survey
+from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
+from pipelines.storage import filesystem
+from pipelines.storage.record_files import RecordWriter, Written, rows_of
+from pipelines.storage.tails import Tail, Untouched, copied
+
+RECORDS, OPEN, NAMES, CUT = "records", "open", "names", "cut"  # folders of a run's staging folder
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of a run is given."""
+
+    staging: str  # folder that tasks write to
+    options: Options
+    files: tuple[str, ...]
+    sharing: Sharing
+    secrets: tuple[bytes, ...] = ()  # TLS key logs that the user gave
+    all_reports: bool = False  # whether every file is reported, or only those with problems
+    by_site: bool = field(default=True, kw_only=True)  # whether each capture point has record files of its own
+
+
+class PartPackets(NamedTuple):
+    """One part of a job: a number, and its packets."""
+
+    number: int
+    pieces: Iterable[CutPiece]
+
+
+@dataclass
+class DecodingPart:
+    """What the decoding of one part left."""
+
+    records: list[Written] = field(default_factory=list)  # below staging/records
+    open: list[Written] = field(default_factory=list)  # below staging/open: names in them are not known yet
+    names: list[str] = field(default_factory=list)  # below staging/names
+    changes: int = 0  # rows in these
+
+
+Decoding = Callable[[PartPackets, Job], Any]  # what is made of the packets of a part; a function that can be pickled
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def walk_file(options: Options, split_bytes: int, file: Input) -> Survey:
+    """Find where a large file may be split."""
+    return survey(file.path, split_bytes, options.limits, since=file.since)
+
+
+class Cut(NamedTuple):
+    """What a task made of its work: where the packets lie, and what reading the files was like."""
+
+    packets: Index
+    reports: list[FileReport]
+
+
+def cut_to_file(job: Job, work: Work) -> Cut:
+    """Cut captures by connection into a file below staging/cut."""
+    name = f"{random.token_hex(8)}.packets"
+    with filesystem.create(filesystem.join(job.staging, CUT, name)) as file:
+        pieces = PieceFile(file)
+        reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)
+    return Cut(pieces.index(name), reports)
+
+
+def decode_from_files(job: Job, function: Decoding, given: tuple[int, Index]) -> Any:
+    """What the function makes of a part: (its number, where its packets lie)."""
+    number, index = given
+    return function(
+        PartPackets(number, index.pieces(partial(filesystem.ranges, filesystem.join(job.staging, CUT)))), job
+    )
+
+
+def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileReport], list[Any]]:
+    """Both in one task, for captures that it can hold: reports, and what the function makes of each part."""
+    file = BytesIO()
+    pieces = PieceFile(file)
+    reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)
+    held = file.getbuffer()
+    index = pieces.index("")
+
+    def fetch(ranges: Sequence[tuple[str, int, int]]) -> list[memoryview]:
+        return [held[at : at + size] for _, at, size in ranges]
+
+    parts = index.by_part(job.sharing.parts)
+    return reports, [function(PartPackets(number, some.pieces(fetch)), job) for number, some in parts]
+
+
+def reduce_names(staging: str, paths: Sequence[str], bucket: int) -> str:
+    """Bring the names of a bucket together, of all parts: a file below staging/names."""
+    path = filesystem.join(staging, NAMES, f"reduced-{random.token_hex(8)}.parquet")
+    names.save(names.load(paths, bucket=bucket), path)
+    return path
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A file of rows in which names are not known yet."""
+
+    table: str
+    url: str
+
+
+NAMED_AT_ONCE = 8
+"""Files of rows that a task puts names into, which it looks up once for all of them."""
+
+
+def put_in_names(
+    staging: str,
+    paths: Sequence[str],
+    options: Options,
+    files: Sequence[Waiting],
+    *,
+    only: frozenset[str] | None = None,
+    by_site: bool = True,
+) -> list[list[Written] | None]:
+    """Put names into records: the files that are made of each.
+
+    paths: files of names. only: keys; None is made of a file in which none of them stands. by_site: as of Job.
+    """
+    keys = [{key for batch in rows_of(file.url) for key in open_keys(batch)} for file in files]
+    wanted = pa.array(sorted(set().union(*keys)), pa.string())
+    known = names.load(paths, keys=wanted, wait_ns=options.limits.name_wait_ns)
+    return [
+        None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging, by_site=by_site)
+        for file, own in zip(files, keys, strict=True)
+    ]
+
+
+def _with_names(file: Waiting, known: Names, staging: str, *, by_site: bool) -> list[Written]:
+    writer = RecordWriter(filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}", by_site=by_site)
+    for batch in rows_of(file.url):
+        writer.write(file.table, resolve(batch, known))
+    return writer.close()
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Files of records that are to be one."""
+
+    table: str
+    urls: tuple[str, ...]
+
+
+def merge_files(staging: str, files: Merging) -> list[Written]:
+    """Write small files as one."""
+    writer = RecordWriter(filesystem.join(staging, RECORDS), f"merged-{random.token_hex(8)}")
+    for url in files.urls:
+        for batch in rows_of(url):
+            writer.write(files.table, batch)
+    return writer.close()
+
+
+def decode_part(part: PartPackets, job: Job) -> DecodingPart:
+    """Decode the packets of a part and write its records."""
+    output = Output(job.staging, by_site=job.by_site)
+    running, batches = decode_rows(part, job)
+    output.take(running, batches)
+    return output.close()
+
+
+def decode_rows(part: PartPackets, job: Job) -> tuple[engine.Engine, engine.Batches]:
+    """An engine, and the record batches that it makes of the packets of a part."""
+    arrival = Arrival(*part, job.sharing, lambda secret: running.keylog.add(secret))
+    running, batches = engine.decode(arrival.blocks(), job.options, list(job.files))
+    for secret in job.secrets:
+        running.keylog.add(secret)
+    return running, batches
+
+
+# --- where records go ------------------------------------------------------------------------------------------------
+
+
+class Output:
+    """Where a task puts what it decodes."""
+
+    def __init__(self, staging: str, *, by_site: bool = True) -> None:
+        self._staging = staging
+        self._name = f"part-{random.token_hex(8)}"  # a task that is tried again writes other files
+        self._finished = RecordWriter(filesystem.join(staging, RECORDS), self._name, by_site=by_site)
+        self._waiting = RecordWriter(filesystem.join(staging, OPEN), self._name, by_site=by_site)
+        self._names = Names()
+
+    def take(self, running: engine.Engine, batches: engine.Batches) -> None:
+        """Write what an engine makes, and remember the names that it reports."""
+        for table, batch in batches:
+            self._names.update(running.sink.take_names())
+            unknown = open_rows(batch)
+            if pc.any(unknown).as_py():
+                self._waiting.write(table, batch.filter(unknown))
+                batch = batch.filter(pc.invert(unknown))
+            self._finished.write(table, batch)
+        self._names.update(running.sink.take_names())
+
+    def copy(self, tail: Tail, untouched: Untouched) -> None:
+        """Write rows of an earlier tail again."""
+        for files, writer in ((tail.records, self._finished), (tail.open, self._waiting)):
+            for table, batch in copied(files, untouched):
+                writer.write(table, batch)
+
+    def close(self) -> DecodingPart:
+        """What was written."""
+        part = DecodingPart(self._finished.close(), self._waiting.close())
+        if self._names:
+            part.names.append(f"{self._name}.parquet")
+            part.changes = names.save(self._names, filesystem.join(self._staging, NAMES, part.names[0]))
+        return part
+
+
+def write_problems(staging: str, problems: Sequence[tuple[str, str]], options: Options) -> list[Written]:
+    """Write findings about files, if `findings` is asked for. problems: kind of finding, message."""
+    if not problems or "findings" not in options.tables:
+        return []
+    writer = RecordWriter(filesystem.join(staging, RECORDS), f"files-{random.token_hex(8)}")
+    writer.write("findings", to_batch("findings", [finding(None, *one) for one in problems], []))
+    return writer.close()

@@ -1,0 +1,143 @@
+"""Captures to records by tasks: OUT/records, and what the steps after it need to know of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, get_args
+
+from dissectors.capture.source import file_size
+from dissectors.options import Options
+from dissectors.records import TABLES
+from pipelines.executors.executor import Executor, in_groups
+from pipelines.formats import units
+from pipelines.jobs import decode, names
+from pipelines.jobs.decode import NAMES, OPEN, RECORDS, DecodingPart, Job, Waiting, write_problems
+from pipelines.jobs.plan import checked, decoded, plan, read_keylog
+from pipelines.jobs.surveys import Surveys
+from pipelines.storage import filesystem, outputs, scratch
+from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
+from pipelines.storage.record_files import Written, has_many_sites, write_empty
+from pipelines.storage.stored_records import StoredRecords
+from pipelines.tables.compute import TableEngine
+from pipelines.tables.on_duckdb import LocalEngine
+
+Mode = Literal["overwrite", "errorifexists"]
+Naming = Callable[[Sequence[Waiting]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
+REDUCED = 500_000  # names that every task may read; more are brought together first
+_EXPANSION = 5  # times the bytes of its file that rows of records take
+
+
+@dataclass(frozen=True)
+class DecodedRecords:
+    """What the decoding of a capture set left behind."""
+
+    folder: str  # path or URL of the records
+    written: list[Written]  # the files in it
+    files: list[str]  # captures that the records are of
+    problems: list[tuple[str, str]]  # kind of finding, message: files that were not read whole
+    options: Options  # as tasks get them
+    secrets: list[bytes]  # TLS key logs that the user gave
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # file -> earliest and latest time, ns; if known
+
+    @property
+    def stored(self) -> StoredRecords:
+        """Where the record tables are."""
+        files: dict[str, list[str]] = {name: [] for name in self.options.tables}
+        for file in self.written:
+            files.setdefault(file.table, []).append(file.path)
+        return StoredRecords(self.folder, files, alone=filesystem.local_path(self.folder) is not None)
+
+    @property
+    def rows(self) -> int:
+        """Records in all."""
+        return sum(file.rows for file in self.written)
+
+    @contextmanager
+    def engine(self, memory: str | None = None) -> Iterator[TableEngine]:
+        """Computes tables of these records in this process. memory: that it may use, beyond which it uses the disk."""
+        stored = self.stored
+        sources = {name: stored.sources(name) for name in stored.files}
+        with scratch.folder() as room, LocalEngine(self.folder, sources, room, memory=memory) as engine:
+            yield engine
+
+
+def decode_to_records(
+    executor: Executor,
+    files: Sequence[str],
+    out: str,
+    options: Options,
+    surveys: Surveys | None = None,
+    *,
+    mode: Mode = "overwrite",
+) -> DecodedRecords:
+    """Write OUT/records/<table>/*.parquet, and nothing before all is decoded.
+
+    files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. mode: "overwrite"
+    replaces the records there, on a local file system in one step; "errorifexists" refuses to. Raises InputError where
+    none of the files can be read, and OutputError where OUT/records is there and may not be replaced: it holds
+    captures, anything but record tables, or what `brokerscope analyze` made tables of or updates.
+    """
+    _refuse_to_replace(out, files, mode)
+    keylog = read_keylog(options)
+    options = replace(options, keylog=None)  # tasks get what is in it, not its path
+    out = filesystem.absolute(out)
+    with filesystem.working_folder(out) as staging:
+        executor.check(staging)
+        job, works = plan(executor, files, options, staging, keylog, surveys=surveys)
+        job = replace(job, by_site=not has_many_sites(files, options.site))
+        made = decoded(executor, job, works, decode.decode_part)
+        problems = checked([problem for report in made.reports for problem in report.problems], len(files))
+        written = [file for part in made.parts for file in part.records] + put_names(executor, job, made.parts)
+        written += write_problems(staging, problems, options)
+        written += write_empty(filesystem.join(staging, RECORDS), options, {file.table for file in written})
+        staged = filesystem.join(staging.rpartition("/")[2], RECORDS)
+        filesystem.replace_folder(out, RECORD_FOLDER, staged, [file.path for file in written])
+    return DecodedRecords(filesystem.join(out, RECORD_FOLDER), written, list(files), problems, options, keylog)
+
+
+def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
+    """Raise OutputError where OUT/records may not be replaced by records of these files."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode={mode!r} is none of {', '.join(get_args(Mode))}")
+    folder = filesystem.join(out, RECORD_FOLDER)
+    local = filesystem.local_path(folder)
+    there = filesystem.folders(folder, "")
+    foreign = [name for name in there if name not in TABLES]
+    if foreign:
+        raise outputs.OutputIsInputError(
+            f"{folder} holds {foreign[0]!r}, which brokerscope did not write; choose another folder"
+        )
+    if there and mode == "errorifexists":
+        raise outputs.OutputError(f"{folder}: is there already, and mode='errorifexists' does not replace it")
+    made = [name for name in (ABOUT, LAKE_FOLDER) if name in filesystem.folders(out, name)]
+    if made:
+        raise outputs.OutputError(
+            f"{out}: `brokerscope analyze` keeps these records (there is {made[0]}): name another"
+        )
+    if local is not None:
+        outputs.refuse_inputs(local, files)
+
+
+def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> list[Written]:
+    """Put names into the records that wait for them. Returns the files with these records."""
+    staging, options = job.staging, job.options
+    waiting = [Waiting(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
+    if not waiting:
+        return []
+    paths = [filesystem.join(staging, NAMES, path) for part in made for path in part.names]
+    changes = sum(part.changes for part in made)
+    if changes > REDUCED:
+        described_as = f"bringing names together: {units.count(changes)}"
+        paths = executor.map(partial(decode.reduce_names, staging, paths), range(names.BUCKETS), described_as)
+    done = named(executor, partial(decode.put_in_names, staging, paths, options, by_site=job.by_site), waiting)
+    return [file for files in done for file in files or ()]
+
+
+def named(executor: Executor, task: Naming, files: Sequence[Waiting]) -> list[list[Written] | None]:
+    """What a task that puts names into records makes of each file."""
+    size = sum(filesystem.each(file_size, [file.url for file in files])) * _EXPANSION
+    described_as = f"putting in names: {units.counted(len(files), 'file')}, {units.size(size)}"
+    return in_groups(executor, task, files, decode.NAMED_AT_ONCE, described_as, size)

@@ -1,0 +1,118 @@
+"""Tasks on Spark."""
+
+from __future__ import annotations
+
+import platform
+import posixpath
+import re
+import secrets as random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from dissectors.errors import BrokerscopeError
+from pipelines.executors.executor import Item, Result
+from pipelines.spark import options as spark_options
+from pipelines.spark import package, session
+from pipelines.spark.tasks import collect, each, spread
+from pipelines.storage import filesystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+UNKNOWN_CORES = 8  # of a session that does not say how many it has
+PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are shared out into so many parts
+DEFAULT_PARTITIONS = "200"
+PROBE = "probe"  # a file by which driver and workers find out whether they share a place
+PROBES = 8  # tasks that look for it
+
+
+class SparkExecutor:
+    """Runs tasks in a session, also one of Spark Connect."""
+
+    def __init__(self, spark: SparkSession, step: Callable[[str], None] = lambda described_as: None) -> None:
+        """step: is told what each job does."""
+        self.spark = spark
+        self._step = step
+
+    @property
+    def cores(self) -> int:
+        """Tasks that run at once, as far as the session knows."""
+        with suppress(Exception):  # Connect has no such thing
+            return max(1, self.spark.sparkContext.defaultParallelism)
+        return UNKNOWN_CORES
+
+    @property
+    def split_bytes(self) -> int | None:
+        """The setting spark.brokerscope.splitBytes. Raises UsageError where it means nothing."""
+        return cast(int | None, spark_options.of_session(self.spark.conf.getAll)["splitBytes"])
+
+    @property
+    def parts(self) -> int | None:
+        """The setting spark.sql.shuffle.partitions, where it is not Spark's own."""
+        wanted = str(self.spark.conf.get(PARTITIONS, DEFAULT_PARTITIONS))
+        return int(wanted) if wanted != DEFAULT_PARTITIONS else None
+
+    def check(self, staging: str) -> None:
+        """Raise BrokerscopeError where workers lack this package, or do not share the folder with this process."""
+        if session.is_local(self.spark):
+            return
+        token = random.token_hex(16)
+        filesystem.write(filesystem.join(staging, PROBE), token.encode())
+        try:
+            answers = self.map(partial(_answer, staging, token), range(PROBES), "looking for what workers share")
+        except Exception as error:  # Connect and the JVM have different ones
+            lacking = re.search(r"No module named '(\w+)", str(error))
+            if lacking is None:
+                raise
+            whole = "" if lacking[1] in package.PACKAGES else " --dependencies"
+            raise BrokerscopeError(
+                f"the workers lack {lacking[1]}: install it there, or `brokerscope package{whole} -o FILE.tar.gz` "
+                "makes an archive that brings it to them"
+            ) from error
+        for host, sees, name in answers:
+            if not sees or filesystem.read(filesystem.join(staging, name)) != token.encode():
+                raise BrokerscopeError(
+                    f"{posixpath.dirname(staging)}: worker {host} does not share this place: OUT must be a folder that "
+                    "all machines mount, or a URL of an object store"
+                )
+
+    def map(
+        self, task: Callable[[Item], Result], items: Sequence[Item], described_as: str, size: int = 0
+    ) -> list[Result]:
+        """What a task makes of each item, a Spark task an item. See `Executor`; raises what Spark raises."""
+        if not items:
+            return []
+        self._step(described_as)
+        with _described(self.spark, described_as):
+            return collect(spread(self.spark, items, each(task)))
+
+
+@contextmanager
+def _described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Jobs of this thread say what they do: by their description, or a tag where the session is one of Connect."""
+    try:
+        context = spark.sparkContext
+    except Exception:  # Connect has none
+        tag = text.replace(",", ";")  # which a tag may not hold
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription(text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]  # None takes it away
+
+
+def _answer(staging: str, token: str, number: int) -> tuple[str, bool, str]:
+    """On a worker: (its name, whether it reads what the driver wrote, the file that it wrote)."""
+    name = f"{PROBE}-{number}"
+    sees = filesystem.read(filesystem.join(staging, PROBE)) == token.encode()
+    filesystem.write(filesystem.join(staging, name), token.encode())
+    return platform.node(), sees, name

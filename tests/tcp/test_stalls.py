@@ -1,0 +1,119 @@
+"""What held a direction back: losses, windows that close, and acknowledgements that come late."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from dissectors.limits import Limits
+from dissectors.tcp.flow import Flow
+from dissectors.tcp.stalls import MOST, HeldBack, Stalls
+from dissectors.tcp.tracker import Tracker
+from tests.timed import MS, Timed
+from tests.wires import CLIENT, SERVER, T0, blocks, pcap
+
+DATA = b"d" * 100
+
+
+def stalls(tmp_path: Path, timed: Timed, *, block_bytes: int | None = None) -> list[tuple[str, str, float, float, int]]:
+    """Side, kind, begin and end in ms, and stream offset of what held back a connection."""
+    tracker = Tracker(Limits())
+    flows: dict[int, Flow] = {}
+    packets = sorted(timed.packets, key=lambda packet: packet.time)
+    for block in blocks(tmp_path / "t.pcap", pcap(packets, nano=True), block_bytes=block_bytes):
+        flows |= {id(flow): flow for flow, _ in tracker.feed(block)}
+    flows |= {id(flow): flow for flow, _ in tracker.finish()}
+    (flow,) = flows.values()
+    client = 0 if flow.ends[2] == CLIENT.port else 1
+    return [
+        ("client" if i == client else "server", s.kind, (s.start - T0) / MS, (s.end - T0) / MS, s.offset)
+        for i, half in enumerate(flow.halves)
+        for s in half.stalls.noted
+    ]
+
+
+def test_bytes_that_are_sent_again_after_a_timer_stood_still_since_they_were_sent(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA).send(215, CLIENT, DATA, at=0).ack(216, SERVER)
+    assert stalls(tmp_path, timed) == [("client", "resend_timeout", 10, 215, 0)]
+
+
+def test_bytes_that_fill_a_hole_stood_still_since_later_ones_came(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA, seen=False).send(11, CLIENT, DATA).ack(12, SERVER, upto=0)
+    assert stalls(tmp_path, timed.send(230, CLIENT, DATA, at=0)) == [("client", "resend_timeout", 11, 230, 0)]
+
+
+def test_three_duplicate_acknowledgements_bring_bytes_back_at_once_however_long_the_way(tmp_path: Path) -> None:
+    timed = Timed()
+    for n in range(5):
+        timed.send(10 + n, CLIENT, DATA)
+    for n in range(4):
+        timed.ack(300 + n, SERVER, upto=0)
+    assert stalls(tmp_path, timed.send(304.5, CLIENT, DATA, at=0)) == [("client", "fast_retransmit", 14, 304.5, 0)]
+
+
+def test_a_timer_that_ends_long_after_duplicate_acknowledgements_is_a_timer(tmp_path: Path) -> None:
+    timed = Timed()
+    for n in range(5):
+        timed.send(10 + n, CLIENT, DATA)
+    for n in range(4):
+        timed.ack(20 + n, SERVER, upto=0)
+    timed.send(24, CLIENT, DATA, at=0).send(230, CLIENT, DATA, at=0)
+    found = [one[1:4] for one in stalls(tmp_path, timed)]
+    assert found == [("fast_retransmit", 14, 24), ("resend_timeout", 24, 230)]
+
+
+def test_acknowledged_bytes_that_come_again_held_nothing_back(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA).ack(10.1, SERVER).send(215, CLIENT, DATA, at=0)
+    assert stalls(tmp_path, timed) == []
+
+
+def test_a_window_that_closes_holds_back_what_comes_when_it_opens(tmp_path: Path) -> None:
+    timed = Timed().send(10, SERVER, DATA).ack(11, CLIENT, window=0).ack(500, CLIENT, window=0)
+    timed.ack(2011, CLIENT).send(2011.2, SERVER, DATA)
+    assert stalls(tmp_path, timed) == [("server", "zero_window", 11, 2011.2, 100)]
+
+
+def test_a_window_that_opens_for_a_sender_with_nothing_to_say_held_nothing_back(tmp_path: Path) -> None:
+    timed = Timed().send(10, SERVER, DATA).ack(11, CLIENT, window=0).ack(2011, CLIENT).send(5000, SERVER, DATA)
+    assert stalls(tmp_path, timed) == []
+
+
+def test_a_piece_that_comes_with_a_late_acknowledgement_was_held_for_it(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA).ack(50.5, SERVER).send(50.6, CLIENT, DATA)
+    assert stalls(tmp_path, timed) == [("client", "delayed_ack", 10, 50.6, 100)]
+
+
+@pytest.mark.parametrize(("acked", "sent"), [(12, 50), (50, 60), (700, 700.1)])
+def test_a_sender_that_pauses_waits_for_no_acknowledgement(tmp_path: Path, acked: float, sent: float) -> None:
+    assert stalls(tmp_path, Timed().send(10, CLIENT, DATA).ack(acked, SERVER).send(sent, CLIENT, DATA)) == []
+
+
+def test_stalls_do_not_overlap_and_do_not_depend_on_blocks(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA).ack(11, SERVER, window=0)
+    timed.send(12, CLIENT, DATA).send(300, CLIENT, DATA, at=100)  # a window probe with data, and again
+    timed.ack(400, SERVER).send(400.1, CLIENT, DATA)
+    found = stalls(tmp_path, timed)
+    assert [one[1:4] for one in found] == [("resend_timeout", 12, 300), ("zero_window", 300, 400.1)]
+    for size in (60, 170, 300):
+        assert stalls(tmp_path, timed, block_bytes=size) == found
+
+
+def test_what_is_known_of_a_direction_can_be_carried_on_elsewhere() -> None:
+    one = Stalls()
+    one.advanced_ns = one.until_ns = T0
+    one.repeat(0, T0 + 300 * MS, 5, 7)
+    two = pickle.loads(pickle.dumps(one))
+    assert two.take() == [HeldBack("resend_timeout", T0, T0 + 300 * MS, 5, 7)]
+    assert two.until_ns == T0 + 300 * MS
+
+
+def test_of_a_flood_of_losses_a_bounded_number_is_noted() -> None:
+    one = Stalls()
+    one.advanced_ns = T0
+    for n in range(1, MOST + 3):
+        one.repeat(0, T0 + n * 2 * MS, 0, 0)
+        if n == 10:
+            assert len(one.take()) == 10
+    assert (len(one.noted), one.count) == (MOST - 10, MOST + 2)
