@@ -19,7 +19,7 @@ from dissectors.redaction import public_path
 from dissectors.run import Run
 from dissectors.session.protocols import protocols
 from pipelines.answers.records import Relations, Row, gathered, query
-from pipelines.tables.causes import PARTS, Part, parts
+from pipelines.tables.causes import PARTS, TimePart, parts
 from pipelines.tables.dialect import DuckDB
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings", "stalls")
@@ -109,7 +109,7 @@ def related(tables: Relations, exchange: Mapping[str, Any]) -> dict[str, list[Ro
     }
 
 
-def times(tables: Relations, exchange: Mapping[str, Any]) -> list[tuple[Part, int]]:
+def times(tables: Relations, exchange: Mapping[str, Any]) -> list[tuple[TimePart, int]]:
     """Where the time of a slow exchange went: its parts with their ns, the largest first; nothing of other exchanges.
 
     The parts add up to `total_ns`; those that took nothing are left out.

@@ -21,7 +21,7 @@ from pipelines.formats.outline import outline
 
 if TYPE_CHECKING:
     from pipelines.answers.connection import ConnectionPacket, DecodedExchange
-    from pipelines.tables.causes import Part
+    from pipelines.tables.causes import TimePart
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<packet>[0-9]{1,12})", re.S)
 MOST = 5  # exchanges of one packet that are shown whole
@@ -118,7 +118,7 @@ def _is_capture(text: str) -> bool:
 def _show(
     exchange: Mapping[str, Any],
     related: Mapping[str, Any],
-    times: Sequence[tuple[Part, int]],
+    times: Sequence[tuple[TimePart, int]],
     decoded: DecodedExchange,
     *,
     payloads: bool,

@@ -28,7 +28,7 @@ from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, e
 NEAR_US = 2  # times are whole microseconds: of two that stand for one packet, how far apart they may be
 
 
-class Part(NamedTuple):
+class TimePart(NamedTuple):
     """A part of the time of an exchange."""
 
     name: str
@@ -38,27 +38,29 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("sending", "sending the request: its packets came with gaps, without loss", "sending the request"),
-    Part(
+    TimePart("sending", "sending the request: its packets came with gaps, without loss", "sending the request"),
+    TimePart(
         "network",
         "between two capture points: what the point near the client took longer; null where one point saw it",
         "the network between the two capture points",
     ),
-    Part("resent", "bytes were lost and sent again, of either side", "lost packets that were sent again"),
-    Part("window", "the receiver's window was zero, of either side", "a receiver that did not read (a window of zero)"),
-    Part(
+    TimePart("resent", "bytes were lost and sent again, of either side", "lost packets that were sent again"),
+    TimePart(
+        "window", "the receiver's window was zero, of either side", "a receiver that did not read (a window of zero)"
+    ),
+    TimePart(
         "delayed_ack",
         "a piece waited for an acknowledgement that the other side delayed (Nagle with delayed ACK)",
         "a delayed acknowledgement (Nagle)",
     ),
-    Part("queued", "behind earlier requests of the same connection", "earlier requests of the same connection"),
-    Part("throttled", "the broker held the answer, or did not read the connection, because of a quota", "a quota"),
-    Part(
+    TimePart("queued", "behind earlier requests of the same connection", "earlier requests of the same connection"),
+    TimePart("throttled", "the broker held the answer, or did not read the connection, because of a quota", "a quota"),
+    TimePart(
         "broker",
         "what is left of the wait: the broker, and the way to it and back where that was captured at the client",
         "the broker",
     ),
-    Part("transfer", "what is left of the answer: its bytes on their way", "the transfer of the answer"),
+    TimePart("transfer", "what is left of the answer: its bytes on their way", "the transfer of the answer"),
 )
 _STALLS = ("resent", "window", "delayed_ack", "throttled")
 _CAUSE = "case kind when 'zero_window' then 'window' when 'delayed_ack' then 'delayed_ack' else 'resent' end"
