@@ -55,8 +55,9 @@ format: $(VENV)/.test  ## put the code into shape
 docs: $(VENV)/.run  ## write the generated pages of docs/ again
 	$(BIN)/python -m pipelines.document docs
 
-pictures: $(VENV)/.test  ## draw the pictures of the README from the samples; needs Chromium
+pictures: $(VENV)/.test  ## draw the pictures of the README and write outputs of notebooks, from the samples; needs Chromium
 	$(BIN)/python -m docs.pictures
+	MPLBACKEND=agg $(BIN)/python -m tests.notebooks
 
 bench: $(VENV)/.compiled  ## speed beside tshark's, on one core
 	$(BIN)/python tests/benchmarks/speed.py

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from brokerscope.lazy_table import LazyTable
-from brokerscope.rows import AnswerRow, first_rows, html_table, rows_of
+from brokerscope.plots import Plots
+from brokerscope.rows import AnswerRow, AnswerRows, first_rows, html_table
 from dissectors import records
 from dissectors.api import dissect
 from dissectors.capture.files import expand
@@ -99,10 +100,10 @@ class OpenConnection:
         """The batches that it carried."""
         return self._part("batches")
 
-    def events(self) -> list[AnswerRow]:
+    def events(self) -> AnswerRows:
         """Everything that happened on it in time order, as `brokerscope follow` shows it."""
         tables = self._capture.tables(*follow_answers.TABLES)
-        return [AnswerRow(event) for event in follow_answers.follow(tables, dict(self.row))]
+        return AnswerRows(follow_answers.follow(tables, dict(self.row)))
 
     def _part(self, table: str) -> LazyTable:
         own = {name: self.row[name] for name in ("connection", "incarnation")}
@@ -193,21 +194,26 @@ class OpenCapture:
 
     # --- answers ---
 
-    def verdicts(self) -> list[AnswerRow]:
+    @property
+    def plot(self) -> Plots:
+        """What happened along time, as pictures: `cap.plot.latency(by="server", every="10s")`."""
+        return Plots(self.tables)
+
+    def verdicts(self) -> AnswerRows:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
         with database_of(self.tables(*RECORDS)) as duckdb:
-            return list(rows_of(judged(duckdb).to_pylist()))
+            return AnswerRows(judged(duckdb).to_pylist(), ("severity", "sentence", "advice", "count", "first_time"))
 
     def summary(self) -> Summary:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""
         return summary(self.tables(*RECORDS))
 
-    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> list[AnswerRow]:
+    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> AnswerRows:
         """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …"""
         for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, top_answers.SORTS)):
             if value not in known:
                 raise UsageError(f"{name}: no {value!r}; there are {', '.join(known)}")
-        return [AnswerRow(row) for row in top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head]]
+        return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
 
     def sql(self, text: str) -> pa.Table:
         """The rows of a query over the record tables. Raises UsageError for one that means nothing."""

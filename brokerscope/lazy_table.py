@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from brokerscope.drawing import draw, library
 from brokerscope.rows import AnswerRow, first_rows, rows_of
-from dissectors.errors import BrokerscopeError, UsageError
+from dissectors.errors import UsageError
 from pipelines.sql import database
 from pipelines.sql.conditions import InvalidFilterError, condition
 from pipelines.sql.where import Filter
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 OPTIONS = tuple(name for name in inspect.signature(condition).parameters if name not in ("table", "where", "clock"))
 """Filters that mean what the command line's options of this name mean; any other keyword is a column."""
-
-
-class MissingLibraryError(BrokerscopeError):
-    """What was asked for needs a library that is not installed."""
-
-
-def library(name: str, purpose: str) -> Any:
-    """A library that brokerscope does not need itself. Raises MissingLibraryError where it is not installed."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingLibraryError(f"{purpose} needs {name}: pip install {name.partition('.')[0]}") from None
 
 
 class LazyTable:
@@ -111,29 +99,19 @@ class LazyTable:
         return connection.table(self.name)
 
     def plot(self, y: str = "total_ns", by: str = "api") -> Any:
-        """A column over time, a colour for each value of another, as axes of matplotlib.
+        """A column over time, a colour for each value of another: Axes of matplotlib, or a Chart of altair.
 
-        y: a column of numbers; of durations, milliseconds are drawn. Raises MissingLibraryError without matplotlib.
+        y: a column of numbers; of durations, milliseconds are drawn. Raises MissingLibraryError without both.
         """
         for column in (y, by, "time"):
             if column not in self.schema.names:
                 raise UsageError(self._no_column(column))
-        pyplot = library("matplotlib.pyplot", ".plot()")
-        _, axes = pyplot.subplots()
-        series: dict[str, tuple[list[Any], list[float]]] = {}
+        series: dict[str, list[tuple[Any, float]]] = {}
         scale = 1e6 if y.endswith("_ns") else 1
         for row in self.arrow().select(list(dict.fromkeys(("time", y, by)))).to_pylist():
             if row[y] is not None and row["time"] is not None:
-                times, values = series.setdefault(str(row[by]), ([], []))
-                times.append(row["time"])
-                values.append(row[y] / scale)
-        for label, (times, values) in series.items():
-            axes.plot(times, values, ".", label=label)
-        axes.set_ylabel(f"{y.removesuffix('_ns')} (ms)" if scale > 1 else y)
-        axes.set_xlabel("time (UTC)")
-        if series:
-            axes.legend(title=by)
-        return axes
+                series.setdefault(str(row[by]), []).append((row["time"], row[y] / scale))
+        return draw(series, y=f"{y.removesuffix('_ns')} (ms)" if scale > 1 else y, by=by, lines=False)
 
     def __iter__(self) -> Iterator[AnswerRow]:
         for batch in self.arrow().to_batches(max_chunksize=1024):

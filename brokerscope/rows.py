@@ -11,7 +11,7 @@ from pipelines.formats.plain import clean, cut
 
 _BODIES = ("request", "response")  # columns of `exchanges` that hold JSON
 _SHOWN = 20  # rows of a table in a notebook
-_LONGEST = 60  # characters of a cell
+_LONGEST = 200  # characters of a cell
 
 
 class AnswerRow(Mapping[str, Any]):
@@ -59,6 +59,19 @@ def rows_of(values: Iterable[Mapping[str, Any]]) -> Iterator[AnswerRow]:
     for each in values:
         bodies = {name: json.loads(each[name]) for name in _BODIES if isinstance(each.get(name), str)}
         yield AnswerRow({**each, **bodies} if bodies else each)
+
+
+class AnswerRows(list[AnswerRow]):
+    """The rows of an answer, which a notebook shows as a table."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], shown: Sequence[str] = ()) -> None:
+        """shown: the columns that a notebook shows; all by default."""
+        super().__init__(map(AnswerRow, rows))
+        self._columns = shown
+
+    def _repr_html_(self) -> str:
+        rows = [{name: row[name] for name in self._columns or row} for row in self]
+        return first_rows(rows, len(rows))
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], more: int = 0) -> str:

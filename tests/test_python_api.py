@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import brokerscope
-from brokerscope.lazy_table import MissingLibraryError
+from brokerscope.drawing import MissingLibraryError
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "kafka-refused.pcap"
@@ -138,9 +138,12 @@ def test_a_file_that_is_not_there_is_said_at_once() -> None:
 def test_a_library_that_is_missing_is_named(cap: brokerscope.OpenCapture, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    for name, call in (("polars", cap.exchanges.polars), ("matplotlib.pyplot", cap.exchanges.plot)):
+    for name in ("polars", "matplotlib.pyplot", "altair"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(MissingLibraryError, match=f"pip install {name.partition('.')[0]}"):
+    with pytest.raises(MissingLibraryError, match="pip install polars"):
+        cap.exchanges.polars()
+    for call in (cap.exchanges.plot, cap.plot.latency, cap.plot.lag):
+        with pytest.raises(MissingLibraryError, match=r"matplotlib or altair: pip install 'brokerscope\[plot\]'"):
             call()
 
 

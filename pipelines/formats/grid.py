@@ -8,6 +8,8 @@ which a cell does not fit keeps its place, and the cell stands in lines of its o
     01:11:17.604019  1.24 ms   ok      Produce v9  orders       17
     01:11:17.604019  2.10 ms   …       Produce v9  orders       21
         status  UNKNOWN_TOPIC_OR_PARTITION
+
+Where a line has no room, what all names of a column begin with, as `persistent://public/default/`, is stated once too.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _LEAST = 8  # cells that an elastic column keeps
 _MOST = 64  # cells that one column may take
 _INDENT = 4
 _ELSEWHERE = "…"
+_APART, _URL = ", ", "://"  # between names in a cell; in names that begin as a URL does
 _RED, _YELLOW, _DIM, _OFF = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _TONES = {
     "error": _RED, "bad": _RED, "warning": _YELLOW, "unanswered": _YELLOW, "unverifiable": _YELLOW, "orphan": _YELLOW,
@@ -79,6 +82,7 @@ class Grid:
         self._colour = colour
         self._varied: set[int] = set()  # `once` columns that rows do not agree on
         self._shared: dict[int, str] | None = None
+        self._begins: dict[int, str] = {}  # column -> what its names begin with, which is left out of them
         self._shown: list[int] = []
         self._widths: dict[int, int] = {}
 
@@ -86,8 +90,10 @@ class Grid:
         """The lines of these rows, with a head where it is due."""
         rows = [[cut(clean(cell)) for cell in row] for row in rows]
         shared = self._common(rows)
-        if shared != self._shared:
-            self._shared = shared
+        begins = self._common_begins(rows, shared)
+        rows = [[_without(cell, begins.get(at, "")) for at, cell in enumerate(row)] for row in rows]
+        if shared != self._shared or begins != self._begins:
+            self._shared, self._begins = shared, begins
             self._arrange(rows)
             yield from self._head()
         for row in rows:
@@ -111,6 +117,24 @@ class Grid:
             else:
                 shared[at] = next(iter(values), "")
         return shared
+
+    def _common_begins(self, rows: Sequence[Sequence[str]], shared: dict[int, str]) -> dict[int, str]:
+        """Column -> what all its names begin with, up to a `/`, also those before; none while lines have room.
+
+        Only names that begin as a URL does: Pulsar's topics.
+        """
+        keys = [at for at, column in enumerate(self._columns) if not (column.need or column.below or at in shared)]
+        if not self._begins and _total([self._natural(at, rows) for at in keys]) <= self._room:
+            return {}
+        found = {}
+        for at in keys:
+            names = [name for row in rows for name in row[at].split(_APART) if name]
+            if at in self._begins:
+                names.append(self._begins[at])
+            begin = _common_begin(names) if self._columns[at].elastic else ""
+            if _URL in begin:
+                found[at] = begin
+        return found
 
     def _arrange(self, rows: Sequence[Sequence[str]]) -> None:
         """Choose columns and widths for these rows."""
@@ -150,6 +174,7 @@ class Grid:
     def _head(self) -> Iterator[str]:
         assert self._shared is not None
         facts = [f"{self._columns[at].head} {value}".strip() for at, value in self._shared.items() if value]
+        facts += [f"{self._columns[at].head} {begin}{_ELSEWHERE}" for at, begin in self._begins.items()]
         line = ""
         for fact in facts:
             if line and width(line) + GAP + width(fact) > self._room:
@@ -214,6 +239,18 @@ class Grid:
         if not self._colour or meant in _QUIET:
             return cell
         return f"{_TONES.get(meant, _RED)}{cell}{_OFF}"
+
+
+def _common_begin(names: Sequence[str]) -> str:
+    """What all names begin with, up to a `/`."""
+    least, most = min(names, default=""), max(names, default="")
+    size = next((at for at, (a, b) in enumerate(zip(least, most)) if a != b), min(len(least), len(most)))
+    return least[: least.rfind("/", 0, size) + 1]
+
+
+def _without(cell: str, begin: str) -> str:
+    """Names, without what they all begin with."""
+    return _APART.join(name.removeprefix(begin) for name in cell.split(_APART)) if begin else cell
 
 
 def _total(widths: Iterable[int]) -> int:

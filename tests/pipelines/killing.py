@@ -21,6 +21,7 @@ from dissectors.options import Options
 from pipelines.jobs import decode, plan
 from pipelines.spark import session
 from pipelines.spark.job import decode_to_records
+from pipelines.tables.table import RECORDS
 
 STAGES = {
     "survey": (plan, "walk_file"),
@@ -69,7 +70,7 @@ def main() -> None:
         for stage, (owner, name) in STAGES.items():
             mortal = killed_once(getattr(owner, name), str(markers[stage]), with_executor=not session.is_local(spark))
             patches.enter_context(patch.object(owner, name, mortal))
-        decode_to_records(spark, expand(args.captures), args.out, Options(site=args.site))
+        decode_to_records(spark, expand(args.captures), args.out, Options(tables=RECORDS, site=args.site))
     print(*(stage for stage, marker in markers.items() if marker.exists()))
     spark.stop()
 

@@ -16,9 +16,9 @@ from dissectors.options import Options
 from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
 from pipelines.compare import differences
-from pipelines.spark.tasks import settings
 from pipelines.tables import TABLES
 from tests.pipelines.conftest import Analysed
+from tests.pipelines.sessions import settings
 
 
 @pytest.mark.parametrize(("width", "micros"), [("500ms", 500_000), ("10s", 10_000_000), ("1.5 h", 5_400_000_000)])

@@ -131,7 +131,7 @@ def test_spark_and_this_machine_go_on_with_the_lake_of_each_other(
 
 def test_jobs_say_in_the_ui_of_spark_what_they_do(spark: Any, samples: list[str], tmp_path: Path) -> None:
     from pipelines.spark.executor import SparkExecutor
-    from pipelines.spark.tasks import settings
+    from tests.pipelines.sessions import settings
 
     context = spark.sparkContext
     context.setJobDescription("of the user")

@@ -56,7 +56,7 @@ def test_several_processes_close_the_same_connections_early(capture: Path) -> No
 
 def test_spark_closes_the_same_connections_early(spark: Any, capture: Path, tmp_path: Path) -> None:
     from pipelines.spark.job import decode_to_records
-    from pipelines.spark.tasks import settings
+    from tests.pipelines.sessions import settings
 
     options = Options(tables=TABLES, limits=Limits(flows=FLOWS))
     with settings(spark, {"spark.sql.shuffle.partitions": "5", "spark.brokerscope.splitBytes": "100000"}):

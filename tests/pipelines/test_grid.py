@@ -65,6 +65,24 @@ def test_a_cell_that_does_not_fit_stands_below_its_row() -> None:
     assert "".join(lines[3:]).count("y") == 100
 
 
+def test_what_all_names_begin_with_is_said_once_where_a_line_has_no_room() -> None:
+    columns = [GridColumn("time"), GridColumn("topic", elastic=True)]
+    rows = [[f"01:11:1{n}.604019", f"persistent://public/default/orders-{n}"] for n in range(3)]
+    narrow, wide = (list(Grid(columns, room).lines(rows)) for room in (40, 80))
+    assert narrow[0] == "topic persistent://public/default/…"
+    assert narrow[-1].split() == ["01:11:12.604019", "orders-2"]
+    assert len(narrow) == 5
+    assert wide[-1].endswith("persistent://public/default/orders-2")
+    grid = Grid(columns, 40)
+    list(grid.lines(rows))
+    later = list(grid.lines([["01:11:19.604019", "persistent://public/other/x, persistent://public/default/y"]]))
+    assert later[0] == "topic persistent://public/…"  # what no longer holds is said anew
+    assert later[-1].split(maxsplit=1)[1] == "other/x, default/y"
+    other = list(grid.lines([["01:11:20.604019", "orders"]]))
+    assert "…" not in other[0]
+    assert other[-1].split() == ["01:11:20.604019", "orders"]
+
+
 def test_colour_says_how_bad_it_is_and_pipes_get_none() -> None:
     columns, rows = (GridColumn("status", toned=True),), [["ok"], ["NOT_LEADER"], ["unanswered"]]
     assert "\x1b" not in "".join(Grid(columns, 40).lines(rows))

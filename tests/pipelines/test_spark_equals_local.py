@@ -1,4 +1,4 @@
-"""The records that Spark makes are those of the local engine, however a capture is cut and shared out."""
+"""The records that tasks make are those of a plain run, however a capture is cut and shared out, on Spark too."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import pytest
 import dissectors
 from dissectors import records
 from dissectors.options import Options
+from pipelines.executors.local import LocalExecutor
+from pipelines.jobs import records as jobs
 from pipelines.spark.job import decode_to_records
-from pipelines.spark.tasks import settings
 from pipelines.storage.outputs import OutputError, OutputIsInputError
 from tests.pipelines import cutting
 from tests.pipelines.cutting import cut
+from tests.pipelines.sessions import settings
 from tests.pipelines.stored import read
 
 TABLES = tuple(records.TABLES)
@@ -36,12 +38,15 @@ def local(paths: list[str]) -> dict[str, list[str]]:
     return {name: rows(table, name) for name, table in made.items()}
 
 
-def on_spark(
-    spark: Any, paths: list[str], out: Path, partitions: int, split_bytes: int = 1 << 30
-) -> dict[str, list[str]]:
-    wanted = {"spark.sql.shuffle.partitions": str(partitions), "spark.brokerscope.splitBytes": str(split_bytes)}
-    with settings(spark, wanted):
-        decode_to_records(spark, paths, str(out), OPTIONS)
+def by_tasks(paths: list[str], out: Path, parts: int, split_bytes: int = 1 << 30) -> dict[str, list[str]]:
+    """The records that tasks make in this process."""
+    executor = LocalExecutor(1)
+    executor.parts, executor.split_bytes = parts, split_bytes
+    jobs.decode_to_records(executor, paths, str(out), OPTIONS)
+    return made_in(out)
+
+
+def made_in(out: Path) -> dict[str, list[str]]:
     return {name: rows(read(out / "records" / name), name) for name in TABLES}
 
 
@@ -54,33 +59,43 @@ def test_the_samples_fill_every_table(expected: dict[str, list[str]]) -> None:
     assert {name: bool(made) for name, made in expected.items()} == dict.fromkeys(TABLES, True)
 
 
-@pytest.mark.parametrize(("partitions", "split_bytes"), [(1, 1 << 30), (5, 20_000), (64, 200_000)])
-def test_partitions_and_splits_change_nothing(
-    spark: Any, samples: list[str], expected: dict[str, list[str]], tmp_path: Path, partitions: int, split_bytes: int
+@pytest.mark.parametrize(("parts", "split_bytes"), [(1, 1 << 30), (5, 20_000), (64, 200_000)])
+def test_parts_and_splits_change_nothing(
+    samples: list[str], expected: dict[str, list[str]], tmp_path: Path, parts: int, split_bytes: int
 ) -> None:
-    got = on_spark(spark, samples, tmp_path, partitions, split_bytes)
+    got = by_tasks(samples, tmp_path, parts, split_bytes)
     for name in TABLES:
         assert got[name] == expected[name], name
 
 
-def test_a_capture_cut_into_files_gives_the_same_rows(spark: Any, tmp_path: Path, samples: list[str]) -> None:
+@pytest.mark.parametrize(("parts", "split_bytes"), [(1, 1 << 30), (5, 20_000)])
+def test_spark_makes_the_same(
+    spark: Any, samples: list[str], expected: dict[str, list[str]], tmp_path: Path, parts: int, split_bytes: int
+) -> None:
+    wanted = {"spark.sql.shuffle.partitions": str(parts), "spark.brokerscope.splitBytes": str(split_bytes)}
+    with settings(spark, wanted):
+        decode_to_records(spark, samples, str(tmp_path), OPTIONS)
+    got = made_in(tmp_path)
+    for name in TABLES:
+        assert got[name] == expected[name], name
+
+
+def test_a_capture_cut_into_files_gives_the_same_rows(tmp_path: Path, samples: list[str]) -> None:
     whole = [Path(p) for p in samples if p.endswith(".pcap")][:4]
     files = [name for path in whole for name in cut(path, tmp_path, 4)]
     torn = tmp_path / "torn.pcap"
     torn.write_bytes(whole[0].read_bytes()[:-7])
     shutil.copy(__file__, tmp_path / "not-a-capture.pcap")
     files += [str(torn), str(tmp_path / "not-a-capture.pcap")]
-    want, got = local(files), on_spark(spark, files, tmp_path / "out", 3)
+    want, got = local(files), by_tasks(files, tmp_path / "out", 3)
     for name in TABLES:
         assert got[name] == want[name], name
     kinds = {kind for kind in ("truncated_file", "unreadable_file") if any(kind in row for row in got["findings"])}
     assert kinds == {"truncated_file", "unreadable_file"}
 
 
-@pytest.mark.parametrize("partitions", [1, 4])
-def test_fragments_on_both_sides_of_a_border_are_put_together(
-    spark: Any, samples: list[str], tmp_path: Path, partitions: int
-) -> None:
+@pytest.mark.parametrize("parts", [1, 4])
+def test_fragments_on_both_sides_of_a_border_are_put_together(samples: list[str], tmp_path: Path, parts: int) -> None:
     head, packets = max(
         (cutting.read(Path(p)) for p in samples if p.endswith(".pcap")), key=lambda c: sum(map(len, c[1]))
     )
@@ -98,12 +113,12 @@ def test_fragments_on_both_sides_of_a_border_are_put_together(
         sorted(map(repr, meaning(t).to_pylist())) for t in (want, dissectors.dissect(files)["exchanges"])
     )
     assert got_rows == want_rows
-    got = on_spark(spark, files, tmp_path / "out", partitions)
+    got = by_tasks(files, tmp_path / "out", parts)
     assert got == local(files)
 
 
 def test_fragments_of_a_datagram_in_files_of_the_same_time_are_put_together_in_one_order(
-    spark: Any, samples: list[str], tmp_path: Path
+    samples: list[str], tmp_path: Path
 ) -> None:
     head, packets = max(
         (cutting.read(Path(p)) for p in samples if p.endswith(".pcap")), key=lambda c: sum(map(len, c[1]))
@@ -124,7 +139,7 @@ def test_fragments_of_a_datagram_in_files_of_the_same_time_are_put_together_in_o
     got = dissectors.dissect(files)["exchanges"]
     want_rows, got_rows = (sorted(map(repr, meaning(t).to_pylist())) for t in (want, got))
     assert got_rows == want_rows
-    assert on_spark(spark, files, tmp_path / "out", 3, 50_000) == local(files)
+    assert by_tasks(files, tmp_path / "out", 3, 50_000) == local(files)
 
 
 def meaning(exchanges: pa.Table) -> pa.Table:

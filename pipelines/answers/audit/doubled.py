@@ -26,13 +26,16 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                     AND s.number < s.number_before AND s.at_us BETWEEN epoch_us(before) AND epoch_us(time)) AS back,
                 EXISTS (
                     SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'JoinGroup' AND x.status = 'ok'
-                        AND x.time BETWEEN before AND e.time) AS joined
+                        AND x.time BETWEEN before AND e.time) AS joined,
+                EXISTS (
+                    SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'ConsumerGroupHeartbeat'
+                        AND x.time BETWEEN before AND e.time) AS assigned
             FROM every e WHERE before IS NOT NULL
         )
         SELECT protocol, topic, owner, CASE
                 WHEN back THEN 'the group committed a smaller offset than before'
-                WHEN client <> client_before AND joined THEN 'a rebalance gave the partition to another member, which '
-                    || 'went on from the last committed offset'
+                WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
+                    || 'another member, which went on from the last committed offset'
                 WHEN client <> client_before THEN 'another member fetched them'
                 WHEN joined THEN 'the group rebalanced, and the member went on from the last committed offset'
                 WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
@@ -54,13 +57,17 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'
             WINDOW again AS (PARTITION BY topic, partition, "group", position ORDER BY time, file, packet)
         ), between_them AS (
-            SELECT e.*, list(DISTINCT x.api) AS apis FROM every e LEFT JOIN exchanges x
+            SELECT e.*, list(DISTINCT x.api) AS apis, EXISTS (
+                    SELECT 1 FROM positions p WHERE p.what = 'pending' AND p."group" = e."group" AND p.topic = e.topic
+                        AND e.position = p.ledger || ':' || p.value AND p.time BETWEEN e.before AND e.time) AS pending
+            FROM every e LEFT JOIN exchanges x
                 ON x.protocol = 'pulsar' AND x."group" = e."group" AND x.time BETWEEN e.before AND e.time
             WHERE before IS NOT NULL GROUP BY ALL
         )
         SELECT 'pulsar' AS protocol, topic, "group" AS owner, CASE
                 WHEN list_contains(apis, 'SEEK') THEN 'a consumer went back with SEEK'
                 WHEN list_contains(apis, 'REDELIVER_UNACKNOWLEDGED_MESSAGES') THEN 'a consumer asked for them again'
+                WHEN pending THEN 'a transaction that acknowledged them was not committed'
                 WHEN list_contains(apis, 'ACTIVE_CONSUMER_CHANGE') THEN 'another consumer became the active one'
                 WHEN list_contains(apis, 'SUBSCRIBE') OR connection <> connection_before THEN 'a consumer '
                     || 'subscribed anew, or another one took over, before they were acknowledged'

@@ -6,6 +6,7 @@ An entry of which the subscription got nothing is lost if
 - the subscription is Exclusive or Failover, and one consumer got entries before and behind it one after the other,
   without a SEEK, a new SUBSCRIBE or another active consumer between, and the subscription acknowledged a later one.
 
+Both are judged at one broker only: clusters that replicate a topic number its entries each for itself.
 Shared subscriptions may pass over an entry that others of their consumers are yet to get. Not judged: topics that keep
 nothing, entries of transactions (brokers hold back what is aborted), and consumers that read what compaction left.
 """
@@ -34,10 +35,20 @@ _TYPES = {
 
 _ENTRY = [f"TRY_CAST(split_part(position, ':', {n}) AS BIGINT)" for n in (1, 2)]
 _CONNECTION = "site, connection, incarnation"
+_SERVER = "server_ip || ' ' || server_port AS server"
+
+
+def _same(other: str) -> str:
+    """Whether a row is about the entry `s` and the subscription `o`."""
+    return (
+        f"{other}.topic = s.topic AND {other}.partition IS NOT DISTINCT FROM s.partition AND {other}.owner = o.owner "
+        f"AND {other}.ledger = s.ledger AND {other}.entry = s.entry"
+    )
+
 
 VIEWS = {
     "stored": f"""
-        SELECT topic, partition, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, max(records) AS records,
+        SELECT topic, partition, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_SERVER}, max(records) AS records,
             min(time) AS time, min_by(file, (time, file, packet)) AS file,
             min_by(packet, (time, file, packet)) AS packet
         FROM batches
@@ -45,13 +56,14 @@ VIEWS = {
             AND NOT coalesce(transactional, false) AND topic NOT LIKE 'non-persistent:%'
         GROUP BY ALL""",
     "dispatched": f"""
-        SELECT topic, partition, "group" AS owner, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_CONNECTION}, time,
-            file, packet, stream_offset
+        SELECT topic, partition, "group" AS owner, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_CONNECTION},
+            {_SERVER}, time, file, packet, stream_offset
         FROM batches
         WHERE protocol = 'pulsar' AND role = 'consume' AND position LIKE '%:%' AND topic IS NOT NULL
             AND "group" IS NOT NULL""",
     "done": f"""
-        SELECT topic, partition, "group" AS owner, ledger, value AS entry, {_CONNECTION} FROM positions
+        SELECT topic, partition, "group" AS owner, ledger, value AS entry, {_CONNECTION}, {_SERVER}
+        FROM positions
         WHERE protocol = 'pulsar' AND what = 'committed' AND api = 'ACK' AND topic IS NOT NULL
             AND "group" IS NOT NULL""",
     # between which two entries a consumer got none, and nothing else explains that
@@ -66,26 +78,28 @@ VIEWS = {
                 'SEEK', 'SUBSCRIBE', 'ACTIVE_CONSUMER_CHANGE', 'CLOSE_CONSUMER', 'UNSUBSCRIBE',
                 'REDELIVER_UNACKNOWLEDGED_MESSAGES') AND x.time BETWEEN f.time AND f.until)""",
     "gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM done GROUP BY ALL",
-    "judged_entries": """
-        WITH owners AS (SELECT DISTINCT topic, partition, owner FROM dispatched UNION
-            SELECT DISTINCT topic, partition, owner FROM done),
-        known AS (
-            SELECT s.*, o.owner, EXISTS (
-                    SELECT 1 FROM dispatched d WHERE d.topic = s.topic AND d.partition IS NOT DISTINCT FROM s.partition
-                        AND d.owner = o.owner AND d.ledger = s.ledger AND d.entry = s.entry) AS found,
-                EXISTS (
-                    SELECT 1 FROM done d WHERE d.topic = s.topic AND d.partition IS NOT DISTINCT FROM s.partition
-                        AND d.owner = o.owner AND d.ledger = s.ledger AND d.entry = s.entry) AS acknowledged,
-                coalesce((s.ledger, s.entry) <= furthest, false) AS passed
+    # topics of which clusters have copies, each with numbers of its own
+    "copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",
+    "judged_entries": f"""
+        WITH owners AS (
+            SELECT DISTINCT topic, partition, owner FROM dispatched
+            UNION SELECT DISTINCT topic, partition, owner FROM done
+        ), known AS (
+            SELECT s.*, o.owner, EXISTS (SELECT 1 FROM dispatched d WHERE {_same("d")}) AS came,
+                EXISTS (SELECT 1 FROM dispatched d WHERE {_same("d")} AND (
+                    d.server = s.server OR d.topic NOT IN (FROM copied))) AS found,
+                EXISTS (SELECT 1 FROM done d WHERE {_same("d")} AND d.server = s.server) AS acknowledged
             FROM stored s JOIN owners o ON s.topic = o.topic AND s.partition IS NOT DISTINCT FROM o.partition
-                LEFT JOIN gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
+                JOIN gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
                     AND p.owner = o.owner
+            WHERE (s.ledger, s.entry) <= furthest
         )
-        SELECT *, NOT found AND passed AND (acknowledged OR EXISTS (
+        SELECT *, NOT came AND (acknowledged OR EXISTS (
                 SELECT 1 FROM leaps l JOIN types t ON t.owner = l.owner AND t.topic = l.topic AND t.in_order
                 WHERE l.topic = k.topic AND l.partition IS NOT DISTINCT FROM k.partition AND l.owner = k.owner
-                    AND (l.ledger, l.entry) < (k.ledger, k.entry) AND (k.ledger, k.entry) < l.after)) AS lost
-        FROM known k WHERE passed""",
+                    AND l.server = k.server AND (l.ledger, l.entry) < (k.ledger, k.entry)
+                    AND (k.ledger, k.entry) < l.after)) AS lost
+        FROM known k""",
     "broken": f"""
         SELECT owner, count(*) AS connections FROM (
             SELECT DISTINCT owner, {_CONNECTION} FROM (
