@@ -17,9 +17,9 @@ from dissectors import checksum
 from dissectors.checksum.unit_format import FieldSpan, UnitFormat, spans
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.rows.exchange import CALL, OK, ORPHAN, PRODUCE, UNANSWERED, ErrorCode, PendingRequest, Report
 from dissectors.rows.sink import Sink, Suspect
 from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.exchange import CALL, OK, ORPHAN, PRODUCE, UNANSWERED, ErrorCode, PendingRequest, Report
 from dissectors.session.frame import Frame
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.session.resends import AT_END

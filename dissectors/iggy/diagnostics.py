@@ -15,8 +15,8 @@ from dissectors.iggy.errors import TRANSIENT
 from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.state import LOGINS
-from dissectors.rows.exchange import ErrorCode
 from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import ErrorCode
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.wording import counted, were
 

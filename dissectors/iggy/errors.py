@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissectors.iggy import tables
 from dissectors.iggy.tables import Status
-from dissectors.rows.exchange import ErrorCode
+from dissectors.session.exchange import ErrorCode
 
 TRANSIENT = frozenset({57, 58})  # the client's library sends the same request again
 

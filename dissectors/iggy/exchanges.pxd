@@ -11,7 +11,7 @@ from dissectors.iggy.pending cimport Answer, BatchFacts, IggyRequest
 from dissectors.iggy.rows cimport IggyRows
 from dissectors.iggy.state cimport IggyState
 from dissectors.iggy.walk cimport PARTITION, Fields
-from dissectors.rows.exchange cimport elapsed, queued
+from dissectors.session.exchange cimport elapsed, queued
 from dissectors.rows.fields cimport ABSENT
 
 cdef enum:

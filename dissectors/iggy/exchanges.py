@@ -31,8 +31,8 @@ from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import Fields
-from dissectors.rows.exchange import CONSUME, OK, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode
 from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import CONSUME, OK, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import SERVER
 
@@ -40,8 +40,8 @@ if not cython.compiled:
     from dissectors.iggy.answer_fit import answer_code
     from dissectors.iggy.decode import body
     from dissectors.iggy.walk import PARTITION
-    from dissectors.rows.exchange import elapsed, queued
     from dissectors.rows.layout import ABSENT
+    from dissectors.session.exchange import elapsed, queued
 
     LONG_NS = 1_000_000_000
     SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3

@@ -1,7 +1,7 @@
 cimport cython
 from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.plain_state cimport PlainState
-from dissectors.rows.exchange cimport PendingRequest
+from dissectors.session.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
 
 @cython.final

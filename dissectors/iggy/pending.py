@@ -8,8 +8,8 @@ from typing import Any
 import cython
 
 from dissectors.iggy.plain_state import PlainState
-from dissectors.rows.exchange import PendingRequest
 from dissectors.rows.table import int64
+from dissectors.session.exchange import PendingRequest
 from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:

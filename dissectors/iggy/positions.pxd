@@ -3,7 +3,7 @@ from dissectors.iggy.decode cimport Body
 from dissectors.iggy.layouts cimport BodyLayout
 from dissectors.iggy.message cimport OFFSET, MessageRun
 from dissectors.iggy.pending cimport IggyRequest
-from dissectors.rows.exchange cimport Report
+from dissectors.session.exchange cimport Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable

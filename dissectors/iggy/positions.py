@@ -19,8 +19,8 @@ from dissectors.iggy.decode import Body
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.pending import IggyRequest
-from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
+from dissectors.session.exchange import Report
 from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:

@@ -18,9 +18,9 @@ from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import HEADER
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.rows import IggyRows
-from dissectors.rows.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.rows.table import int64
 from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 

@@ -5,7 +5,7 @@ from dissectors.iggy.era cimport Era
 from dissectors.iggy.message cimport MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun
 from dissectors.iggy.pending cimport BatchFacts, IggyRequest
 from dissectors.iggy.state cimport IggyState
-from dissectors.rows.exchange cimport PendingRequest, Report
+from dissectors.session.exchange cimport PendingRequest, Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64

@@ -22,7 +22,11 @@ from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
 from dissectors.records import Conn, endpoint
-from dissectors.rows.exchange import (
+from dissectors.rows.late_names import unresolved
+from dissectors.rows.sink import Sink
+from dissectors.rows.table import RowTable, int64
+from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import (
     CALL,
     CONSUME,
     FAILED,
@@ -34,10 +38,6 @@ from dissectors.rows.exchange import (
     PendingRequest,
     Report,
 )
-from dissectors.rows.late_names import unresolved
-from dissectors.rows.sink import Sink
-from dissectors.rows.table import RowTable, int64
-from dissectors.session.conversation import Conversation
 from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:

@@ -15,8 +15,8 @@ from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
 from dissectors.iggy.plain_state import PlainState
-from dissectors.rows.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.rows.table import int64
+from dissectors.session.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 

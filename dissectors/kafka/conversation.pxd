@@ -17,7 +17,7 @@ from dissectors.kafka.sessions cimport FetchSessions
 from dissectors.kafka.verify cimport BatchVerifier
 from dissectors.kafka.walk cimport Walker
 from dissectors.kafka.words cimport ACKS_PLACE, SESSION_PLACE
-from dissectors.rows.exchange cimport queued
+from dissectors.session.exchange cimport queued
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable

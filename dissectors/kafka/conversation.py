@@ -33,10 +33,10 @@ from dissectors.kafka.verify import BatchVerifier
 from dissectors.kafka.walk import walkers_of
 from dissectors.options import Options
 from dissectors.records import Conn
-from dissectors.rows.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
 from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report
 from dissectors.session.frame import Frame
 from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import SERVER, Chunk, Gap
@@ -52,8 +52,8 @@ if not cython.compiled:
     from dissectors.kafka.produce import sent, settle
     from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
     from dissectors.rows import fields
-    from dissectors.rows.exchange import queued
     from dissectors.rows.layout import ABSENT
+    from dissectors.session.exchange import queued
     from dissectors.session.inbox import INVALID, MORE
     from dissectors.tcp.chunk import CLIENT
 

@@ -33,7 +33,7 @@ from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import END_TXN, HEARTBEATS, JOIN_GROUP, SHARE_ACKNOWLEDGE, SHARE_FETCH, ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.state import set_state, state_of
-from dissectors.rows.exchange import PRODUCE
+from dissectors.session.exchange import PRODUCE
 from dissectors.session.frame import FrameFacts
 from dissectors.wording import counted, were
 

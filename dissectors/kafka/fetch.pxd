@@ -8,7 +8,7 @@ from dissectors.kafka.record_batch cimport RecordBatch
 from dissectors.kafka.rows cimport KafkaRows
 from dissectors.kafka.verify cimport BatchVerifier
 from dissectors.kafka.words cimport EPOCH_PLACE, ISOLATION_PLACE, MAX_WAIT_PLACE, MIN_BYTES_PLACE, REPLICA_PLACE, SESSION_PLACE
-from dissectors.rows.exchange cimport elapsed, held
+from dissectors.session.exchange cimport elapsed, held
 from dissectors.rows.fields cimport ABSENT
 
 cdef extern from *:

@@ -25,7 +25,7 @@ from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.verify import BatchVerifier
-from dissectors.rows.exchange import CONSUME, OK, REPLICATE
+from dissectors.session.exchange import CONSUME, OK, REPLICATE
 from dissectors.session.frame import Frame
 
 if not cython.compiled:
@@ -39,8 +39,8 @@ if not cython.compiled:
         REPLICA_PLACE,
         SESSION_PLACE,
     )
-    from dissectors.rows.exchange import elapsed, held
     from dissectors.rows.layout import ABSENT
+    from dissectors.session.exchange import elapsed, held
 
     MS_NS = 1_000_000
     TICK_NS = 200_000_000  # how late a broker's timer may be: it looks for what has expired so often

@@ -2,7 +2,7 @@ cimport cython
 from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.decode cimport ApiVersion
 from dissectors.kafka.sessions cimport FetchSession
-from dissectors.rows.exchange cimport PendingRequest
+from dissectors.session.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
 
 @cython.final

@@ -10,7 +10,7 @@ from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
-from dissectors.rows.exchange import PendingRequest
+from dissectors.session.exchange import PendingRequest
 from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:

@@ -24,7 +24,7 @@ from dissectors.kafka.position_fields cimport (
 )
 from dissectors.kafka.rows cimport KafkaRows
 from dissectors.kafka.words cimport ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
-from dissectors.rows.exchange cimport Report
+from dissectors.session.exchange cimport Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable

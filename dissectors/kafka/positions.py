@@ -16,8 +16,8 @@ from dissectors.kafka.body_notes import BodyNotes, Fault, NoteRows, Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.rows import KafkaRows
-from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
+from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from dissectors.kafka.decode import PRODUCE, api_version
 from dissectors.kafka.pending import KafkaRequest, new_request
-from dissectors.rows.exchange import CONSUME
-from dissectors.rows.exchange import PRODUCE as PRODUCED
 from dissectors.rows.layout import ABSENT
+from dissectors.session.exchange import CONSUME
+from dissectors.session.exchange import PRODUCE as PRODUCED
 from dissectors.tcp.chunk import CLIENT
 
 

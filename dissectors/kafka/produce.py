@@ -11,7 +11,7 @@ from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.verify import BatchVerifier
-from dissectors.rows.exchange import FAILED, OK, PRODUCE, UNKNOWN
+from dissectors.session.exchange import FAILED, OK, PRODUCE, UNKNOWN
 from dissectors.session.frame import Frame
 
 if not cython.compiled:

@@ -13,8 +13,8 @@ from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.walk import Walker
-from dissectors.rows.exchange import OK, UNKNOWN
 from dissectors.rows.layout import ABSENT
+from dissectors.session.exchange import OK, UNKNOWN
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT, SERVER
 

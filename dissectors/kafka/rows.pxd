@@ -3,7 +3,7 @@ from dissectors.session.frame cimport FrameFacts
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.pending cimport KafkaRequest
 from dissectors.kafka.record_batch cimport RecordBatch, plus
-from dissectors.rows.exchange cimport Report
+from dissectors.session.exchange cimport Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable

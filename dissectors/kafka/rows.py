@@ -18,8 +18,8 @@ from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.state import set_state, state_of
 from dissectors.redaction import without_tokens
-from dissectors.rows.exchange import PRODUCE, ErrorCode, Report
 from dissectors.rows.table import RowTable
+from dissectors.session.exchange import PRODUCE, ErrorCode, Report
 from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:

@@ -4,7 +4,7 @@ from dissectors.session.framing cimport Framing
 from dissectors.kafka.body_notes cimport RecordSet
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.record_batch cimport RecordBatch, read_batches
-from dissectors.rows.exchange cimport Report
+from dissectors.session.exchange cimport Report
 from dissectors.wire.reader cimport WireReader
 
 @cython.final

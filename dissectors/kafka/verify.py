@@ -20,7 +20,7 @@ from dissectors.kafka.messages import KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.record_batch import RecordBatch, read_batches
 from dissectors.kafka.state import set_state
-from dissectors.rows.exchange import Report
+from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wire.reader import WireReader

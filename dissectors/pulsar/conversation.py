@@ -32,9 +32,9 @@ from dissectors.pulsar.replication import named_by
 from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
-from dissectors.rows.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
+from dissectors.session.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.session.frame import Frame
 from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import Gap

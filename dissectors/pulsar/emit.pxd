@@ -2,7 +2,7 @@ cimport cython
 from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.pulsar.pending cimport PulsarRequest
-from dissectors.rows.exchange cimport Report, queued
+from dissectors.session.exchange cimport Report, queued
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 

@@ -9,7 +9,7 @@ import cython
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
-from dissectors.rows.exchange import (
+from dissectors.session.exchange import (
     CALL,
     ONE_WAY,
     ORPHAN,

@@ -22,7 +22,7 @@ from dissectors.pulsar.fields cimport (
 from dissectors.pulsar.names cimport Topic
 from dissectors.pulsar.pending cimport PendingBatch, PulsarRequest
 from dissectors.pulsar.state cimport PulsarState
-from dissectors.rows.exchange cimport Report
+from dissectors.session.exchange cimport Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable

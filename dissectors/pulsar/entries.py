@@ -17,9 +17,9 @@ from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.state import PulsarState
-from dissectors.rows.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
 from dissectors.rows.table import RowTable
 from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
 from dissectors.wire.memory import crc32c

@@ -14,8 +14,8 @@ from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.commands import ERROR, SEND_ERROR
 from dissectors.pulsar.names import Topic
 from dissectors.redaction import without_tokens
-from dissectors.rows.exchange import ErrorCode
 from dissectors.rows.layout import ABSENT
+from dissectors.session.exchange import ErrorCode
 from dissectors.wire.proto import proto
 from dissectors.wire.protobuf import MessageFields
 

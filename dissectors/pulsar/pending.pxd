@@ -1,7 +1,7 @@
 cimport cython
 from dissectors.session.frame cimport Frame
 from dissectors.pulsar.names cimport Endpoint, Topic
-from dissectors.rows.exchange cimport PendingRequest
+from dissectors.session.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
 
 @cython.freelist(64)

@@ -9,7 +9,7 @@ import cython
 
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
-from dissectors.rows.exchange import OK, PendingRequest
+from dissectors.session.exchange import OK, PendingRequest
 from dissectors.session.frame import Frame
 
 if not cython.compiled:

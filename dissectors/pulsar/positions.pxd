@@ -15,7 +15,7 @@ from dissectors.pulsar.fields cimport (
     SEEK_MESSAGE_ID,
 )
 from dissectors.pulsar.pending cimport PulsarRequest
-from dissectors.rows.exchange cimport Report
+from dissectors.session.exchange cimport Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable

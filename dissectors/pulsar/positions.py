@@ -18,8 +18,8 @@ import cython
 from dissectors.pulsar.decode import ID_SHAPE, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
-from dissectors.rows.exchange import Report
 from dissectors.rows.table import RowTable
+from dissectors.session.exchange import Report
 from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:

@@ -6,6 +6,5 @@ texts       texts, lists and connections -> numbers
 table       unfinished rows at slots, finished rows by column
 blocks      finished rows -> Arrow
 sink        all tables of a run, and the names that decoders learn
-exchange    pending requests, errors, the formulas of `exchanges`; writes rows
 late_names  names that a connection does not know: tokens, and what is put in for them
 """

@@ -6,6 +6,7 @@ preambles.py     what a proxy says first; foreign.py: peers that speak something
 conversation.py  what a protocol is to the engine
 framing.py       bytes of two directions -> frames; inbox.py: one direction; frame.py: what a frame is
 search.py        where a frame begins again behind a hole
+exchange.py      pending requests, errors, the formulas of `exchanges`; writes rows
 resends.py       which bytes were sent more than once
 reporter.py      findings of a connection
 """

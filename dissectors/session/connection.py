@@ -9,10 +9,10 @@ from dissectors.capture.block import VIA, address, segment_name
 from dissectors.findings import finding
 from dissectors.options import Options
 from dissectors.records import Conn, Connection, Stall
-from dissectors.rows.exchange import elapsed
 from dissectors.rows.sink import Sink
 from dissectors.session import foreign, preambles
 from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
+from dissectors.session.exchange import elapsed
 from dissectors.session.preambles import Preamble
 from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent

@@ -15,11 +15,11 @@ from dissectors import records
 from dissectors.limits import Limits
 from dissectors.records import TABLES, Batch, Conn, Error, Exchange, Finding
 from dissectors.rows import fields
-from dissectors.rows.exchange import PendingRequest, Report
 from dissectors.rows.layout import ABSENT, Kind, layout
 from dissectors.rows.sink import Sink, to_batch
 from dissectors.rows.table import RowTable
 from dissectors.rows.texts import Numbered, Texts
+from dissectors.session.exchange import PendingRequest, Report
 from dissectors.session.frame import FrameFacts
 from dissectors.session.resends import Resends
 

@@ -16,10 +16,10 @@ from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
 from dissectors.iggy.rows import IggyRows
-from dissectors.rows.exchange import CONSUME, PUSH, ErrorCode
-from dissectors.rows.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.rows.table import int64
 from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import CONSUME, PUSH, ErrorCode
+from dissectors.session.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SERVER
 from dissectors.wording import counted

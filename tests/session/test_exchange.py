@@ -15,7 +15,9 @@ from dissectors.iggy.pending import IggyRequest
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.pending import new_request
 from dissectors.records import Conn
-from dissectors.rows.exchange import (
+from dissectors.rows.layout import ABSENT
+from dissectors.rows.sink import Sink
+from dissectors.session.exchange import (
     CALL,
     ONE_WAY,
     ORPHAN,
@@ -27,8 +29,6 @@ from dissectors.rows.exchange import (
     held,
     queued,
 )
-from dissectors.rows.layout import ABSENT
-from dissectors.rows.sink import Sink
 from dissectors.session.frame import FrameFacts
 from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SERVER
