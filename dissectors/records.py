@@ -397,6 +397,7 @@ class Position(NamedTuple):
     time: Annotated[Time, "first byte of the request or answer that says it"] = None
     packet_ref: Annotated[PacketRef, "where its first byte is"] = None
     exchange_id: Annotated[ExchangeId, "of the exchange"] = None
+    consumer: Annotated[Text, "name or number of a consumer that is in no group (iggy)"] = None
 
 
 class Stall(NamedTuple):

@@ -29,7 +29,10 @@ SLOW = (
     ),
     *(
         f"pipelines/test_{name}.py"
-        for name in ("analyze", "hostile_names", "one_verdict", "planted_secrets", "points", "report")
+        for name in (
+            *("analyze", "growing_captures", "growing_store", "hostile_names", "one_verdict", "planted_secrets"),
+            *("points", "report", "spark_equals_local", "updates"),
+        )
     ),
     "pipelines/test_selection.py",
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import dissectors
+from pipelines.answers.records import query
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lag import LAG
+from pipelines.tables.table import Ask
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 Rows = list[dict[str, Any]]
@@ -15,6 +21,12 @@ def read(name: str) -> tuple[Rows, Rows, Rows]:
     """The rows of `positions`, `exchanges` and `batches` of a sample."""
     tables = dissectors.dissect([SAMPLES / name], tables=["positions", "exchanges", "batches"])
     return tables["positions"].to_pylist(), tables["exchanges"].to_pylist(), tables["batches"].to_pylist()
+
+
+def lag(tables: dict[str, pa.Table]) -> Rows:
+    """The table `lag` of some records."""
+    rows: Rows = query(tables, LAG.query(DuckDB(), Ask()))
+    return rows
 
 
 def test_acknowledged_entries_of_pulsar_are_entries_that_the_subscription_got() -> None:
@@ -48,3 +60,12 @@ def test_what_a_poll_of_iggy_got_lies_before_the_end_and_is_committed_if_it_is_t
     polled = [row for row in positions if row["what"] == "committed" and row["api"] == "POLL_MESSAGES"]
     assert polled
     assert all(row["value"] == last[row["exchange_id"]] + 1 for row in polled)
+
+
+def test_offsets_of_consumers_of_iggy_that_are_in_no_group_are_told_with_their_names() -> None:
+    positions, _, _ = read("iggy-messages.pcap")
+    assert all((row["group"] is None) != (row["consumer"] is None) for row in positions)
+    alone = {row["consumer"] for row in positions if row["what"] == "committed" and row["group"] is None}
+    assert alone == {"dev-reader", "11"}
+    known = lag(dissectors.dissect([SAMPLES / "iggy-messages.pcap"], tables=["positions", "batches"]))
+    assert {row["group"] for row in known} == {"dev-cg", "consumer dev-reader", "consumer 11"}

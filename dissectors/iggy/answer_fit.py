@@ -57,7 +57,7 @@ class AnswerFit(PlainState):
         r.skip(8)
         count: cython.longlong = r.u32le()
         wanted: cython.longlong = request.partition_id
-        if request.alone and wanted > 0 and wanted != partition:
+        if request.consumer is not None and wanted > 0 and wanted != partition:
             return False
         return request.most == ABSENT or count <= request.most
 

@@ -146,7 +146,8 @@ class IggyExchanges(PlainState):
         if request.api == "CREATE_STREAM" and request.values is not None:
             request.stream = request.values.get("name")
         request.group = group_of(request.api, layout, fields)
-        request.alone = fields.form(layout.at_consumer) == SINGLE_CONSUMER
+        if fields.form(layout.at_consumer) == SINGLE_CONSUMER:
+            request.consumer = str(fields.identity(layout.at_consumer))
         request.most = fields.number(layout.at_count)
         request.offset = fields.number(layout.at_offset)
         request.auto_commit = fields.number(layout.at_auto_commit) == 1

@@ -30,7 +30,7 @@ cdef class BatchFacts(PlainState):
 
 @cython.final
 cdef class IggyRequest(PendingRequest):
-    cdef public bint alone
+    cdef public object consumer
     cdef public object batches
     cdef public long long most
     cdef public long long offset

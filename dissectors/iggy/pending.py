@@ -72,7 +72,7 @@ class IggyRequest(PendingRequest):
     partition: that it names; partition_id: in a field of that name
     most: messages that it asks for
     offset: that it stores; auto_commit: what it gets counts as read
-    alone: whether a single consumer asks, not a group
+    consumer: name or number of the consumer that asks, if it is in no group
     user: who logs in
     values: fields of the body, where the answer is understood with them only
     waits, silent: its command lets the server wait for data; has no answer
@@ -80,7 +80,7 @@ class IggyRequest(PendingRequest):
 
     fields = (
         *PendingRequest.fields,
-        *("alone", "auto_commit", "batches", "most", "offset", "operation", "order", "partition", "partition_id"),
+        *("auto_commit", "batches", "consumer", "most", "offset", "operation", "order", "partition", "partition_id"),
         *("silent", "stream", "user", "values", "waits", "well_formed"),
     )
     frame: FrameFacts
@@ -95,7 +95,8 @@ class IggyRequest(PendingRequest):
         self.partition = ABSENT
         self.partition_id = ABSENT
         self.most = self.offset = ABSENT
-        self.alone = self.auto_commit = False
+        self.consumer: str | None = None
+        self.auto_commit = False
         self.user: str | None = None
         self.values: dict[str, Any] | None = None
         self.waits = self.silent = False

@@ -1,4 +1,4 @@
-"""Rows of `positions` of Iggy: where partitions and consumer groups stand, as answers say it.
+"""Rows of `positions` of Iggy: where partitions, consumer groups and consumers stand, as answers say it.
 
     POLL_MESSAGES and the like   the last message of the partition; with auto_commit, what the consumer has read
     FETCH_MESSAGES               likewise, of each partition
@@ -82,6 +82,7 @@ def _write(
     table: RowTable = report.positions
     slot: cython.Py_ssize_t = report.open_position(request, facts)
     table.put(slot, fields.POSITION_WHAT, what)
+    table.put(slot, fields.POSITION_CONSUMER, request.consumer)
     table.put(slot, fields.POSITION_TOPIC, request.topics[0] if request.topics else None)
     table.waiting[slot, fields.POSITION_PARTITION] = partition
     table.waiting[slot, fields.POSITION_VALUE] = value

@@ -52,8 +52,8 @@ RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 _NEARBY = 64  # segments before a late one in which its bytes are looked for
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
-_AT_ONCE_NS = 2_000_000  # a sender that waited sends within this
-_TRIP_NS = 10_000_000  # a round trip, where the handshake was not captured
+_AT_ONCE_NS = 500_000  # a sender that waited sends within this: its kernel does, not the application
+_TRIP_NS = 1_000_000  # a round trip, where the handshake was not captured
 _LONGEST_TRIP_NS = 300_000_000
 _offset = attrgetter("offset")
 

@@ -7,6 +7,7 @@ failed, its result or error) for each item.
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import threading
 import traceback
@@ -45,10 +46,19 @@ def main(handle: int) -> None:
                 answer = False, task(given)
             except Exception as error:
                 error.add_note("".join(traceback.format_exception(error)))
-                answer = True, error
+                answer = True, _sendable(error)
             pipe.send(answer)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # nobody listens any more
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or one that says the same where it cannot be pickled, as those of some libraries."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _end_with_parent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -93,7 +94,7 @@ def decode_to_records(
         written = [file for part in made.parts for file in part.records] + put_names(executor, job, made.parts)
         written += write_problems(staging, problems, options)
         written += write_empty(filesystem.join(staging, RECORDS), options, {file.table for file in written})
-        staged = filesystem.join(staging.rpartition("/")[2], RECORDS)
+        staged = filesystem.join(posixpath.basename(staging), RECORDS)
         filesystem.replace_folder(out, RECORD_FOLDER, staged, [file.path for file in written])
     return DecodedRecords(filesystem.join(out, RECORD_FOLDER), written, list(files), problems, options, keylog)
 

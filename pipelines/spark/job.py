@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -43,7 +43,7 @@ HADOOP = frozenset({"s3a", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs", "
 class SparkRecords(DecodedRecords):
     """Decoded records in a session."""
 
-    spark: SparkSession = None  # type: ignore[assignment]
+    spark: SparkSession = field(kw_only=True)
 
     @classmethod
     def of(cls, spark: SparkSession, decoded: DecodedRecords) -> SparkRecords:

@@ -28,17 +28,23 @@ _PLACE = "protocol, topic, part"
 _OWNER = f"{_PLACE}, owner"
 
 
-def reached(d: Dialect) -> str:
+def _owner(d: Dialect) -> str:
+    """Who reached an offset: the group, or a consumer of Iggy that is in none."""
+    return f"coalesce({d.quoted('group')}, 'consumer ' || consumer)"
+
+
+def reached(d: Dialect, *, alone: bool = False) -> str:
     """The offsets that Kafka's and Iggy's groups reached: a SELECT of protocol, topic, part, owner, at_us, number.
 
-    part: the partition. Besides `api`, `exchange_id`, `site`: what said it.
+    part: the partition. Besides `api`, `exchange_id`, `site`: what said it. alone: with consumers that are in no group.
     """
+    owner = _owner(d) if alone else d.quoted("group")
     return f"""
-        select protocol, topic, partition as part, {d.quoted("group")} as owner, {d.micros("time")} as at_us,
+        select protocol, topic, partition as part, {owner} as owner, {d.micros("time")} as at_us,
             value as number, api, site, exchange_id
         from positions
         where what = 'committed' and protocol <> 'pulsar' and topic is not null and partition is not null
-            and {d.quoted("group")} is not null and time is not null
+            and {owner} is not null and time is not null
         union all
         select protocol, topic, partition as part, owner, ended_us as at_us, value as number, api, site, exchange_id
         from (
@@ -102,7 +108,7 @@ def _lag(d: Dialect, ask: Ask) -> str:
         ), marks as (
             select {_PLACE}, owner, seen_us as at_us, next as number, sought from units
             union all
-            select {_OWNER}, at_us, number, 0 as sought from ({reached(d)})
+            select {_OWNER}, at_us, number, 0 as sought from ({reached(d, alone=True)})
             union all
             select protocol, topic, {part}, cast(null as string) as owner, {at_us}, value as number, 0 as sought
             from positions
@@ -114,8 +120,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
         ), owners as (
             select *, case when of_ends = 0 then owner end as told_by
             from (
-                select distinct protocol, topic, {part}, {group} as owner from positions
-                where what in ('committed', 'pending') and topic is not null and {group} is not null
+                select distinct protocol, topic, {part}, {_owner(d)} as owner from positions
+                where what in ('committed', 'pending') and topic is not null and {_owner(d)} is not null
             ) cross join (select 0 as of_ends union all select 1 as of_ends) kinds
         ), steps as (
             select o.protocol, o.topic, o.part, o.owner, slot, max(at_us) as at_us,
@@ -197,11 +203,11 @@ LAG = Table(
     "group or the end of the partition moved. `messages` counts what the group has yet to read; `lag_ns` is the age of "
     "the message that it reads next, by the timestamps of batches: null where the capture does not show that batch. "
     "Both rest on what was captured: on offsets that were committed, those of a transaction once it was committed, and "
-    "on high watermarks and batches. Kafka's groups that commit nothing have no row, nor have Iggy's consumers without "
-    "a group. Pulsar's entries are counted as far as the capture shows them.",
+    "on high watermarks and batches. Kafka's groups that commit nothing have no row. Pulsar's entries are counted as "
+    "far as the capture shows them.",
     (
         TableColumn("protocol", "kafka, pulsar or iggy"),
-        TableColumn("group", "consumer group or subscription"),
+        TableColumn("group", "consumer group or subscription; `consumer NAME` for one of Iggy that is in no group"),
         TableColumn("topic", "topic name"),
         TableColumn("partition", "partition number; null for a topic without", "code"),
         TableColumn("bucket", "start of the time bucket", "time"),

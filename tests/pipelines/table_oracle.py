@@ -634,7 +634,8 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
     for row in positions:
         place = (row["protocol"], row["topic"], row["partition"])
         at, value, sought = _us(row["time"]), row["value"], 0
-        if row["group"] is None or row["topic"] is None:
+        owner = row["group"] or (f"consumer {row['consumer']}" if row["consumer"] else None)
+        if owner is None or row["topic"] is None:
             continue
         if row["what"] == "committed" and row["protocol"] == "pulsar":
             value, sought = after.get((place, f"{row['ledger']}:{row['value']}")), int(row["api"] == "SEEK")
@@ -647,7 +648,7 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
         elif row["what"] != "committed":
             continue
         if value is not None and (row["protocol"] == "pulsar" or row["partition"] is not None):
-            found.append({"place": place, "owner": row["group"], "at": at, "value": value, "sought": sought})
+            found.append({"place": place, "owner": owner, "at": at, "value": value, "sought": sought})
     return found
 
 

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-from pipelines.cli import app
-from pipelines.lake import arrivals as module
 from pipelines.lake.arrivals import arrivals
-from tests.pipelines.test_updates import Store, chosen, lake_rows
-
-__all__ = ["chosen"]  # a fixture
-
 
 MAGIC = bytes.fromhex("d4c3b2a1")  # what makes a file a capture
 
@@ -83,25 +73,3 @@ def test_a_store_may_be_empty_at_first(tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
     assert collected(folder, None, {folder / "a.pcap": MAGIC}, None) == [["a.pcap"]]
-
-
-def test_a_lake_that_follows_its_store_is_as_of_one_run(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path, chosen[:2])
-    store.arrive(store.hour(0))
-    steps = [lambda: None, lambda: store.arrive(store.hour(1) + store.hour(2)), lambda: None, lambda: None]
-
-    def between_looks(seconds: float) -> None:
-        assert seconds == 2
-        if not steps:
-            raise KeyboardInterrupt
-        steps.pop(0)()
-
-    monkeypatch.setattr(module, "arrivals", partial(arrivals, wait=between_looks))
-    done = CliRunner().invoke(
-        app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s", "--engine", "local"]
-    )
-    assert done.exit_code == 130, done.output
-    assert lake_rows(store.lake) == store.expected()
-    assert done.stdout.count("report.html") == 2

@@ -69,6 +69,20 @@ def test_what_a_task_raises_is_raised_here(size: int) -> None:
         LocalExecutor(2).map(fails_of_three, range(8), "failing", size)
 
 
+class OddError(Exception):
+    def __init__(self, first: str, second: str) -> None:  # which no pickle of it knows
+        super().__init__(f"{first} {second}")
+
+
+def fails_oddly(item: int) -> None:
+    raise OddError("odd", "one")
+
+
+def test_an_error_that_cannot_be_pickled_is_told_all_the_same() -> None:
+    with pytest.raises(RuntimeError, match="OddError: odd one"):
+        LocalExecutor(2).map(fails_oddly, range(2), "failing", WORTH_BYTES)
+
+
 def test_a_process_that_is_killed_is_named_with_what_helps() -> None:
     with pytest.raises(BrokerscopeError, match=r"was killed by signal 9; with --jobs 1 less memory is needed"):
         LocalExecutor(2).map(dies, range(2), "dying", WORTH_BYTES)

@@ -131,6 +131,7 @@ def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
         "connections",
         "findings",
         "positions",
+        "stalls",
     }
     assert json.loads((out / "analysis.json").read_text())["by"] == ["client"]
 

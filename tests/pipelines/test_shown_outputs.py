@@ -1,4 +1,4 @@
-"""What the tutorial and the README show of a command is what it prints; and links between documents lead somewhere."""
+"""What the documents show of a command is what it prints; and links between documents lead somewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(document: Path) -> list[Shown]:
                 found.append(Shown(line.removeprefix("$ "), []))
             else:
                 found[-1].lines.append(line)
-    return [one for one in found if re.search(r"samples/|report\.pcapng", one.command)]
+    return [one for one in found if re.search(r"samples/|report\.pcapng|sql out ", one.command)]
 
 
 def pieces(lines: list[str]) -> list[str]:
@@ -43,7 +43,12 @@ def pieces(lines: list[str]) -> list[str]:
     return [piece for piece in re.split(rf"^{LEFT_OUT}$\n?", whole, flags=re.M) if piece.strip()]
 
 
-PAGES = {ROOT / "README.md": 4, ROOT / "docs" / "tutorial.md": 4, ROOT / "docs" / "causes.md": 3}
+PAGES = {
+    ROOT / "README.md": 4,
+    ROOT / "docs" / "tutorial.md": 4,
+    ROOT / "docs" / "causes.md": 3,
+    ROOT / "docs" / "delivery.md": 5,
+}
 """Documents that show outputs -> how many commands of theirs run on the samples, at least."""
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from pipelines import analyze as analysis
 from pipelines.cli import app
 from pipelines.executors.executor import Executor
 from pipelines.jobs.records import DecodedRecords
-from pipelines.lake import freshness, update
+from pipelines.lake import arrivals, freshness, update
 from pipelines.lake.update import update_records
 from pipelines.storage import lake_files, outputs
 from pipelines.tables.compute import compute
@@ -443,3 +444,23 @@ def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
         if file.suffix == ".parquet":
             text += repr(pq.read_table(file).to_pylist()).encode()
         assert not any(secret.encode() in text for secret in secrets), file
+
+
+def test_a_lake_that_follows_its_store_is_as_of_one_run(
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, chosen[:2])
+    store.arrive(store.hour(0))
+    steps = [lambda: None, lambda: store.arrive(store.hour(1) + store.hour(2)), lambda: None, lambda: None]
+
+    def between_looks(seconds: float) -> None:
+        assert seconds == 2
+        if not steps:
+            raise KeyboardInterrupt
+        steps.pop(0)()
+
+    monkeypatch.setattr(arrivals, "arrivals", partial(arrivals.arrivals, wait=between_looks))
+    done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s", *UPDATE])
+    assert done.exit_code == 130, done.output
+    assert lake_rows(store.lake) == store.expected()
+    assert done.stdout.count("report.html") == 2

@@ -85,7 +85,7 @@ def test_a_piece_that_comes_with_a_late_acknowledgement_was_held_for_it(tmp_path
     assert stalls(tmp_path, timed) == [("client", "delayed_ack", 10, 50.6, 100)]
 
 
-@pytest.mark.parametrize(("acked", "sent"), [(12, 50), (50, 60), (700, 700.1)])
+@pytest.mark.parametrize(("acked", "sent"), [(12, 50), (50, 51.4), (50, 60), (700, 700.1)])
 def test_a_sender_that_pauses_waits_for_no_acknowledgement(tmp_path: Path, acked: float, sent: float) -> None:
     assert stalls(tmp_path, Timed().send(10, CLIENT, DATA).ack(acked, SERVER).send(sent, CLIENT, DATA)) == []
 
