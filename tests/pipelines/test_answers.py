@@ -590,7 +590,7 @@ def test_a_name_cannot_leave_its_quotes(name: str, option: str) -> None:
 # --- diff ------------------------------------------------------------------------------------------------------------
 
 
-def slowed(factor: float, seed: int = 2) -> dict[str, pa.Table]:
+def slowed(factor: float, seed: int = 3) -> dict[str, pa.Table]:
     made = synthetic.make(seed=seed, exchanges=2000)
     table = made["exchanges"]
     at = table.schema.get_field_index("total_ns")

@@ -278,7 +278,7 @@ def test_no_command_prints_a_secret(capture: PlantedCapture, arguments: tuple[st
     command, *options = arguments
     more = ["select * from exchanges"] if command == "sql" else []
     text = printed(command, capture.path, *more, *options)
-    assert text
+    assert text or "stalls" in options  # nothing held these connections back
     assert not hidden_in(text)
     if "--payloads" not in arguments and "--bytes" not in arguments:
         assert not hidden_in(text, PAYLOAD)
