@@ -26,7 +26,7 @@ _DELAYED = f"""
 
 @needs(SomeRows("v_calls", _RESENT))
 def retransmissions(capture: Capture) -> Iterator[Ruling]:
-    """Requests that waited for a retransmission; nothing where none did."""
+    """Slow requests of which bytes were retransmitted; nothing where there is none."""
     medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
     for row in capture.rows(together(_DELAYED, ["protocol"], medians)):
         (tcp,) = capture.rows("""
@@ -38,7 +38,7 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "retransmissions",
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} took "
-            f"{say.most(row['count'], row['longest_ns'])}, waiting for TCP retransmissions.",
+            f"{say.most(row['count'], row['longest_ns'])}, with bytes that TCP retransmitted.",
             row,
             f"{say.counted(resent, 'segment')} in {say.counted(tcp['packets'], 'packet')} "
             f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}."
