@@ -30,7 +30,7 @@ _COMPRESS = {
     2: zlib.compress,
     3: zstandard.compress,
     4: lambda data: bytes(cramjam.snappy.compress_raw(data)),
-    5: gzip.compress,
+    5: lambda data: gzip.compress(data, mtime=0),
 }
 
 

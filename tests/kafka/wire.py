@@ -90,7 +90,7 @@ def message(
 
 def wrapper(offset: int, inner: list[bytes], magic: int = 1) -> bytes:
     """Messages inside a gzip message."""
-    return message(offset, gzip.compress(b"".join(inner)), magic=magic, codec=1)
+    return message(offset, gzip.compress(b"".join(inner), mtime=0), magic=magic, codec=1)
 
 
 def produce(
