@@ -104,7 +104,10 @@ def decode_from_files(job: Job, function: Decoding, given: tuple[int, Index]) ->
 
 
 def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileReport], list[Any]]:
-    """Both in one task, for captures that it can hold: reports, and what the function makes of each part."""
+    """Cut captures that fit into memory and decode their parts in the same task.
+
+    Returns the reports of the files, and what the function makes of each part.
+    """
     file = BytesIO()
     pieces = PieceFile(file)
     reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)

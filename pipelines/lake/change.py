@@ -28,7 +28,7 @@ class Change:
 
 @contextmanager
 def changing(lake: str) -> Iterator[Change]:
-    """Nobody else changes the lake inside of the block, which calls `commit` or leaves all as it was.
+    """Lock a lake while the block prepares a change of it. Without a call of `commit` the lake stays as it was.
 
     Raises UsageError where there is no lake, BrokerscopeError where another run changes it or it is damaged.
     """

@@ -88,7 +88,10 @@ class Replaced:
 
     @classmethod
     def of_all(cls, before: Manifest, gone: Sequence[File]) -> Replaced:
-        """All that a lake holds."""
+        """Take all rows of a lake as replaced, those of captures that were gone before too.
+
+        gone: captures of the lake that cannot be read again.
+        """
         out = cls([*before.kept])
         for site in (Site(before.gone), *before.sites.values()):
             out.add(site, gone)

@@ -233,7 +233,7 @@ class Days:
         update_records(executor, self.files(), str(self.lake), Options())
 
     def time(self, days: float) -> int:
-        """So many days after the first packet, ns."""
+        """The time, in ns since the epoch, that lies a number of days after the first packet."""
         return round((self.begin + timedelta(days=days)).timestamp()) * 10**9
 
     def expected(self, since: int | None = None) -> dict[str, list[dict[str, Any]]]:

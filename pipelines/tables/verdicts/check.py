@@ -14,7 +14,7 @@ from pipelines.tables.verdicts.verdict import Ruling
 
 
 class SomeRows(NamedTuple):
-    """So many rows of a kind."""
+    """A minimum number of rows that fulfil a condition."""
 
     view: str  # a record table, or a view of `capture.py`
     where: str  # a condition on its rows
