@@ -49,8 +49,7 @@ def _moment(text: str) -> datetime:
     try:
         if age is not None:
             return (datetime.now(UTC) - timedelta(microseconds=age // 1000)).replace(microsecond=0)
-        time = datetime.fromisoformat(text).replace(microsecond=0)
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        return units.utc_time(text).replace(microsecond=0).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(
             f"{text!r} is no time like 2026-01-31 or 2026-01-31T08:00, and no age like 90d", param_hint="--before"

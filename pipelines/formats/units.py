@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 
 from dissectors.wording import plural
 
@@ -110,6 +111,12 @@ _MEASURE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)")
 def nanoseconds(text: str) -> int | None:
     """`5ms` -> 5000000; None for what is no duration with a unit."""
     return _parsed(text, _TIMES)
+
+
+def utc_time(text: str) -> datetime:
+    """`2026-01-31T08:00` or any other ISO time; of UTC where it names no zone. Raises ValueError."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def size_bytes(text: str) -> int | None:

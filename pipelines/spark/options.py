@@ -17,12 +17,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from dissectors.errors import UsageError
 from dissectors.limits import SPLIT_BYTES, Limits
-from pipelines.formats.units import nanoseconds
+from pipelines.formats.units import nanoseconds, utc_time
 
 PREFIX = "spark.brokerscope."  # of the options of a session
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -85,10 +84,10 @@ def flag(text: str) -> bool:
 def moment(text: str) -> float:
     """A time as seconds since the epoch; UTC where the text names no zone. Raises ValueError."""
     try:
-        time = datetime.fromisoformat(text)
+        time = utc_time(text)
     except ValueError:
         raise ValueError(f"{text!r} is no time like 2026-01-31T08:00:00") from None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return time.timestamp()
 
 
 def hosts(text: str) -> tuple[str, ...]:
