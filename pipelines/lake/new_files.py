@@ -14,6 +14,7 @@ from itertools import compress
 from operator import not_
 from typing import NamedTuple
 
+from dissectors.capture.beginning import Beginning
 from dissectors.capture.files import site_of
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
@@ -150,16 +151,17 @@ class _Store:
 
     def look(self, path: str) -> _Look | None:
         """What a file begins with; None where this is no capture."""
-        first = None
+        first, beginning = None, Beginning()
         try:
             reader = self._reader(path, None)
         except InputError:
             return None
+        reader.beginning = beginning
         for raw in reader.raw_blocks():
             first = int(raw.time[0]) if first is None else first
-            if reader.beginning.is_whole:
+            if beginning.is_whole:
                 break
-        return _Look(first, list(enumerate(reader.beginning.digests, 1)), reader.packet_header is not None)
+        return _Look(first, list(enumerate(beginning.digests, 1)), reader.packet_header is not None)
 
     def next_time(self, path: str, rest: Part) -> int | None:
         """Time of the first packet that has not been read, ns; None where there is none."""
