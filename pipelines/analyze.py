@@ -265,8 +265,9 @@ def _published(store: str, update: Update | None) -> Published:
 
     if update is None:
         return Published(lake_files.new_edition())
-    home = update.before.home if update.before else ""
-    return Published(lake_files.fingerprint(store), update.edition, home, update.had)
+    before = update.before
+    known = (before.edition, before.home, before.files) if before else ()
+    return Published(lake_files.fingerprint(store), *known)
 
 
 def _executor(

@@ -70,7 +70,6 @@ def update(lake: str, stay: range, tail: range) -> Commit:
     with lake_files.locked(lake):
         before = lake_files.last(lake)
         lake_files.clean(lake, before)
-        had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         after = before.manifest if before else Manifest("test", 1)
         stage = after.sites.setdefault("site", Site([], [Stage()])).stages[0]
         there = sum(file.rows for file in stage.rows.records)
@@ -81,7 +80,7 @@ def update(lake: str, stay: range, tail: range) -> Commit:
             stage.states = {0: f"{name}.pickle"}
             filesystem.write(filesystem.join(lake, staging, "state", f"{name}.pickle"), name.encode())
             after.empty = after.empty or write_empty(filesystem.join(lake, staging, "records"), OPTIONS, {TABLE})
-            return lake_files.commit(lake, staging, before, had, after)
+            return lake_files.commit(lake, staging, before, after)
 
 
 def first(lake: str) -> Commit:
