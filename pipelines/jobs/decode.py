@@ -32,7 +32,7 @@ from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing, Survey, Work, cut, survey
 from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
 from pipelines.storage import filesystem
-from pipelines.storage.record_files import RecordWriter, StoredRows, Written, rows_of
+from pipelines.storage.record_files import RecordWriter, TableFile, Written, rows_of
 from pipelines.storage.tails import Tail, Untouched, copied
 
 RECORDS, OPEN, NAMES, CUT = "records", "open", "names", "cut"  # folders of a run's staging folder
@@ -136,7 +136,7 @@ def put_in_names(
     staging: str,
     paths: Sequence[str],
     options: Options,
-    files: Sequence[StoredRows],
+    files: Sequence[TableFile],
     *,
     only: frozenset[str] | None = None,
     by_site: bool = True,
@@ -154,14 +154,14 @@ def put_in_names(
     ]
 
 
-def _with_names(file: StoredRows, known: Names, staging: str, *, by_site: bool) -> list[Written]:
+def _with_names(file: TableFile, known: Names, staging: str, *, by_site: bool) -> list[Written]:
     writer = RecordWriter(filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}", by_site=by_site)
     for batch in rows_of(file.url):
         writer.write(file.table, resolve(batch, known))
     return writer.close()
 
 
-def merge_files(root: str, files: Iterable[StoredRows]) -> list[Written]:
+def merge_files(root: str, files: Iterable[TableFile]) -> list[Written]:
     """Write the rows of small files as larger ones below a folder, one for each table, site and day."""
     writer = RecordWriter(root, f"merged-{random.token_hex(8)}")
     for file in files:

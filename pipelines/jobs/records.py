@@ -22,13 +22,13 @@ from pipelines.jobs.plan import checked, decoded, plan, read_keylog
 from pipelines.jobs.surveys import Surveys
 from pipelines.storage import filesystem, outputs, scratch
 from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
-from pipelines.storage.record_files import RecordWriter, StoredRows, Written, has_many_sites, write_empty
+from pipelines.storage.record_files import RecordWriter, TableFile, Written, has_many_sites, write_empty
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
 
 Mode = Literal["overwrite", "errorifexists"]
-Naming = Callable[[Sequence[StoredRows]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
+Naming = Callable[[Sequence[TableFile]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
 REDUCED = 500_000  # names that every task may read; more are brought together first
 _EXPANSION = 5  # times the bytes of its file that rows of records take
 
@@ -143,7 +143,7 @@ def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
 def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> list[Written]:
     """Put names into the records that wait for them. Returns the files with these records."""
     staging, options = job.staging, job.options
-    waiting = [StoredRows(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
+    waiting = [TableFile(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
     if not waiting:
         return []
     paths = [filesystem.join(staging, NAMES, path) for part in made for path in part.names]
@@ -155,7 +155,7 @@ def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> lis
     return [file for files in done for file in files or ()]
 
 
-def named(executor: Executor, task: Naming, files: Sequence[StoredRows]) -> list[list[Written] | None]:
+def named(executor: Executor, task: Naming, files: Sequence[TableFile]) -> list[list[Written] | None]:
     """What a task that puts names into records makes of each file."""
     size = sum(filesystem.each(file_size, [file.url for file in files])) * _EXPANSION
     described_as = f"putting in names: {units.counted(len(files), 'file')}, {units.size(size)}"

@@ -16,7 +16,7 @@ from pipelines.lake.change import changing
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Staged
 from pipelines.storage.layout import RECORD_FOLDER
-from pipelines.storage.record_files import StoredRows, Written, share
+from pipelines.storage.record_files import TableFile, Written, share
 from pipelines.storage.stages import OpenFile
 
 Size = Callable[[Written], int]
@@ -89,7 +89,7 @@ def _as_one(group: Sequence[Written], files: Staged) -> list[Written]:
     """The rows of some files in one."""
     if len(group) == 1:
         return [*group]
-    rows = [StoredRows(file.table, files.record(file)) for file in group]
+    rows = [TableFile(file.table, files.record(file)) for file in group]
     return merge_files(filesystem.join(files.staging, RECORD_FOLDER), rows)
 
 
@@ -97,7 +97,7 @@ def _open_as_one(group: Sequence[OpenFile], files: Staged) -> list[OpenFile]:
     """The rows of some files whose names may change yet in one."""
     if len(group) == 1:
         return [*group]
-    rows = [StoredRows(file.table, files.waiting(file.path)) for file in group]
+    rows = [TableFile(file.table, files.waiting(file.path)) for file in group]
     waiting = merge_files(filesystem.join(files.staging, OPEN), rows)
     records = _as_one([record for file in group for record in file.records], files)
     return [OpenFile(file.table, file.path, records if n == 0 else []) for n, file in enumerate(waiting)]

@@ -58,7 +58,7 @@ from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import RECORD_FOLDER
-from pipelines.storage.record_files import StoredRows, Written, may_hold, share, write_empty
+from pipelines.storage.record_files import TableFile, Written, may_hold, share, write_empty
 from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
 from pipelines.storage.tails import Tail, Untouched
 
@@ -359,8 +359,8 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
 
 
 def _tail(lake: Staged, rows: Rows) -> Tail:
-    records = [StoredRows(file.table, lake.record(file)) for file in rows.records]
-    return Tail(records, [StoredRows(file.table, lake.waiting(file.path)) for file in rows.open])
+    records = [TableFile(file.table, lake.record(file)) for file in rows.records]
+    return Tail(records, [TableFile(file.table, lake.waiting(file.path)) for file in rows.open])
 
 
 def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts) -> list[str]:
@@ -455,7 +455,7 @@ def _resolve(
     fresh = [file for file in files if not file.records]
     stale = [file for file in files if changed and file.records and may_hold(file.path, since)]
     for some, only in ((fresh, None), (stale, frozenset(changed))):
-        waiting = [StoredRows(file.table, lake.waiting(file.path)) for file in some]
+        waiting = [TableFile(file.table, lake.waiting(file.path)) for file in some]
         made = named(executor, partial(put_in_names, lake.staging, known, options, only=only), waiting)
         for file, records in zip(some, made, strict=True):
             file.records = file.records if records is None else records
@@ -475,7 +475,7 @@ def _merge(executor: Executor, lake: Staged, after: Manifest) -> None:
     chosen = [(key[:2], files) for key, files in groups.items() if len(files) >= MERGED]
     if not chosen:
         return
-    work = [[StoredRows(file.table, lake.record(file)) for file in files] for _, files in chosen]
+    work = [[TableFile(file.table, lake.record(file)) for file in files] for _, files in chosen]
     gone: dict[tuple[str, int], set[Written]] = defaultdict(set)
     made: dict[tuple[str, int], list[Written]] = defaultdict(list)
     described_as = f"joining small files of records: {units.count(sum(map(len, work)))}"

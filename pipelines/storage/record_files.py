@@ -56,7 +56,7 @@ class Written(NamedTuple):
     rows: int
 
 
-class StoredRows(NamedTuple):
+class TableFile(NamedTuple):
     """A file with rows of a table, wherever it lies."""
 
     table: str

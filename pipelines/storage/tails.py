@@ -16,14 +16,14 @@ from dissectors.engine import Engine
 from dissectors.records import endpoint
 from dissectors.tcp.grouping import ends_of
 from dissectors.tcp.packed import Packed
-from pipelines.storage.record_files import StoredRows, rows_of
+from pipelines.storage.record_files import TableFile, rows_of
 
 
 class Tail(NamedTuple):
     """Where the last one is."""
 
-    records: list[StoredRows]
-    open: list[StoredRows]  # rows in which names are not known for good, as they were decoded
+    records: list[TableFile]
+    open: list[TableFile]  # rows in which names are not known for good, as they were decoded
 
 
 class Untouched(NamedTuple):
@@ -40,7 +40,7 @@ class Untouched(NamedTuple):
         return cls(keys, pa.array([name for key in keys for name in _names_of(key, now[key])], pa.string()))
 
 
-def copied(files: Iterable[StoredRows], untouched: Untouched) -> Iterator[tuple[str, pa.RecordBatch]]:
+def copied(files: Iterable[TableFile], untouched: Untouched) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of a tail that are about these connections."""
     if not untouched.keys:
         return
