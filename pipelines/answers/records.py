@@ -245,7 +245,11 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        if database.is_unreadable(error):
+        if database.is_unreadable(error) or type(error) in (
+            duckdb.Error,
+            duckdb.InvalidInputException,
+            duckdb.IOException,
+        ):
             raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
         raise
 
@@ -298,7 +302,35 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
     """
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
-    with database.connect(size) as connection, _readable():
+    stored = [file for table in tables.values() if not isinstance(table, pa.Table) for file in table.files]
+    with database.connect(size, stored) as connection, _readable():
         for name, table in tables.items():
-            connection.register(name, table)
+            if isinstance(table, pa.Table):
+                connection.register(name, table)
+            else:
+                _view(connection, name, table)
         yield connection
+
+
+def _view(connection: DuckDBPyConnection, name: str, rows: Dataset) -> None:
+    """Name the rows of files, which DuckDB reads three times as fast as through Arrow.
+
+    Columns that no file has are null.
+    """
+    from pipelines.tables.dialect import DuckDB
+    from pipelines.tables.on_duckdb import files
+
+    quoted = DuckDB().quoted
+
+    def kinds(relation: str) -> dict[str, str]:
+        return dict(connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall())
+
+    source = files(*rows.files)
+    connection.register("wanted", rows.schema.empty_table())
+    wanted, found = kinds("wanted"), kinds(f"SELECT * FROM {source}")
+    connection.unregister("wanted")
+    columns = ", ".join(
+        f"{quoted(column) if column in found else 'NULL'}::{kind} AS {quoted(column)}"
+        for column, kind in wanted.items()
+    )
+    connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {columns} FROM {source}")

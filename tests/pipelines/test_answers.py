@@ -194,6 +194,15 @@ def test_answers_need_little_memory_however_many_records_there_are(samples: list
     assert (after - before) * 1024 < many.nbytes / 3
 
 
+def test_a_folder_of_any_name_answers(samples: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "o'clock [1] *"
+    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+    for command in ("summary", "top"):
+        done = CliRunner().invoke(app, [command, str(out)])
+        assert done.exit_code == 0, done.stderr
+        assert "kafka" in done.stdout
+
+
 @pytest.mark.parametrize("where", ["inside", "end"])
 def test_records_that_are_damaged_end_with_3_and_one_message(samples: list[str], tmp_path: Path, where: str) -> None:
     out = tmp_path / "out"
