@@ -96,14 +96,13 @@ _BEHIND_THROTTLE = """
 @needs(SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}"))
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
+    plain = f"from v_calls c where {_PLAIN} and not {capture.explained()}"
     tail = f"""
-        with plain as (select * from v_calls where {_PLAIN} and not {capture.explained()}), spread as (
+        select c.*, p50_ns, p99_ns from (select * {plain} and total_ns >= {TAIL_NS}) c join (
             select protocol, api, quantile_disc(total_ns, 0.5) as p50_ns, quantile_disc(total_ns, 0.99) as p99_ns
-            from plain group by all
+            {plain} group by all
             having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns
-        )
-        select c.*, p50_ns, p99_ns from plain c join spread s
-            on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
+        ) s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
     capture.keep("v_tail", tail)
     for row in capture.timed("select * from v_tail", ["protocol", "api", "p50_ns", "p99_ns"]):
         yield Ruling(
@@ -137,7 +136,8 @@ _UNEVEN = f"""
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
-    for row in capture.timed(_UNEVEN, ["site", "protocol", "api", "server", "own", "others"]):
+    capture.keep("v_uneven", _UNEVEN)
+    for row in capture.timed("select * from v_uneven", ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",
             f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "
