@@ -164,11 +164,12 @@ class Capture:
                 conditions.append(f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})")
         return f"({' or '.join(conditions)})"
 
-    def keep(self, name: str, query: str) -> None:
-        """The rows of a query as a table, which checks that come later may read."""
+    def keep(self, name: str, query: str) -> int:
+        """Make the rows of a query a table, which later questions may read; returns how many they are."""
         self._make_views_of(query)
         self._made.add(name)
-        self._duckdb.execute(f"create or replace temp table {name} as {query}")
+        ((count,),) = self._duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
+        return int(count)
 
     def explain(self, query: str) -> None:
         """Remember exchanges whose duration a verdict explains, so that checks that come later leave them out.
@@ -186,8 +187,6 @@ class Capture:
         group took long.
         """
         rows = self.rows(together(query, by, more))
-        if not rows:  # v_causes is costly
-            return rows
         keys, names = ", ".join(by), [part.name for part in PARTS]
         parts = ", ".join(f"{name}_ns as part_{name}" for name in names)
         sums = self.rows(f"""

@@ -28,7 +28,8 @@ _DELAYED = f"""
 def retransmissions(capture: Capture) -> Iterator[Ruling]:
     """Slow requests of which bytes were retransmitted; nothing where there is none."""
     medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
-    capture.keep("v_delayed", _DELAYED)
+    if not capture.keep("v_delayed", _DELAYED):
+        return
     delayed = "select * from v_delayed"
     capture.explain(delayed)
     for row in capture.timed(delayed, ["protocol"], medians):

@@ -51,7 +51,8 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
     slow = f"""
         select * from (select *, {_CAUSE} as cause from v_calls where {_LONG})
         where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
-    capture.keep("v_slow", slow)
+    if not capture.keep("v_slow", slow):
+        return
     slow = "select * from v_slow"
     capture.explain(slow)
     for row in capture.timed(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns"):
@@ -103,7 +104,8 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
             {plain} group by all
             having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns
         ) s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
-    capture.keep("v_tail", tail)
+    if not capture.keep("v_tail", tail):
+        return
     for row in capture.timed("select * from v_tail", ["protocol", "api", "p50_ns", "p99_ns"]):
         yield Ruling(
             "slow_tail",
@@ -136,7 +138,8 @@ _UNEVEN = f"""
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
-    capture.keep("v_uneven", _UNEVEN)
+    if not capture.keep("v_uneven", _UNEVEN):
+        return
     for row in capture.timed("select * from v_uneven", ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",
