@@ -229,12 +229,13 @@ def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[s
 def _seen_once(connections: pa.Table | Dataset) -> bool:
     """Whether `points.several` is false for certain, which a look at rows in memory often tells without a database.
 
-    There is one capture point, and no two connections have both sequence numbers in common.
+    There is one capture point, and no two connections of which both sequence numbers are known have these in common.
     """
     if not isinstance(connections, pa.Table):
         return False
     sites, *numbers = (connections[name].to_pylist() for name in ("site", "client_seq", "server_seq"))
-    return len(set(sites)) <= 1 and len(set(zip(*numbers, strict=True))) == len(sites)
+    known = [pair for pair in zip(*numbers, strict=True) if None not in pair]
+    return len(set(sites)) <= 1 and len(set(known)) == len(known)
 
 
 @contextmanager
