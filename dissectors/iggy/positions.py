@@ -44,8 +44,9 @@ def answered(report: Report, request: IggyRequest, read: Body | None, facts: Fra
         if request.offset >= 0:
             _write(report, request, request.frame, request.partition, COMMITTED, request.offset + 1)
     elif request.api == CLUSTER:
-        for node in read.values["nodes"] if read is not None and layout is not None else ():
-            if node["role"] == _LEADS:
+        nodes = read.values["nodes"] if read is not None and layout is not None else ()
+        for node in nodes:
+            if len(nodes) > 1 and node["role"] == _LEADS:  # a server alone is a cluster of one
                 led(report, request, facts, None, None, endpoint(node["ip"], node["tcp_port"]), None)
     elif read is not None and layout is not None and "sections" in layout.plan.names:
         for section in read.values["sections"]:
