@@ -124,7 +124,8 @@ def test_a_leader_that_lacks_acknowledged_messages_is_found(tmp_path: Path) -> N
     assert lost(tables_of(path)) == []
     data = path.read_bytes()
     for offset in range(4, 20):  # partition 0, no error, the offset, no time of the log
-        data = data.replace(*(struct.pack(">ihqq", 0, 0, base, -1) for base in (offset, offset - 2)))
+        given, again = (struct.pack(">ihqq", 0, 0, base, -1) for base in (offset, offset - 2))
+        data = data.replace(given, again)
     changed = tmp_path / "changed.pcap"
     changed.write_bytes(data)
     (found,) = lost(tables_of(changed))
