@@ -372,7 +372,7 @@ class Position(NamedTuple):
     """
 
     conn: Annotated[Conn, "the connection"]
-    topic: Annotated[Text, "topic name; null for a transaction"] = None
+    topic: Annotated[Text, "topic name; null for a transaction, and for the metadata of a cluster (iggy)"] = None
     partition: Annotated[Int32, "partition number"] = None
     what: Annotated[
         Text,
@@ -385,8 +385,12 @@ class Position(NamedTuple):
         "an entry of `ledger`; of permits and backlog, messages; of a transaction 1 if it was committed, else 0",
     ] = None
     ledger: Annotated[Int64, "ledger that the entry lies in (pulsar)"] = None
-    leader: Annotated[Text, "who leads: broker id (kafka), URL of the broker (pulsar)"] = None
-    leader_epoch: Annotated[Int32, "epoch of the leader; of an offset, the epoch in which it was written"] = None
+    leader: Annotated[
+        Text, "who leads: broker id (kafka), URL of the broker (pulsar), number of the replica or address (iggy)"
+    ] = None
+    leader_epoch: Annotated[
+        Int32, "epoch of the leader, view of the primary (iggy); of an offset, the epoch in which it was written"
+    ] = None
     isr: Annotated[Texts, "replicas that are in sync with the leader (kafka)"] = None
     replica: Annotated[Int32, "broker that fetches as a replica (kafka)"] = None
     transaction: Annotated[Text, "transactional id of what is committed in a transaction (kafka)"] = None

@@ -720,7 +720,9 @@ def _leaders(batches: Rows, positions: Rows) -> Rows:
     def place(row: Row) -> Any:
         return row["protocol"], row["topic"], row["partition"]
 
-    told = _grouped([row for row in positions if row["what"] == "leader" and row["topic"]], place)
+    told = _grouped(
+        [row for row in positions if row["what"] == "leader" and (row["topic"] or row["protocol"] == "iggy")], place
+    )
     made: Rows = []
     for (protocol, topic, partition), rows in told.items():
         runs: list[Rows] = []

@@ -1,7 +1,8 @@
 """Was a message lost, doubled or put out of order? What records prove of it, and what they cannot tell.
 
 lost          acknowledged by the broker, and never delivered to a group that went past: batches before and behind it
-              were delivered to its members, and it committed a later offset
+              were delivered to its members, and it committed a later offset. Or acknowledged, and gone from the log: a
+              later leader gave the offsets to other messages
 delivered     what was checked so, and found
 skipped       acknowledged, and passed over by a group that never asked for it
 cannot tell   why nothing can be said of a topic and a group
@@ -12,6 +13,7 @@ unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
 
 losses.py     of groups of Kafka and Iggy
+overwritten.py  of a log that a later leader of Kafka cut off
 entries.py    of subscriptions of Pulsar
 doubled.py    what came more than once
 resends.py    sent twice, out of order
@@ -25,7 +27,7 @@ it is not judged.
 
 from __future__ import annotations
 
-from pipelines.answers.audit import doubled, entries, losses, promises, resends
+from pipelines.answers.audit import doubled, entries, losses, overwritten, promises, resends
 from pipelines.answers.audit.statement import LOST, ORDER, Look, Statement
 from pipelines.answers.records import Relations, Row, database_of
 
@@ -37,6 +39,7 @@ BODIES_OF = ("Produce", *losses.CONFIGURED_BY, *entries.TYPED_BY)
 
 _LOOKS: tuple[Look, ...] = (
     losses.losses,
+    overwritten.overwritten,
     entries.losses,
     doubled.doubled,
     resends.sent_twice,
@@ -56,7 +59,7 @@ def audit(tables: Relations) -> list[Statement]:
             return rows
 
         bodies = "request" in {row["column_name"] for row in ask("DESCRIBE exchanges")}
-        for name, query in {**losses.VIEWS, **entries.views(bodies)}.items():
+        for name, query in {**losses.VIEWS, **entries.views(bodies), **promises.views(bodies)}.items():
             connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         found = [statement for look in _LOOKS for statement in look(ask)]
     return sorted(
