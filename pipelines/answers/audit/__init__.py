@@ -32,8 +32,8 @@ from pipelines.answers.records import Relations, Row, database_of
 __all__ = ["BODIES_OF", "LOST", "TABLES", "Statement", "audit"]
 
 TABLES = ("exchanges", "batches", "connections", "positions")
-BODIES_OF = ("Produce", *losses.CONFIGURED_BY, *entries.TYPED_BY)
-"""Whose bodies are read: acks, configurations of topics, types of subscriptions."""
+BODIES_OF = (*losses.CONFIGURED_BY, *entries.TYPED_BY)
+"""Whose bodies are read: configurations of topics, types of subscriptions."""
 
 _LOOKS: tuple[Look, ...] = (
     losses.losses,
