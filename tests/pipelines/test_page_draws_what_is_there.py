@@ -93,6 +93,16 @@ def test_a_request_that_was_held_back_shows_what_it_waited_for(browser: Tab, tmp
     assert label == "lost, sent again 204 ms, broker 95.0 ms, transfer 1.00 ms, throttled 40.0 ms after it"
 
 
+def test_the_panel_says_what_the_tls_handshake_of_a_connection_took(browser: Tab, tmp_path: Path) -> None:
+    request = exchange(incarnation=0)
+    tls = {column: request[column] for column in ("site", "connection", "incarnation")} | {"tls": True, "packet": 1}
+    for took, resumed, said in ((12 * MS, False, "12.0 ms"), (3 * MS, True, "3.00 ms, session resumed")):
+        facts = {**tls, "tls_handshake_ns": took, "tls_resumed": resumed}
+        browser.open(page_of(tmp_path / said, [request], connections=[facts]))
+        browser.click(".tr")
+        assert f"TLS handshake{said}" in text_of(browser, "#panel dl")
+
+
 def slow_requests(*counts: int) -> list[dict[str, Any]]:
     """Requests of 300 ms, all but 2 of them the broker's; of the clients c0, c1 … so many each."""
     took = {"total_ns": 300 * MS, "request_ns": MS, "wait_ns": 298 * MS, "response_ns": MS, "incarnation": 0}
