@@ -223,6 +223,9 @@ class Batch(NamedTuple):
     broker_index: Annotated[
         Int64, "number of its last message in the partition, as the broker's metadata say (pulsar)"
     ] = None
+    origin_timestamp: Annotated[
+        Time, "when its client made its first message, as it is sent and polled alike (iggy, from 0.5 on)"
+    ] = None
 
 
 class Error(NamedTuple):
