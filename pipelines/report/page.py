@@ -22,7 +22,7 @@ ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = (
     "theme", "units", "dom", "data", "state", "filter", "clock", "scale", "packets", "selected_rows", "tables",
     "header", "verdicts", "band", "tiles", "requests", "panel", "pivots", "topology", "spreads", "members",
-    "partitions", "owners", "lag", "views", "keys", "start",
+    "partitions", "owners", "lag", "causes", "views", "keys", "start",
 )  # fmt: skip
 STYLES = ("colours", "first_screen", "sections", "panel", "narrow")
 BYTES = 2_000_000  # of a page, that browsers open at once and people can send

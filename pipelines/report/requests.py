@@ -283,7 +283,8 @@ class Requests:
         self._records.run(f"""
             create or replace temp table page_connections as
             select u.*, epoch_us(start_time) as start, epoch_us(end_time) as stop, closed, closed_by, file, packet,
-                rtt_ns, handshake, concat_ws(' ', client_software, client_version) as software
+                rtt_ns, handshake, concat_ws(' ', client_software, client_version) as software, tls_handshake_ns,
+                tls_resumed
             from (
                 select {keys}, row_number() over (order by min(row)) as place from page_rows
                 where connection is not null group by {keys}
@@ -409,7 +410,8 @@ _TOPIC_SETS = (
 )
 _USED = """
     select split_part(connection, '>', 1), split_part(connection, '>', 2), start - {epoch}, stop - {epoch}, closed,
-        closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake
+        closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake,
+        tls_handshake_ns, tls_resumed
     from page_connections u left join page_names n on n.dimension = 'file' and n.name = u.file order by u.place"""
 _PARTS = [part.name for part in PARTS if part.name != "network"]
 _HELD_BACK = "resent_ns + window_ns + delayed_ack_ns + throttled_ns"

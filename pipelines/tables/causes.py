@@ -201,7 +201,7 @@ def _sum_of(part: str) -> str:
     return " + ".join(f"{phase}_{part}_ns" for phase, (own, *_) in _PHASES.items() if part in (own, *_STALLS))
 
 
-def _network(d: Dialect) -> str:
+def network(d: Dialect) -> str:
     """A SELECT of how much longer exchanges took at the point nearest to their client than at that nearest the server.
 
     These are durations, so no clocks need to agree. A request of the server, as Pulsar's PING, is left out.
@@ -239,7 +239,7 @@ def _causes(d: Dialect, ask: Ask) -> str:
         with named as (
             select *, case per {names} end as name from (
                 select *, {d.each("case when per = 'topic' then topics end")} as topic
-                from ({parts(d, _network(d))}) cross join ({each})
+                from ({parts(d, network(d))}) cross join ({each})
             )
         ), counted as (
             select protocol, per, name, count(*) as count, max(total_ns) as max_ns, {d.total("total_ns")} as total_ns,

@@ -237,6 +237,18 @@ def test_top_counts_every_exchange_and_puts_the_largest_first(by: str, sort: str
         assert sum(row["count"] for row in rows) == len(have)
 
 
+def test_top_says_where_the_time_of_slow_requests_went(samples: list[str]) -> None:
+    lost = sample(samples, "kafka-loss.pcap")
+    (row,) = objects("top", lost, "--by", "server", "--causes")
+    assert (row["count"], row["largest"]) == (6, "broker")
+    assert sum(share for name, share in row.items() if name.endswith("_share") and share) == pytest.approx(1)
+    text = run("top", lost, "--by", "server", "--causes").splitlines()
+    assert text[1].split() == ["server", "slow", "max", "time", "broker", "queued", "resent"]
+    assert "No request took 20 ms" in run("top", lost, "--causes", "--api", "Fetch")
+    refused = CliRunner().invoke(app, ["top", lost, "--causes", "--sort", "bytes"])
+    assert (refused.exit_code, "time or count" in refused.stderr) == (2, True)
+
+
 def test_top_leaves_long_polls_out_of_times() -> None:
     exchanges = MADE["exchanges"]
     (row,) = [row for row in top.top(MADE, "api", "time") if row["key"] == "Fetch"]

@@ -217,8 +217,7 @@ def test_a_batch_that_was_sent_again_may_stand_behind_later_ones() -> None:
 
 def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:
     def sent(acks: int | None, kind: str) -> list[str]:
-        body = None if acks is None else json.dumps({"acks": acks})
-        produce = place(1, "writer") | {"api": "Produce", "kind": kind, "exchange_id": "produce-1", "request": body}
+        produce = place(1, "writer") | {"api": "Produce", "kind": kind, "exchange_id": "produce-1", "acks": acks}
         return [each.sentence for each in told([batch(1, 0)], [], [produce]) if each.what == "unconfirmed"]
 
     assert sent(0, "oneway") == [

@@ -34,8 +34,8 @@ from pipelines.answers.records import Relations, Row, database_of
 __all__ = ["BODIES_OF", "LOST", "TABLES", "Statement", "audit"]
 
 TABLES = ("exchanges", "batches", "connections", "positions")
-BODIES_OF = ("Produce", *losses.CONFIGURED_BY, *entries.TYPED_BY)
-"""Whose bodies are read: acks, configurations of topics, types of subscriptions."""
+BODIES_OF = (*losses.CONFIGURED_BY, *entries.TYPED_BY)
+"""Whose bodies are read: configurations of topics, types of subscriptions."""
 
 _LOOKS: tuple[Look, ...] = (
     losses.losses,
@@ -59,7 +59,7 @@ def audit(tables: Relations) -> list[Statement]:
             return rows
 
         bodies = "request" in {row["column_name"] for row in ask("DESCRIBE exchanges")}
-        for name, query in {**losses.VIEWS, **entries.views(bodies), **promises.views(bodies)}.items():
+        for name, query in {**losses.VIEWS, **entries.views(bodies)}.items():
             connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         found = [statement for look in _LOOKS for statement in look(ask)]
     return sorted(

@@ -8,16 +8,6 @@ from pipelines.answers.audit.statement import HELD, PLACE, UNCONFIRMED, Ask, Sta
 from pipelines.formats import units
 
 
-def views(bodies: bool) -> dict[str, str]:
-    """The relation `acks`: how many confirmations each Produce asked for. bodies: whether exchanges have them."""
-    acks = "CAST(request->>'acks' AS INTEGER)" if bodies else "null"
-    return {
-        "acks": f"""
-            SELECT site, exchange_id, CASE WHEN kind = 'oneway' THEN 0 ELSE {acks} END AS acks
-            FROM exchanges WHERE protocol = 'kafka' AND api = 'Produce'"""
-    }
-
-
 def unconfirmed(ask: Ask) -> Iterator[Statement]:
     """What was produced without the confirmation of all replicas."""
     risks = {
@@ -29,9 +19,10 @@ def unconfirmed(ask: Ask) -> Iterator[Statement]:
             min_by(file, time) AS file, min_by(packet, time) AS packet
         FROM (
             SELECT b.*, b.client_ip || ' ' || coalesce(b.client_id, '') AS client, acks
-            FROM batches b JOIN acks USING (site, exchange_id)
+            FROM batches b JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IN (0, 1)) x
+                USING (site, exchange_id)
             WHERE role = 'produce' AND topic IS NOT NULL
-        ) WHERE acks IN (0, 1) GROUP BY ALL"""):
+        ) GROUP BY ALL"""):
         risk, rests_on = risks[row["acks"]]
         yield statement(
             UNCONFIRMED, row,
