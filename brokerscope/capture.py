@@ -216,11 +216,17 @@ class OpenCapture:
         return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
 
     def sql(self, text: str) -> pa.Table:
-        """The rows of a query over the record tables. Raises UsageError for one that means nothing."""
+        """The rows of a query over record tables, and aggregate tables such as t_latency and t_verdicts.
+
+        Raises UsageError for a query that means nothing.
+        """
         import duckdb
 
+        from pipelines.answers import aggregates
+
+        tables = self.tables(*RECORDS)
         try:
-            with database_of(self.tables(*RECORDS)) as connection:
+            with database_of(tables | aggregates.made(tables, aggregates.named(text))) as connection:
                 return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise UsageError(database.sentence(error)) from None

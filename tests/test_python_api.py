@@ -95,6 +95,9 @@ def test_answers_are_those_of_the_command_line(cap: brokerscope.OpenCapture) -> 
     assert shown.exchange.connection == name
     assert shown.request is not None
     assert cap.sql("select count(*) as n from exchanges").to_pylist() == [{"n": len(cap.exchanges)}]
+    assert cap.sql("select sentence from t_verdicts order by rank").column(0).to_pylist() == [
+        verdict.sentence for verdict in verdicts
+    ]
 
 
 def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.OpenCapture) -> None:
