@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of
-from pipelines.sql.database import sentence
+import pyarrow as pa
+
+from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of, readable
 from pipelines.storage import scratch
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import CASES, CORRUPT, case_table
-from pipelines.tables.table import RECORDS
+from pipelines.tables.table import RECORDS, Ask, Table
 from pipelines.tables.verdicts import JUDGED, VERDICTS
 from pipelines.tables.verdicts.verdict import SCHEMA
 
@@ -33,11 +34,7 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
 
     Raises InputError where a table cannot be read.
     """
-    import duckdb
-    import pyarrow.parquet as pq
-
-    from dissectors.errors import InputError
-    from pipelines.tables.compute import compute
+    from pipelines.tables.compute import bound, choose_bucket, relations
     from pipelines.tables.on_duckdb import LocalEngine
     from pipelines.tables.verdicts.engine import judged
 
@@ -48,13 +45,16 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
     if VERDICTS.name in wanted:
         with counted_once(tables) as (once, _), database_of(once) as connection:
             verdicts = judged(connection)
-    with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine:
+    with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():
         for name in RECORDS:
             engine.add(f"all_{name}", tables[name])
         engine.add(CASES, case_table(()))
         engine.add(JUDGED, verdicts)
-        try:
-            compute(engine, room / "tables", only=wanted)
-        except duckdb.Error as error:
-            raise InputError(f"records that cannot be read: {sentence(error)}") from None
-        return {f"{PREFIX}{name}": pq.read_table(room / "tables" / f"{name}.parquet") for name in wanted}
+        known, _ = relations(engine)
+        ask = Ask(bucket_us=choose_bucket(engine))
+
+        def rows(table: Table) -> pa.Table:
+            made = bound(engine.dialect, table.query(engine.dialect, ask), known)
+            return engine.fetch(f"{made} order by {table.ordering}")
+
+        return {f"{PREFIX}{name}": rows(TABLES[name]) for name in wanted}

@@ -209,12 +209,12 @@ def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[s
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine:
         for name, rows in tables.items():
             engine.add(f"all_{name}", rows)
-        with _readable():
+        with readable():
             known, shared = counted(engine)
 
         def once() -> Iterator[tuple[str, pa.RecordBatch]]:
             for name, rows in tables.items():
-                with _readable():
+                with readable():
                     for batch in engine.stream(bound(engine.dialect, f"select * from {name}", known)):
                         yield name, batch.cast(rows.schema)
 
@@ -238,7 +238,7 @@ def _seen_once(connections: pa.Table | Dataset) -> bool:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def readable() -> Iterator[None]:
     """Raises InputError where a query in the block fails because a table cannot be read."""
     import duckdb
 
@@ -298,7 +298,7 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
     """
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
-    with database.connect(size) as connection, _readable():
+    with database.connect(size) as connection, readable():
         for name, table in tables.items():
             connection.register(name, table)
         yield connection

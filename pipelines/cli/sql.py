@@ -85,7 +85,7 @@ def sql(
         every = {**tables, **{f"{aggregates.PREFIX}{name}": table for name, table in stored.items()}, **own}
         connection = _connection(every, full=full)
         columns = {name: table.schema.names for name, table in every.items()}
-        makes = {} if written else {name: cols for name, cols in aggregates.COLUMNS.items() if name not in own}
+        makes = {name: columns for name, columns in aggregates.COLUMNS.items() if name not in every}
         for text in queries(columns | makes) if query is None else [query]:
             missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
             for name, table in aggregates.made(tables, missing).items():
@@ -168,6 +168,10 @@ def _split(arguments: list[str]) -> tuple[list[str], str | None]:
 
 def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """The answer. Raises ValueError for what is not one query, else duckdb.Error."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a query is UTF-8 text") from None
     statements = connection.extract_statements(query)
     if len(statements) != 1:
         raise ValueError(f"one query at a time; these are {len(statements)}")
