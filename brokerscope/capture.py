@@ -13,12 +13,13 @@ from brokerscope.lazy_table import LazyTable
 from brokerscope.plots import Plots
 from brokerscope.rows import AnswerRow, AnswerRows, first_rows, html_table
 from dissectors import records
-from dissectors.api import dissect
+from dissectors.api import dissect, options_of
 from dissectors.capture.files import expand
 from dissectors.errors import InputError, UsageError
 from dissectors.given import CaptureInput, as_paths
 from dissectors.limits import Limits
 from dissectors.options import Options
+from dissectors.records import DEFAULT_TABLES
 from pipelines.answers import connection as connections
 from pipelines.answers import follow as follow_answers
 from pipelines.answers import top as top_answers
@@ -317,12 +318,10 @@ def open_captures(
 
     Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
     payloads: keys and values in `messages`. jobs: processes that decode large captures; 0 for one on each core. The
-    others are those of `dissect`. Raises UsageError for what is no capture, InputError for a path that is not there.
+    others are those of `dissect`. Raises UsageError for what is no capture and for an argument that means nothing,
+    InputError for a path that is not there.
     """
-    options = Options(
-        full=full, payloads=payloads, site=site, decode_as=dict(decode_as or {}), keylog=keylog,
-        dialects=dict(dialects or {}), jobs=jobs, limits=limits or Limits(),
-    )  # fmt: skip
+    options = options_of(DEFAULT_TABLES, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
     opened = OpenCapture(captures, options)
     _refuse_missing(opened.files)
     return opened
