@@ -59,4 +59,7 @@ def audit(tables: Relations) -> list[Statement]:
         for name, query in {**losses.VIEWS, **entries.views(bodies)}.items():
             connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
         found = [statement for look in _LOOKS for statement in look(ask)]
-    return sorted(found, key=lambda each: (ORDER.index(each.what), each.protocol, each.topic or "", each.group or ""))
+    return sorted(
+        found,
+        key=lambda each: (ORDER.index(each.what), each.protocol, each.topic or "", each.group or "", each.sentence),
+    )

@@ -37,6 +37,9 @@ CONFIGURED_BY = ("CreateTopics", "DescribeConfigs", "AlterConfigs", "Incremental
 """Whose bodies say whether a topic is compacted."""
 
 _CONNECTION = "site, connection, incarnation"
+_LATEST = DuckDB().latest(
+    "CASE WHEN what = 'fetch' THEN value END", f"PARTITION BY {_CONNECTION}, topic, partition ORDER BY time, what"
+)
 
 VIEWS = {
     # acknowledged batches, each once
@@ -105,15 +108,15 @@ VIEWS = {
                 SELECT site, exchange_id, topic, partition, min(value) AS value FROM positions
                 WHERE what = 'last_stable' AND api = 'Fetch' GROUP BY ALL
             ) s USING (site, exchange_id, topic, partition)
-            WHERE what = 'high_watermark' AND api = 'Fetch' AND topic IS NOT NULL AND time IS NOT NULL
-        ), starts AS (
-            SELECT {_CONNECTION}, topic, partition, time, value FROM positions
-            WHERE what = 'fetch' AND replica IS NULL AND topic IS NOT NULL AND time IS NOT NULL
+            WHERE what = 'high_watermark' AND api = 'Fetch'
+            UNION ALL
+            SELECT *, null AS bound FROM positions WHERE what = 'fetch' AND replica IS NULL
+        ), told AS (
+            SELECT *, {_LATEST} AS start FROM ends WHERE topic IS NOT NULL AND time IS NOT NULL
         )
-        SELECT owner, e.topic, e.partition, e.time, s.value AS start, bound
-        FROM ends e ASOF JOIN starts s USING ({_CONNECTION}, topic, partition, time) JOIN members m
-            ON e.site = m.site AND e.client_ip = m.client_ip AND e.client_id = m.client_id
-        WHERE s.value < bound""",
+        SELECT owner, topic, partition, t.time, start, bound
+        FROM told t JOIN members m ON t.site = m.site AND t.client_ip = m.client_ip AND t.client_id = m.client_id
+        WHERE start < bound""",
     # what nobody got, and whether a member asked for it
     "lacking": f"""
         SELECT c.*, protocol = 'iggy' OR EXISTS (
