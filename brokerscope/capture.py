@@ -13,12 +13,13 @@ from brokerscope.lazy_table import LazyTable
 from brokerscope.plots import Plots
 from brokerscope.rows import AnswerRow, AnswerRows, first_rows, html_table
 from dissectors import records
-from dissectors.api import dissect
+from dissectors.api import dissect, options_of
 from dissectors.capture.files import expand
 from dissectors.errors import InputError, UsageError
 from dissectors.given import CaptureInput, as_paths
 from dissectors.limits import Limits
 from dissectors.options import Options
+from dissectors.records import DEFAULT_TABLES
 from pipelines.answers import connection as connections
 from pipelines.answers import follow as follow_answers
 from pipelines.answers import top as top_answers
@@ -223,11 +224,17 @@ class OpenCapture:
         return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
 
     def sql(self, text: str) -> pa.Table:
-        """The rows of a query over the record tables. Raises UsageError for one that means nothing."""
+        """The rows of a query over record tables, and aggregate tables such as t_latency and t_verdicts.
+
+        Raises UsageError for a query that means nothing.
+        """
         import duckdb
 
+        from pipelines.answers import aggregates
+
+        tables = self.tables(*RECORDS)
         try:
-            with database_of(self.tables(*RECORDS)) as connection:
+            with database_of(tables | aggregates.made(tables, aggregates.named(text))) as connection:
                 return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise UsageError(database.sentence(error)) from None
@@ -318,12 +325,10 @@ def open_captures(
 
     Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
     payloads: keys and values in `messages`. jobs: processes that decode large captures; 0 for one on each core. The
-    others are those of `dissect`. Raises UsageError for what is no capture, InputError for a path that is not there.
+    others are those of `dissect`. Raises UsageError for what is no capture and for an argument that means nothing,
+    InputError for a path that is not there.
     """
-    options = Options(
-        full=full, payloads=payloads, site=site, decode_as=dict(decode_as or {}), keylog=keylog,
-        dialects=dict(dialects or {}), jobs=jobs, limits=limits or Limits(),
-    )  # fmt: skip
+    options = options_of(DEFAULT_TABLES, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
     opened = OpenCapture(captures, options)
     _refuse_missing(opened.files)
     return opened

@@ -209,12 +209,12 @@ def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[s
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine:
         for name, rows in tables.items():
             engine.add(f"all_{name}", rows)
-        with _readable():
+        with readable():
             known, shared = counted(engine)
 
         def once() -> Iterator[tuple[str, pa.RecordBatch]]:
             for name, rows in tables.items():
-                with _readable():
+                with readable():
                     for batch in engine.stream(bound(engine.dialect, f"select * from {name}", known)):
                         yield name, batch.cast(rows.schema)
 
@@ -239,7 +239,7 @@ def _seen_once(connections: pa.Table | Dataset) -> bool:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def readable() -> Iterator[None]:
     """Raises InputError where a query in the block fails because a table cannot be read."""
     import duckdb
 
@@ -304,7 +304,7 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
     stored = [file for table in tables.values() if not isinstance(table, pa.Table) for file in table.files]
-    with database.connect(size, stored) as connection, _readable():
+    with database.connect(size, stored) as connection, readable():
         for name, table in tables.items():
             if isinstance(table, pa.Table):
                 connection.register(name, table)

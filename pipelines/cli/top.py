@@ -110,6 +110,6 @@ def _fields(rows: Sequence[Row], *, causes: bool) -> Sequence[PrintedField]:
 def _span(text: str) -> int:
     """Microseconds. Raises typer.BadParameter for what is no time of a microsecond at least."""
     ns = units.nanoseconds(text)
-    if ns is None or ns < 1000:
+    if ns is None or not 1000 <= ns < 1 << 63:
         raise typer.BadParameter(f"{text!r} is not a time such as 500ms, 10s, 1min", param_hint="--every")
     return ns // 1000

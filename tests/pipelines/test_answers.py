@@ -32,6 +32,7 @@ import dissectors
 from dissectors.capture.block import ACK, SYN
 from dissectors.records import TABLES, schema
 from pipelines.answers import connection, diff, groups, records, summary, top
+from pipelines.answers.aggregates import COLUMNS
 from pipelines.answers.records import query
 from pipelines.cli import app
 from pipelines.cli import summary as cli
@@ -474,6 +475,30 @@ def test_only_tables_that_a_query_names_are_decoded(refused: str, monkeypatch: p
     run("sql", refused, 'select count(*) from "Errors" join connections using (connection)')
     run("sql", refused, "show tables")
     assert decoded == [("errors", "connections"), tuple(TABLES)]
+
+
+def test_captures_have_the_aggregate_tables_that_a_folder_of_analyze_has(tmp_path: Path) -> None:
+    for site in ("client", "broker"):
+        (tmp_path / "in" / site).mkdir(parents=True)
+        shutil.copy(Path(__file__).parents[2] / "samples" / "kafka-transactions.pcap", tmp_path / "in" / site)
+    run("analyze", tmp_path / "in", "-o", tmp_path / "out", "--engine", "local", "-q")
+    for name in COLUMNS:
+        query = f"select * from {name} order by all"
+        assert objects("sql", tmp_path / "in", query) == objects("sql", tmp_path / "out", query), name
+    (row,) = objects("sql", tmp_path / "in", "select sum(count) as n from t_hops")
+    assert row["n"] > 0
+    typed = "select count(*) as n from t_latency\nselect count(*) as n from T_Latency\n"
+    done = CliRunner().invoke(app, ["sql", str(tmp_path / "in")], input=typed)
+    first, second = (line for line in done.stdout.splitlines() if line.strip().isdigit())
+    assert first == second != "0"
+
+
+def test_a_part_of_a_folder_of_analyze_has_tables_of_that_part(refused: str, tmp_path: Path) -> None:
+    run("analyze", refused, "-o", tmp_path / "out", "--engine", "local", "-q")
+    query = "select distinct api from t_latency"
+    for source in (refused, tmp_path / "out"):
+        assert objects("sql", source, query, "--api", "Produce") == [{"api": "Produce"}]
+    assert len(objects("sql", tmp_path / "out", query)) > 1
 
 
 def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,8 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
             min_by(o.file, (o.time, base)) AS file, min_by(o.packet, (o.time, base)) AS packet
         FROM overwritten o LEFT JOIN (
             SELECT topic, partition, base_offset AS base, min(acks) AS acks
-            FROM batches JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IS NOT NULL) USING (site, exchange_id)
+            FROM batches JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IS NOT NULL)
+                USING (site, exchange_id)
             WHERE role = 'produce' AND outcome = 'ok' GROUP BY ALL
         ) USING (topic, partition, base) GROUP BY ALL"""):
         in_sync, leader = row["in_sync"], row["later_leader"]
