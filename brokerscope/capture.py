@@ -13,12 +13,13 @@ from brokerscope.lazy_table import LazyTable
 from brokerscope.plots import Plots
 from brokerscope.rows import AnswerRow, AnswerRows, first_rows, html_table
 from dissectors import records
-from dissectors.api import dissect
+from dissectors.api import dissect, options_of
 from dissectors.capture.files import expand
 from dissectors.errors import InputError, UsageError
 from dissectors.given import CaptureInput, as_paths
 from dissectors.limits import Limits
 from dissectors.options import Options
+from dissectors.records import DEFAULT_TABLES
 from pipelines.answers import connection as connections
 from pipelines.answers import follow as follow_answers
 from pipelines.answers import top as top_answers
@@ -29,7 +30,7 @@ from pipelines.sql import database
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 
-By = Literal["topic", "client", "server", "api", "group", "connection"]
+By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
@@ -208,19 +209,32 @@ class OpenCapture:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""
         return summary(self.tables(*RECORDS))
 
-    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> AnswerRows:
-        """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …"""
-        for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, top_answers.SORTS)):
+    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None, *, causes: bool = False) -> AnswerRows:
+        """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …
+
+        causes: instead of these, of requests that took 20 ms or more: count, time_ns, largest and the share of each
+        part of their time, `broker_share`, `queued_share` …; sort is then "time" or "count".
+        """
+        sorts = top_answers.SORTS_OF_CAUSES if causes else top_answers.SORTS
+        for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, sorts)):
             if value not in known:
                 raise UsageError(f"{name}: no {value!r}; there are {', '.join(known)}")
+        if causes:
+            return AnswerRows(top_answers.causes(self.tables(*top_answers.TABLES_OF_CAUSES), by, sort)[:head])
         return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
 
     def sql(self, text: str) -> pa.Table:
-        """The rows of a query over the record tables. Raises UsageError for one that means nothing."""
+        """The rows of a query over record tables, and aggregate tables such as t_latency and t_verdicts.
+
+        Raises UsageError for a query that means nothing.
+        """
         import duckdb
 
+        from pipelines.answers import aggregates
+
+        tables = self.tables(*RECORDS)
         try:
-            with database_of(self.tables(*RECORDS)) as connection:
+            with database_of(tables | aggregates.made(tables, aggregates.named(text))) as connection:
                 return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise UsageError(database.sentence(error)) from None
@@ -311,12 +325,10 @@ def open_captures(
 
     Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
     payloads: keys and values in `messages`. jobs: processes that decode large captures; 0 for one on each core. The
-    others are those of `dissect`. Raises UsageError for what is no capture, InputError for a path that is not there.
+    others are those of `dissect`. Raises UsageError for what is no capture and for an argument that means nothing,
+    InputError for a path that is not there.
     """
-    options = Options(
-        full=full, payloads=payloads, site=site, decode_as=dict(decode_as or {}), keylog=keylog,
-        dialects=dict(dialects or {}), jobs=jobs, limits=limits or Limits(),
-    )  # fmt: skip
+    options = options_of(DEFAULT_TABLES, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
     opened = OpenCapture(captures, options)
     _refuse_missing(opened.files)
     return opened

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from brokerscope.drawing import draw, library
-from brokerscope.rows import AnswerRow, first_rows, rows_of
+from brokerscope.rows import AnswerRow, AnswerRows, first_rows, rows_of
 from dissectors.errors import UsageError
 from pipelines.sql import database
 from pipelines.sql.conditions import InvalidFilterError, condition
@@ -71,6 +71,15 @@ class LazyTable:
         except ValueError as error:
             raise UsageError(str(error)) from None
         return LazyTable(self.name, self._load, self.schema, tuple(made))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns; docs/records.md says what they mean."""
+        return list(self.schema.names)
+
+    def head(self, count: int = 5) -> AnswerRows:
+        """The first rows in time order, at most so many."""
+        return AnswerRows(rows_of(self.arrow().slice(0, max(count, 0)).to_pylist()))
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table, in time order."""

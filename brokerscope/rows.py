@@ -5,9 +5,13 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from brokerscope.drawing import library
 from pipelines.formats.plain import clean, cut
+
+if TYPE_CHECKING:
+    import pandas
 
 _BODIES = ("request", "response")  # columns of `exchanges` that hold JSON
 _SHOWN = 20  # rows of a table in a notebook
@@ -68,6 +72,11 @@ class AnswerRows(list[AnswerRow]):
         """shown: the columns that a notebook shows; all by default."""
         super().__init__(map(AnswerRow, rows))
         self._columns = shown
+
+    def pandas(self) -> pandas.DataFrame:
+        """The rows as a DataFrame of pandas. Raises MissingLibraryError without it."""
+        frame: pandas.DataFrame = library("pandas", ".pandas()").DataFrame([dict(row) for row in self])
+        return frame
 
     def _repr_html_(self) -> str:
         rows = [{name: row[name] for name in self._columns or row} for row in self]

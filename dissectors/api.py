@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -14,6 +15,7 @@ from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.run import Run
+from dissectors.session.protocols import named, protocols
 
 TableName: TypeAlias = Literal[
     "exchanges", "batches", "errors", "connections", "findings", "messages", "positions", "stalls"
@@ -40,10 +42,11 @@ def dissect(
     `folder`, `file` or a regular expression. decode_as: server port -> protocol. keylog: a file of TLS secrets.
     dialects: protocol -> dialect. jobs: processes that decode; 0 for one on each core.
 
-    Raises UsageError for a table that does not exist, InputError where nothing can be read; a file that is damaged is
-    read as far as it goes, which a finding reports. For captures whose records do not fit in memory see iter_records.
+    Raises UsageError for an argument that means nothing, InputError where nothing can be read; a file that is damaged
+    is read as far as it goes, which a finding reports. For captures whose records do not fit in memory see
+    iter_records.
     """
-    options = _options(tables, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
+    options = options_of(tables, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
     gathered: dict[str, list[pa.RecordBatch]] = {table: [] for table in options.tables}
     for table, batch in _batches(captures, options):
         gathered[table].append(batch)
@@ -72,7 +75,7 @@ def iter_records(
 
     Takes the arguments of `dissect`, and raises its errors.
     """
-    options = _options(tables, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
+    options = options_of(tables, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
     return _batches(captures, options)
 
 
@@ -81,7 +84,7 @@ def _batches(captures: CaptureInput | Sequence[CaptureInput], options: Options) 
         yield from Run(paths, options).records()
 
 
-def _options(
+def options_of(
     tables: str | Sequence[str],
     full: bool,
     payloads: bool,
@@ -92,7 +95,7 @@ def _options(
     jobs: int,
     limits: Limits | None,
 ) -> Options:
-    """What the arguments of both functions ask of the engine. Raises UsageError for a table that does not exist."""
+    """Options of the arguments of `dissect`. Raises UsageError where one means nothing."""
     if isinstance(tables, Options):
         raise UsageError("iter_records takes the names of tables and keywords, as dissect does, in place of Options")
     options = Options(
@@ -109,4 +112,15 @@ def _options(
     unknown = sorted(set(options.tables) - set(records.TABLES))
     if unknown:
         raise UsageError(f"no such table: {', '.join(unknown)}; there are {', '.join(records.TABLES)}")
+    for argument, names in (("decode_as", options.decode_as.values()), ("dialects", options.dialects)):
+        if strange := [name for name in names if named(name) is None]:
+            known = ", ".join(protocol.name for protocol in protocols())
+            raise UsageError(f"{argument}: no protocol {strange[0]!r}; there are {known}")
+    for protocol, dialect in options.dialects.items():
+        if (one := named(protocol)) is not None and dialect not in one.dialects():
+            raise UsageError(f"dialects: {protocol} has no {dialect!r}; there are {', '.join(one.dialects())}")
+    try:
+        re.compile(site)
+    except re.error as error:
+        raise UsageError(f"site: {site!r} is no regular expression: {error}") from None
     return options

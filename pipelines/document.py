@@ -41,6 +41,7 @@ _TABLES = """# Tables
 What `brokerscope analyze` computes from the records, in its own process (`--engine local`) or on Spark (`--engine
 spark`); both run the same queries and give the same rows. OUT/tables/<name>.parquet holds all rows: a file, or from
 Spark a folder of files. OUT/tables/<name>.csv holds the first 100,000, in the order that the table's text names.
+Of captures, `brokerscope sql` makes those that a query names, as t_latency and so on: all but `corrupt`.
 Columns and figures do not depend on who computes a table, nor on how many records there are. `topic` is Kafka's name;
 Pulsar's full name without -partition-N; Iggy's stream/topic.
 

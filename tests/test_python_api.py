@@ -87,6 +87,9 @@ def test_answers_are_those_of_the_command_line(cap: brokerscope.OpenCapture) -> 
     assert verdicts[0].severity in ("critical", "warning", "note")
     assert cap.summary().verdicts[0]["sentence"] == verdicts[0].sentence
     assert {row.key for row in cap.top(by="api")} == set(cap.exchanges.arrow()["api"].to_pylist())
+    (slow,) = cap.top(by="server", causes=True)
+    assert 0 < slow.count < len(cap.exchanges)
+    assert slow[f"{slow.largest}_share"] > 0
     name = cap.exchanges.arrow()["connection"][0].as_py()
     connection = cap.connection(name.partition(">")[0])
     assert {row.connection for row in connection} == {name}
@@ -95,6 +98,17 @@ def test_answers_are_those_of_the_command_line(cap: brokerscope.OpenCapture) -> 
     assert shown.exchange.connection == name
     assert shown.request is not None
     assert cap.sql("select count(*) as n from exchanges").to_pylist() == [{"n": len(cap.exchanges)}]
+    assert cap.sql("select sentence from t_verdicts order by rank").column(0).to_pylist() == [
+        verdict.sentence for verdict in verdicts
+    ]
+
+
+def test_tables_and_answers_are_looked_at_as_data_frames_are(cap: brokerscope.OpenCapture) -> None:
+    exchanges = cap.exchanges
+    assert exchanges.columns == exchanges.arrow().schema.names
+    assert [row.exchange_id for row in exchanges.head(2)] == exchanges.arrow()["exchange_id"].to_pylist()[:2]
+    assert len(exchanges.head(10**9)) == len(exchanges)
+    assert list(cap.verdicts().pandas()["sentence"]) == [verdict.sentence for verdict in cap.verdicts()]
 
 
 def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.OpenCapture) -> None:
@@ -113,12 +127,16 @@ def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.
         (lambda cap: cap.exchanges.where("foo bar"), "syntax error"),
         (lambda cap: cap.table("exchange"), "no such table: exchange"),
         (lambda cap: cap.top(by="colour"), "by: no 'colour'"),
+        (lambda cap: cap.top(sort="p99", causes=True), "sort: no 'p99'; there are time, count"),
         (lambda cap: cap.connection("10."), "10. fits 9 connections"),
         (lambda cap: cap.connection("nowhere"), "no connection nowhere"),
         (lambda cap: cap.show(":99999"), "there is no TCP packet 99999"),
         (lambda cap: cap.sql("selec 1"), "syntax error"),
         (lambda cap: brokerscope.open(WRONG[0]), "not int"),
         (lambda cap: brokerscope.open([]), "no captures"),
+        (lambda cap: brokerscope.open(SAMPLE, decode_as={9092: "kafkaa"}), "decode_as: no protocol 'kafkaa'"),
+        (lambda cap: brokerscope.open(SAMPLE, dialects={"iggy": "iggy-9"}), "dialects: iggy has no 'iggy-9'"),
+        (lambda cap: brokerscope.open(SAMPLE, site="("), "site: '(' is no regular expression"),
         (lambda cap: brokerscope.dissect(SAMPLE, tables="exchange"), "no such table"),
         (lambda cap: brokerscope.iter_records(SAMPLE, WRONG[1]), "in place of Options"),
         (lambda cap: brokerscope.open(WRONG[2]), "binary mode"),

@@ -3,9 +3,11 @@
 Kafka    begins with AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit or the first transactional batch, ends with
          EndTxn; a producer of the same transactional id that begins anew (InitProducerId) fences the one before, whose
          open transaction the coordinator aborts
-Pulsar   NEW_TXN, which says its id, to END_TXN
+Pulsar   NEW_TXN, which says its id, to END_TXN; each SEND names the transaction that it belongs to
 
-What a transaction holds is what the capture shows: batches and offsets of other connections of the same producer count.
+An EndTxn that the coordinator turns down for now (CONCURRENT_TRANSACTIONS) leaves the transaction open: clients send it
+again. What a transaction holds is what the capture shows: batches and offsets of other connections of the same
+producer count.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dissectors.kafka.errors import error
 from pipelines.answers.records import Relations, Row, body, query
 
 TABLES = ("exchanges", "batches", "connections")
@@ -25,9 +28,11 @@ COMMITTED, ABORTED, OPEN, FENCED, FAILED = "committed", "aborted", "open", "fenc
 BEGINS_ANEW, END = "InitProducerId", "EndTxn"
 _ADDS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit")
 _PULSAR_ADDS = ("ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN")
-APIS = (BEGINS_ANEW, *_ADDS, END, "NEW_TXN", *_PULSAR_ADDS, "END_TXN")
+SEND = "SEND"
+APIS = (BEGINS_ANEW, *_ADDS, END, "NEW_TXN", *_PULSAR_ADDS, SEND, "END_TXN")
 """What is looked at; `full` bodies are needed of these."""
 _BEFORE_4 = "v3AndBelow"  # field names of AddPartitionsToTxn up to version 3, which clients use
+_PULSAR_ID = "txnid_least_bits"  # a field of every request of Pulsar that belongs to a transaction
 _Body = Mapping[str, Any]
 
 
@@ -56,8 +61,8 @@ class Transaction:
         return {
             "time": self.began, "protocol": self.protocol, "transaction": self.name, "producer": self.producer,
             "client": self.client, "outcome": self.error or self.outcome, "open_ns": took, "end_ns": self.end_ns,
-            "records": None if self.protocol == "pulsar" else self.records, "topics": sorted(self.topics),
-            "groups": sorted(self.groups), "file": self.file, "packet": self.packet,
+            "records": self.records, "topics": sorted(self.topics), "groups": sorted(self.groups),
+            "file": self.file, "packet": self.packet,
         }  # fmt: skip
 
 
@@ -65,7 +70,9 @@ def only_transactions(batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator
     """The exchanges and batches that say something of transactions, and all connections."""
     for table, batch in batches:
         if table == "exchanges":
-            yield table, batch.filter(pc.is_in(batch.column("api"), pa.array(APIS)))
+            wanted = pc.is_in(batch.column("api"), pa.array(APIS))
+            of_one = pc.fill_null(pc.match_substring(batch.column("request"), _PULSAR_ID), False)
+            yield table, batch.filter(pc.and_(wanted, pc.or_(pc.not_equal(batch.column("api"), SEND), of_one)))
         elif table == "batches":
             produced = pc.and_(
                 pc.equal(batch.column("role"), "produce"), pc.fill_null(batch.column("transactional"), False)
@@ -104,6 +111,7 @@ class _History:
             END: self._ends,
             "NEW_TXN": self._new,
             **dict.fromkeys(_PULSAR_ADDS, self._adds_of_pulsar),
+            SEND: self._wrote_of_pulsar,
             "END_TXN": self._ends_of_pulsar,
         }
 
@@ -145,9 +153,9 @@ class _History:
             self._names[producer] = request["transactionalId"]
         mine = self._of(row, producer, request.get("producerEpoch"))
         mine.name = self._names.get(producer, mine.name)
-        if row["status"] == "error":
-            mine.error = row["error_name"]
         self._close(("kafka", producer), row, COMMITTED if request.get("committed") else ABORTED)
+        if row["status"] == "error" and error(row["error_code"] or 0).retriable:
+            self._open["kafka", producer] = mine
 
     def _of(self, row: Row, producer: str, epoch: int | None) -> Transaction:
         """The open transaction of a producer; a new one where it has none."""
@@ -156,6 +164,7 @@ class _History:
             whose = producer if epoch is None else f"{producer}:{epoch}"
             name = self._names.get(producer, f"producer {producer}")
             known = self._begin(("kafka", producer), row, name, whose)
+        known.error = None  # with which the coordinator turned down to end it before, for now
         return known
 
     # --- Pulsar ---
@@ -170,13 +179,18 @@ class _History:
             mine.topics.update(request.get("partitions") or ())
             mine.groups.update(each.get("subscription") or "?" for each in request.get("subscription") or ())
 
+    def _wrote_of_pulsar(self, row: Row, request: _Body, response: _Body) -> None:
+        mine = self._open.get(("pulsar", _pulsar_id(request) or ""))
+        if mine is not None:
+            mine.records += row["records"] or 0
+            mine.topics.update(row["topics"] or ())
+
     def _ends_of_pulsar(self, row: Row, request: _Body, response: _Body) -> None:
         key = _pulsar_id(request)
         if key is None:
             return
-        mine = self._open.get(("pulsar", key)) or self._begin(("pulsar", key), row, key, None)
-        if row["status"] == "error":
-            mine.error = row["error_name"]
+        if ("pulsar", key) not in self._open:
+            self._begin(("pulsar", key), row, key, None)
         self._close(("pulsar", key), row, COMMITTED if request.get("txn_action") == "COMMIT" else ABORTED)
 
     # --- both ---
@@ -192,6 +206,7 @@ class _History:
 
     def _close(self, key: tuple[str, str], row: Row, outcome: str) -> None:
         mine = self._open.pop(key)
+        mine.error = row["error_name"] if row["status"] == "error" else None
         mine.outcome = FAILED if mine.error else outcome
         mine.end_ns = row["total_ns"]
         mine.ended = row["time"] + timedelta(microseconds=(row["total_ns"] or 0) // 1000)
@@ -204,5 +219,5 @@ def _place(row: Row) -> tuple[str | None, int | None]:
 
 
 def _pulsar_id(body: _Body) -> str | None:
-    most, least = body.get("txnid_most_bits"), body.get("txnid_least_bits")
+    most, least = body.get("txnid_most_bits"), body.get(_PULSAR_ID)
     return None if least is None else f"{most or 0}:{least}"

@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, reads_captures
 
 NAMED = 8  # names of a kind that are printed
 FIELDS = (
@@ -32,6 +32,7 @@ def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or a folder that `analyze` wrote.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="A later capture, or a folder that `analyze` wrote.")],
     reading: Reading,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
@@ -43,6 +44,7 @@ def diff(
     \b
     Examples:
       brokerscope diff monday.pcap tuesday.pcap
+      brokerscope diff monday.pcap tuesday.pcap --topic 'orders*'
       brokerscope diff out-before out-after -f json
     """
     from dissectors.capture.source import STDIN
@@ -51,8 +53,8 @@ def diff(
     if before == after == STDIN:
         raise typer.BadParameter("standard input is one capture: name a file", param_hint="AFTER")
     with (
-        reading.records([before], answers.TABLES) as before_all,
-        reading.records([after], answers.TABLES) as after_all,
+        reading.records([before], answers.TABLES, part=part.selection) as before_all,
+        reading.records([after], answers.TABLES, part=part.selection) as after_all,
         reading.counted_once(before_all) as earlier,
         reading.counted_once(after_all) as later,
     ):

@@ -15,7 +15,7 @@ from dissectors.records import TABLES
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures, refuse_other_than_text
 from pipelines.formats import BINARY_FORMATS, named, writing
 from pipelines.storage import outputs
 
@@ -112,7 +112,8 @@ def dissect(
     wanted = {}
     for name in tables:
         try:
-            condition = conditions.condition(name, where=where, errors=errors, slower_than=slower_than, **vars(part))
+            refuse_other_than_text(where, "--where")
+            condition = conditions.condition(name, where=where, errors=errors, slower_than=slower_than, **part.texts)
         except conditions.InvalidFilterError as error:
             raise typer.BadParameter(str(error), param_hint=error.option) from None
         try:
@@ -244,7 +245,7 @@ def first(batches: Iterator[pa.RecordBatch], count: int | None) -> Iterator[pa.R
     """The first rows; nothing more is read once they are there."""
     left = count
     for batch in batches if left != 0 else ():
-        rows = batch if left is None else batch.slice(0, left)
+        rows = batch if left is None else batch.slice(0, min(left, batch.num_rows))
         if rows.num_rows:
             yield rows
         if left is not None:
@@ -269,7 +270,9 @@ def sorted_by(batches: Iterator[pa.RecordBatch], order: tuple[str, str], head: i
         column, direction = order
         values = table[column]
         key = columns.joined(values, ", ") if pa.types.is_list(values.type) else values  # as text shows a list
-        return table.take(pc.sort_indices(pa.table({"key": key}), [("key", direction)])).slice(0, head)
+        return table.take(pc.sort_indices(pa.table({"key": key}), [("key", direction)])).slice(
+            0, None if head is None else min(head, len(table))
+        )
 
     for batch in batches:
         kept.append(batch)

@@ -13,7 +13,7 @@ from dissectors.errors import InputError
 from dissectors.redaction import public_path
 from pipelines.cli import exits
 from pipelines.cli.output import output
-from pipelines.cli.reading import AskedPart, Reading, StoredCaptures, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, StoredCaptures, reads_captures, refuse_other_than_text
 from pipelines.formats import units
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def extract(
     named = reading.captures(captures)
     files = expand(named)
     selection = part.selection
+    refuse_other_than_text(connection, "--connection")
     question = _question(files, exchange, connection, finding, reading)
     asked = bool(selection or exchange or connection or finding)
     tables = tuple(dict.fromkeys([*TABLES, *(annotate.TABLES if comments else ())]))

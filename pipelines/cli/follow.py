@@ -11,7 +11,7 @@ import typer
 from dissectors.errors import InputError
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures, refuse_other_than_text
 
 LISTED = 20  # connections that are named where a text fits several
 FIELDS = (
@@ -64,6 +64,7 @@ def follow(
     from pipelines.answers import follow as answers
 
     wanted, captures = _split(arguments)
+    refuse_other_than_text(wanted, "CONNECTION")
     with reading.records(captures, answers.TABLES, part=part.selection) as tables:
         found = connection.named(tables, wanted)
         if not found:

@@ -86,7 +86,14 @@ class AskedPart:
     @property
     def selection(self) -> Selection:
         """What they ask for. Raises typer.BadParameter where one means nothing."""
-        return selected(**vars(self))
+        return selected(**self.texts)
+
+    @property
+    def texts(self) -> dict[str, str | None]:
+        """The options by name. Raises typer.BadParameter where one is no UTF-8 text."""
+        for name, value in vars(self).items():
+            refuse_other_than_text(value, f"--{name}")
+        return vars(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,6 +389,14 @@ def selected(
         return Selection(since, until, site, topic, **more)
     except InvalidFilterError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
+
+
+def refuse_other_than_text(value: str | None, where: str) -> None:
+    """Raise typer.BadParameter for what is no UTF-8 text, as only names of files may be. where: option or argument."""
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"{value!r} is not UTF-8 text", param_hint=where) from None
 
 
 def exists(path: str) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from dissectors.errors import InputError
 from pipelines.cli.output import RowFormat, output
-from pipelines.cli.reading import Reading, exists, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def sql(
         list[str], typer.Argument(metavar="CAPTURE… [QUERY]", help="Captures, or a folder that `analyze` wrote.")
     ],
     reading: Reading,
+    part: AskedPart,
     format: RowFormat = None,
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
@@ -41,23 +42,24 @@ def sql(
         ),
     ] = None,
 ) -> None:
-    """Ask the records in SQL (DuckDB). Without a query: a prompt.
+    """Ask records and tables in SQL (DuckDB). Without a query: a prompt.
 
-    The tables are exchanges, batches, errors, connections, findings and messages; of a folder that `analyze` wrote also
-    its tables, as t_latency and so on. A query reads nothing else but what --attach names: no file, no network, no
-    extension. From captures only the tables that the query names are decoded.
+    Record tables are exchanges, batches, errors, connections, findings, messages, positions and stalls
+    (docs/records.md). Aggregate tables have names with t_, such as t_verdicts, t_latency and t_health (docs/tables.md):
+    a folder that `analyze` wrote has them, of captures those are made that the query names. A query reads nothing else
+    but what --attach names: no file, no network, no extension.
 
     \b
     Examples:
       brokerscope sql capture.pcap "select api, count(*) from exchanges group by 1"
-      brokerscope sql out "select * from t_latency order by total_p99_ns desc limit 5"
+      brokerscope sql capture.pcap "select * from t_latency order by total_p99_ns desc limit 5"
       brokerscope sql capture.pcap --full "select request.acks, count(*) from exchanges group by 1"
       brokerscope sql capture.pcap --attach log=broker.csv "select * from exchanges join log using (correlation_id)"
       brokerscope sql capture.pcap
     """
     from dissectors.capture.source import STDIN
     from dissectors.records import TABLES
-    from pipelines.answers import records
+    from pipelines.answers import aggregates, records
     from pipelines.cli import printing
     from pipelines.cli.sql_prompt import queries
     from pipelines.sql import attached
@@ -70,18 +72,24 @@ def sql(
         captures = reading.captures(captures)
     own = {name: attached.read(path) for name, path in _named_files(attach)}
     analysed = single_analysis(captures)
+    selection = part.selection
+    written = analysed and not selection
     wanted = tuple(TABLES)
     if analysed and out is not None:
         refuse_read_back(out, captures[0])
-    if query is not None and not analysed:
+    if query is not None and not written:
         _check(query, own, full=full)
         wanted = _named(query) or wanted
-    with reading.records(captures, wanted, full=full) as tables:
-        aggregates = records.read_aggregates(captures[0]) if analysed else {}
-        every = {**tables, **{f"t_{name}": table for name, table in aggregates.items()}, **own}
+    with reading.records(captures, wanted, full=full, part=selection) as tables:
+        stored = records.read_aggregates(captures[0]) if written else {}
+        every = {**tables, **{f"{aggregates.PREFIX}{name}": table for name, table in stored.items()}, **own}
         connection = _connection(every, full=full)
         columns = {name: table.schema.names for name, table in every.items()}
-        for text in queries(columns) if query is None else [query]:
+        makes = {name: columns for name, columns in aggregates.COLUMNS.items() if name not in every}
+        for text in queries(columns | makes) if query is None else [query]:
+            missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
+            for name, table in aggregates.made(tables, missing).items():
+                connection.register(name, table)
             try:
                 _answer(connection, text, format or named(out), out, reading.inputs(captures))
             except ValueError as error:
@@ -121,11 +129,13 @@ def _check(query: str, own: Relations, *, full: bool) -> None:
     import duckdb
 
     from dissectors.records import TABLES, schema
+    from pipelines.answers import aggregates
     from pipelines.sql import database
 
+    empty = {name: schema(name, full=full).empty_table() for name in TABLES}
+    tables = empty | aggregates.made(empty, aggregates.named(query))
     try:
-        empty = {name: schema(name, full=full).empty_table() for name in TABLES}
-        _run(_connection({**empty, **own}, full=full), query)
+        _run(_connection({**tables, **own}, full=full), query)
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
     except ValueError as error:
@@ -133,10 +143,13 @@ def _check(query: str, own: Relations, *, full: bool) -> None:
 
 
 def _named(query: str) -> tuple[str, ...]:
-    """The record tables that a query names."""
+    """The record tables that a query needs: those that it names, and those of which aggregate tables are made."""
     from dissectors.records import TABLES
+    from pipelines.answers import aggregates
+    from pipelines.tables.table import RECORDS
 
-    return tuple(name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE))
+    needed = RECORDS if aggregates.named(query) else ()
+    return tuple(name for name in TABLES if name in needed or re.search(rf"\b{name}\b", query, re.IGNORECASE))
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str | None]:
@@ -155,6 +168,10 @@ def _split(arguments: list[str]) -> tuple[list[str], str | None]:
 
 def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """The answer. Raises ValueError for what is not one query, else duckdb.Error."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a query is UTF-8 text") from None
     statements = connection.extract_statements(query)
     if len(statements) != 1:
         raise ValueError(f"one query at a time; these are {len(statements)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,12 @@ from pathlib import Path
 PROMPT, CONTINUED = "sql> ", "...> "
 LEAVING = frozenset({"exit", "quit", "\\q", ".quit", ".exit"})
 HISTORY = 1000  # lines that are kept
-_HELP = "A query ends with ; or an empty line. .tables lists tables, .tables NAME their columns; end with Ctrl-D."
+LISTING = frozenset({".tables", "\\d", "\\dt", "\\d+"})
+HELPING = frozenset({"help", ".help", "\\?", "\\h", "?"})
+_HELP = (
+    "A query ends with ; or an empty line. .tables lists tables, .tables NAME their columns. "
+    "Ctrl-C drops what was typed, Ctrl-D ends."
+)
 
 
 def queries(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -28,19 +34,36 @@ def _typed(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
     lines: list[str] = []
     while True:
         try:
-            line = input(CONTINUED if lines else PROMPT).rstrip()
+            line = _line(CONTINUED if lines else PROMPT)
         except EOFError:
             return
+        except KeyboardInterrupt:
+            print()
+            lines = []
+            continue
         if not lines and line.strip() in LEAVING:
             return
-        if not lines and line.startswith(".tables"):
-            _show(tables, line.split()[1:])
+        command, *names = line.split() if not lines and line.strip() else ("",)
+        if command in LISTING:
+            _show(tables, [name for name in (each.rstrip(";") for each in names) if name])
+            continue
+        if command.lower().removesuffix(";") in HELPING and not names:
+            print(_HELP)
             continue
         if line:
             lines.append(line)
         if lines and (not line or line.endswith(";")):
             yield "\n".join(lines)
             lines = []
+
+
+def _line(prompt: str) -> str:
+    """A line as it is typed. Raises EOFError at the end, KeyboardInterrupt on Ctrl-C, which ends only this line."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return input(prompt).rstrip()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _show(tables: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ import dissectors
 from dissectors.capture.block import ACK, SYN
 from dissectors.records import TABLES, schema
 from pipelines.answers import connection, diff, groups, records, summary, top
+from pipelines.answers.aggregates import COLUMNS
 from pipelines.answers.records import query
 from pipelines.cli import app
 from pipelines.cli import summary as cli
@@ -194,6 +195,15 @@ def test_answers_need_little_memory_however_many_records_there_are(samples: list
     assert (after - before) * 1024 < many.nbytes / 3
 
 
+def test_a_folder_of_any_name_answers(samples: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "o'clock [1] *"
+    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+    for command in ("summary", "top"):
+        done = CliRunner().invoke(app, [command, str(out)])
+        assert done.exit_code == 0, done.stderr
+        assert "kafka" in done.stdout
+
+
 @pytest.mark.parametrize("where", ["inside", "end"])
 def test_records_that_are_damaged_end_with_3_and_one_message(samples: list[str], tmp_path: Path, where: str) -> None:
     out = tmp_path / "out"
@@ -226,6 +236,18 @@ def test_top_counts_every_exchange_and_puts_the_largest_first(by: str, sort: str
         assert sum(row["count"] for row in rows) == sum(len(row["topics"] or ()) for row in have)
     elif by not in ("group", "partition"):
         assert sum(row["count"] for row in rows) == len(have)
+
+
+def test_top_says_where_the_time_of_slow_requests_went(samples: list[str]) -> None:
+    lost = sample(samples, "kafka-loss.pcap")
+    (row,) = objects("top", lost, "--by", "server", "--causes")
+    assert (row["count"], row["largest"]) == (6, "broker")
+    assert sum(share for name, share in row.items() if name.endswith("_share") and share) == pytest.approx(1)
+    text = run("top", lost, "--by", "server", "--causes").splitlines()
+    assert text[1].split() == ["server", "slow", "max", "time", "broker", "queued", "resent"]
+    assert "No request took 20 ms" in run("top", lost, "--causes", "--api", "Fetch")
+    refused = CliRunner().invoke(app, ["top", lost, "--causes", "--sort", "bytes"])
+    assert (refused.exit_code, "time or count" in refused.stderr) == (2, True)
 
 
 def test_top_leaves_long_polls_out_of_times() -> None:
@@ -453,6 +475,30 @@ def test_only_tables_that_a_query_names_are_decoded(refused: str, monkeypatch: p
     run("sql", refused, 'select count(*) from "Errors" join connections using (connection)')
     run("sql", refused, "show tables")
     assert decoded == [("errors", "connections"), tuple(TABLES)]
+
+
+def test_captures_have_the_aggregate_tables_that_a_folder_of_analyze_has(tmp_path: Path) -> None:
+    for site in ("client", "broker"):
+        (tmp_path / "in" / site).mkdir(parents=True)
+        shutil.copy(Path(__file__).parents[2] / "samples" / "kafka-transactions.pcap", tmp_path / "in" / site)
+    run("analyze", tmp_path / "in", "-o", tmp_path / "out", "--engine", "local", "-q")
+    for name in COLUMNS:
+        query = f"select * from {name} order by all"
+        assert objects("sql", tmp_path / "in", query) == objects("sql", tmp_path / "out", query), name
+    (row,) = objects("sql", tmp_path / "in", "select sum(count) as n from t_hops")
+    assert row["n"] > 0
+    typed = "select count(*) as n from t_latency\nselect count(*) as n from T_Latency\n"
+    done = CliRunner().invoke(app, ["sql", str(tmp_path / "in")], input=typed)
+    first, second = (line for line in done.stdout.splitlines() if line.strip().isdigit())
+    assert first == second != "0"
+
+
+def test_a_part_of_a_folder_of_analyze_has_tables_of_that_part(refused: str, tmp_path: Path) -> None:
+    run("analyze", refused, "-o", tmp_path / "out", "--engine", "local", "-q")
+    query = "select distinct api from t_latency"
+    for source in (refused, tmp_path / "out"):
+        assert objects("sql", source, query, "--api", "Produce") == [{"api": "Produce"}]
+    assert len(objects("sql", tmp_path / "out", query)) > 1
 
 
 def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -486,3 +486,31 @@ def test_the_help_names_every_exit_code_and_every_command_has_an_example() -> No
         assert f"{code} {meaning}" in helped
     for name in COMMANDS:
         assert f"brokerscope {name} " in run(name, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dissect", "CAPTURE", "--where", "api = 'a\udcff'"),
+        ("summary", "CAPTURE", "--topic", "a\udcff"),
+        ("top", "CAPTURE", "--client", "a\udcff"),
+        ("follow", "CAPTURE", ":\udcff"),
+        ("extract", "CAPTURE", "--connection", "a\udcff", "-o", "out.pcapng"),
+        ("sql", "CAPTURE", "select 'a\udcff'"),
+        ("sql", "CAPTURE", "select count(*) from t_latency", "--api", "a\udcff"),
+    ],
+    ids=str,
+)
+def test_text_that_is_no_utf_8_is_wrong_usage(arguments: tuple[str, ...], capture: str) -> None:
+    done = run(*(capture if argument == "CAPTURE" else argument for argument in arguments))
+    assert done.exit_code == exits.WRONG_USAGE
+    assert "UTF-8 text" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["dissect", "top", "transactions", "groups"])
+def test_more_rows_than_a_machine_counts_are_all_of_them(command: str, capture: str) -> None:
+    assert run(command, capture, "--head", str(10**20)).stdout == run(command, capture).stdout
+
+
+def test_an_interval_longer_than_a_clock_counts_is_wrong_usage(capture: str) -> None:
+    assert run("top", capture, "--every", f"{10**14}d").exit_code == exits.WRONG_USAGE

@@ -47,7 +47,7 @@ PAGES = {
     ROOT / "README.md": 4,
     ROOT / "docs" / "tutorial.md": 4,
     ROOT / "docs" / "causes.md": 3,
-    ROOT / "docs" / "delivery.md": 5,
+    ROOT / "docs" / "delivery.md": 4,
 }
 """Documents that show outputs -> how many commands of theirs run on the samples, at least."""
 

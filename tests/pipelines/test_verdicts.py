@@ -159,6 +159,24 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
     assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded after 251 ms" in row["sentence"]
 
 
+def test_errors_that_healed_one_by_one_took_as_long_as_the_slowest_of_them() -> None:
+    failed = [call(n, status="error", exchange_id=f"abc-c{n}") for n in (1, 5)]
+    (row,) = said(
+        exchanges=[*failed, call(1.25), call(5.5)],
+        errors=[error(one, "NOT_LEADER_OR_FOLLOWER") for one in failed],
+        connections=[connection()],
+    )
+    assert "failed twice with NOT_LEADER_OR_FOLLOWER; a retry succeeded after 501 ms" in row["sentence"]
+
+
+def test_a_client_that_was_out_for_seconds_before_a_retry_succeeded_is_a_warning() -> None:
+    failed = [call(1 + n, status="error", exchange_id=f"abc-c{n}") for n in range(4)]
+    errors = [error(one, "NOT_LEADER_OR_FOLLOWER") for one in failed]
+    (row,) = said(exchanges=[*failed, call(6)], errors=errors, connections=[connection()])
+    assert (row["kind"], row["severity"]) == ("errors", "warning")
+    assert "failed 4 times with NOT_LEADER_OR_FOLLOWER, for 5.00 s, until a retry succeeded." in row["sentence"]
+
+
 @pytest.mark.parametrize(
     "later",
     [

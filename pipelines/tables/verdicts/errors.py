@@ -1,7 +1,8 @@
 """Errors in answers: which a later request of the same client got past, and which not; rights and logins apart.
 
-key      client, what it asked, of which topic or group: a later success with the same key heals an error
-healed   the errors of one key that may be retried, after the last of which the client had a success
+key      client, what it asked, of which topic or group: the next success with the same key heals an error
+healed   the errors of one key that may be retried, after the last of which the client had a success; a note, unless
+         one of them took OUTAGE_NS or longer to heal
 asked    errors that only answer a question: that something is there already, or is not there
 """
 
@@ -15,6 +16,7 @@ from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -64,26 +66,22 @@ _SEEN = f"""
             anti join {MISMATCHED} m
                 on e.site = m.site and e.connection = m.connection and e.incarnation = m.incarnation
         order by e.site, e.exchange_id, e.name, e.time, e.packet, e.topic, e.partition
-    ), keys as (
-        select protocol, who, family, topic_asked, "group", what, max(time) as last_time, min(time) as first_time
-        from named group by all
-    ), good as (
+    ), worked as (
         select protocol, client as who, {_FAMILY} as family, "group", time, until,
             unnest(list_concat([null::varchar], list_distinct(coalesce(topics, [])))) as topic_asked
-        from v_calls where kind = 'call' and status = 'ok' and client in (select who from keys)
-    ), healed as (
-        select k.protocol, k.who, k.family, k.topic_asked, k."group", k.what, min(g.until) as healed_time
-        from keys k join good g on k.protocol = g.protocol and k.who = g.who and k.family = g.family
-            and g.time > k.last_time
-            and g.topic_asked is not distinct from k.topic_asked and (k."group" is null or g."group" = k."group")
-        group by all
+        from v_calls where kind = 'call' and status = 'ok' and client in (select who from named)
+    ), good as (
+        select * replace (unnest(case when "group" is null then [null] else [null, "group"] end) as "group") from worked
+    ), followed as (
+        select n.*, g.until as healed_time
+        from named n asof left join good g on n.protocol = g.protocol and n.who = g.who and n.family = g.family
+            and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
+            and n.time < g.time
     )
-    select n.*, n.time as until, healed_time,
-        healed_time is not null and (
-            coalesce(retriable, false) or n.family = 'group' or n.what in {sql_list(_HANDLED)}) as healed
-    from named n left join healed h on n.protocol = h.protocol and n.who = h.who and n.family = h.family
-        and n.topic_asked is not distinct from h.topic_asked and n."group" is not distinct from h."group"
-        and n.what = h.what"""
+    select *, time as until,
+        bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what) and (
+            coalesce(retriable, false) or family = 'group' or what in {sql_list(_HANDLED)}) as healed
+    from followed"""
 _MOVED = f"""
     what in {sql_list(LEADER_ELSEWHERE)} and (site, exchange_id) in (select (site, exchange_id) from {MOVED})"""
 _DISCARDED = (
@@ -93,8 +91,8 @@ _BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches whe
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
-    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code, any_value(message) as message,
-    bool_and(whole) as whole"""
+    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
+    arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole"""
 
 
 @needs(SomeRows("v_errors", "true"))
@@ -117,8 +115,10 @@ def _what(row: Row) -> str:
 def _failed(row: Row) -> Ruling:
     what = _what(row)
     if row["healed"]:
-        after = say.span(row["after_us"] * 1000)
-        text = f"{what}; a retry succeeded after {after}."
+        after = row["after_us"] * 1000
+        if after >= OUTAGE_NS:
+            return Ruling("errors", f"{what}, for {say.span(after)}, until a retry succeeded.", row, _explained(row))
+        text = f"{what}; a retry succeeded after {say.span(after)}."
         return Ruling("errors", text, row, severity=NOTE, advice="Nothing: a retry succeeded.")
     if not row["whole"]:
         text = f"{what}; the capture lacks bytes, so a successful retry may be missing from it."

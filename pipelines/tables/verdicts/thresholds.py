@@ -50,6 +50,9 @@ REBALANCE_NS = 5 * SECOND
 REBALANCES = 5
 """Rebalances of one group after its first that are worth a verdict, however short: each stops all members."""
 
+OUTAGE_NS = 2 * SECOND
+"""From an error to the next success: clients retry within a second (retry.backoff.max.ms), so longer is an outage."""
+
 AT_ONCE_US = 1_000_000
 """Connections of a broker that was killed end within a second."""
 
