@@ -30,7 +30,7 @@ from pipelines.sql import database
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 
-By = Literal["topic", "client", "server", "api", "group", "connection"]
+By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
@@ -209,11 +209,18 @@ class OpenCapture:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""
         return summary(self.tables(*RECORDS))
 
-    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> AnswerRows:
-        """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …"""
-        for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, top_answers.SORTS)):
+    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None, *, causes: bool = False) -> AnswerRows:
+        """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …
+
+        causes: instead of these, of requests that took 20 ms or more: count, time_ns, largest and the share of each
+        part of their time, `broker_share`, `queued_share` …; sort is then "time" or "count".
+        """
+        sorts = top_answers.SORTS_OF_CAUSES if causes else top_answers.SORTS
+        for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, sorts)):
             if value not in known:
                 raise UsageError(f"{name}: no {value!r}; there are {', '.join(known)}")
+        if causes:
+            return AnswerRows(top_answers.causes(self.tables(*top_answers.TABLES_OF_CAUSES), by, sort)[:head])
         return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
 
     def sql(self, text: str) -> pa.Table:

@@ -174,6 +174,9 @@ class Exchange(NamedTuple):
         "messages that the broker may still send to the consumer after this FLOW or MESSAGE (pulsar); below 0 it has "
         "sent more; null where permits were granted before the capture or in a gap",
     ] = None
+    acks: Annotated[
+        Int32, "of a Produce: who must have the records before it is answered: 0 nobody, 1 the leader, -1 all in sync"
+    ] = None
 
 
 class Batch(NamedTuple):
@@ -219,6 +222,9 @@ class Batch(NamedTuple):
     broker_timestamp: Annotated[Time, "when the broker received it, as the broker's metadata say (pulsar)"] = None
     broker_index: Annotated[
         Int64, "number of its last message in the partition, as the broker's metadata say (pulsar)"
+    ] = None
+    origin_timestamp: Annotated[
+        Time, "when its client made its first message, as it is sent and polled alike (iggy, from 0.5 on)"
     ] = None
 
 
@@ -296,6 +302,18 @@ class Connection(NamedTuple):
     ] = None
     foreign: Annotated[Text, "what a peer speaks that is none of the protocols: tls, tls-alert, http"] = None
     segment: Annotated[Text, "VLANs or VNIs of its packets, where the same addresses live in several"] = None
+    tls_handshake_ns: Annotated[
+        Int64,
+        "first byte of the ClientHello to last byte of what ends the handshake: in TLS 1.3 the client's first "
+        "encrypted record behind the hellos, in TLS 1.2 the later Finished; null where it did not end, a packet of it "
+        "is missing, or the client sent early data",
+        Unit("ns"),
+    ] = None
+    tls_resumed: Annotated[
+        Bool,
+        "the TLS handshake went on with an earlier session: the server accepted a pre-shared key (1.3) or left out its "
+        "certificate (1.2); null where this was not captured",
+    ] = None
 
 
 class Finding(NamedTuple):
@@ -372,7 +390,7 @@ class Position(NamedTuple):
     """
 
     conn: Annotated[Conn, "the connection"]
-    topic: Annotated[Text, "topic name; null for a transaction"] = None
+    topic: Annotated[Text, "topic name; null for a transaction, and for the metadata of a cluster (iggy)"] = None
     partition: Annotated[Int32, "partition number"] = None
     what: Annotated[
         Text,
@@ -385,8 +403,12 @@ class Position(NamedTuple):
         "an entry of `ledger`; of permits and backlog, messages; of a transaction 1 if it was committed, else 0",
     ] = None
     ledger: Annotated[Int64, "ledger that the entry lies in (pulsar)"] = None
-    leader: Annotated[Text, "who leads: broker id (kafka), URL of the broker (pulsar)"] = None
-    leader_epoch: Annotated[Int32, "epoch of the leader; of an offset, the epoch in which it was written"] = None
+    leader: Annotated[
+        Text, "who leads: broker id (kafka), URL of the broker (pulsar), number of the replica or address (iggy)"
+    ] = None
+    leader_epoch: Annotated[
+        Int32, "epoch of the leader, view of the primary (iggy); of an offset, the epoch in which it was written"
+    ] = None
     isr: Annotated[Texts, "replicas that are in sync with the leader (kafka)"] = None
     replica: Annotated[Int32, "broker that fetches as a replica (kafka)"] = None
     transaction: Annotated[Text, "transactional id of what is committed in a transaction (kafka)"] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,26 +13,30 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.redaction import public_path
+from dissectors.run import Run
 from pipelines import report
+from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
 from pipelines.report.records import verdicts
 from pipelines.spark import session
 from pipelines.storage import filesystem
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
-from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
+from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.executors.executor import Executor
+    from pipelines.jobs.records import DecodedRecords
+    from pipelines.jobs.surveys import Surveys
     from pipelines.lake.update import Update
     from pipelines.spark.catalog import Catalog, Published
+    from pipelines.spark.job import SparkRecords
 
 EngineName = Literal["spark", "local"]
 ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.PART)
@@ -41,7 +45,6 @@ LOCAL_BYTES = 1 << 30  # of captures, up to which one process is the quicker way
 PRINTED_ROWS = 12  # of each table
 CSV_ROWS = 100_000  # of each table; Parquet holds all
 CSV_ROWS_AT_ONCE = 4_096  # become texts
-_SCRATCH = ".scratch"
 
 Stage = Callable[[str], None]
 
@@ -133,12 +136,7 @@ def analyze(
     for the records only, which are not in OUT. Raises InputError where nothing can be read.
     """
     execution = execution or Execution()
-    tasks = engine == "spark" or execution.update
-    made: _Made | AnalysisOutcome
-    if tasks:
-        made = _by_tasks(files, out, options, engine, by, bucket_us, execution, stage)
-    else:
-        made = _in_process(files, out, options, by, bucket_us, stage, progress)
+    made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress)
     if isinstance(made, AnalysisOutcome):
         return made
     problems, computed, made_of = made
@@ -151,7 +149,7 @@ def analyze(
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
     _describe(out, files, problems, by, computed, engine, made_of)
-    page = report.write(out, records=_elsewhere(execution.store) if tasks else None)
+    page = report.write(out, records=_elsewhere(execution.store))
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
 
@@ -173,7 +171,7 @@ class _Made(NamedTuple):
     """Of a lake: by which the next run knows whether it would make the same."""
 
 
-def _by_tasks(
+def _made(
     files: Sequence[str],
     out: Path,
     options: Options,
@@ -182,25 +180,20 @@ def _by_tasks(
     bucket_us: int | None,
     wanted: Execution,
     stage: Stage,
+    progress: Callable[[int], None] | None,
 ) -> _Made | AnalysisOutcome:
-    """Decode by the tasks of an executor: on Spark, and wherever a lake is updated."""
+    """Decode, look into bad checksums and compute the tables; or say what stands, where an update has nothing to do."""
     from pipelines.jobs import forensics
-    from pipelines.jobs import records as jobs
     from pipelines.lake import freshness
-    from pipelines.lake.update import planned
-    from pipelines.spark import job
     from pipelines.storage import lake_files
 
     store = wanted.store or str(out)
-    surveying = engine == "spark" and not wanted.update
+    fingerprints: Fingerprints | None = None
 
     def made_of() -> Fingerprints:
         return freshness.fingerprints(store, by, bucket_us, wanted.catalog)
 
-    with (
-        planned(files, store, options) if wanted.update else nullcontext() as update,
-        job.ahead(files, wanted.master, wanted.conf, options) if surveying else nullcontext() as surveys,
-    ):
+    with _planned(files, store, options, wanted) as update, _walked(files, options, engine, wanted) as surveys:
         if update and wanted.records_only and not update.has_news:
             return AnalysisOutcome({}, None, list(files), update.problems, is_new=False)
         about = freshness.standing(store, made_of()) if update and not update.has_news else None
@@ -208,20 +201,25 @@ def _by_tasks(
             return _outcome(store, files, update.problems, about)
         executor, spark = _executor(files, options, engine, wanted, stage)
         stage("decoding")
-        decoded = update.run(executor) if update else jobs.decode_to_records(executor, files, store, options, surveys)
+        if update is not None:
+            decoded = update.run(executor)
+        elif spark is not None:
+            decoded = records.decode_to_records(executor, files, store, options, surveys)
+        else:
+            decoded = records.stream_to_records(Run(files, options, progress), store)
         if wanted.records_only:
             return AnalysisOutcome({}, None, list(files), decoded.problems)
-        fingerprints = made_of() if update else None
+        if update is not None:
+            fingerprints = made_of()
     local = filesystem.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
-    in_session = None if spark is None else job.SparkRecords.of(spark, decoded)
+    in_session = None if spark is None else _in_session(spark, decoded)
     with (in_session or decoded).engine() as tables:
         stage("looking into bad checksums")
         known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
-        of = (decoded.files, decoded.options, decoded.secrets, store, known_at, decoded.spans)
-        cases = forensics.cases(executor, tables, *of)
-        _write_cases(cases, out)
+        cases = forensics.cases(executor, tables, decoded, store, known_at)
+        (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
         tables.add(CASES, case_table(cases))
         tables.add(JUDGED, verdicts(filesystem.join(store, RECORD_FOLDER)))
@@ -232,6 +230,34 @@ def _by_tasks(
     return _Made(decoded.problems, computed, fingerprints)
 
 
+def _planned(
+    files: Sequence[str], store: str, options: Options, wanted: Execution
+) -> AbstractContextManager[Update | None]:
+    """What an update has to do; None of a run that is none."""
+    if not wanted.update:
+        return nullcontext()
+    from pipelines.lake.update import planned
+
+    return planned(files, store, options)
+
+
+def _walked(
+    files: Sequence[str], options: Options, engine: EngineName, wanted: Execution
+) -> AbstractContextManager[Surveys | None]:
+    """Walks over large captures while Spark starts; None where it is not about to, or what is new is not known yet."""
+    if engine == "local" or wanted.update:
+        return nullcontext()
+    from pipelines.spark import job
+
+    return job.ahead(files, wanted.master, wanted.conf, options)
+
+
+def _in_session(spark: SparkSession, decoded: DecodedRecords) -> SparkRecords:
+    from pipelines.spark.job import SparkRecords
+
+    return SparkRecords.of(spark, decoded)
+
+
 def _published(store: str, update: Update | None) -> Published:
     """What is to be said of the records to a catalog, in which those before the update may be."""
     from pipelines.spark.catalog import Published
@@ -239,8 +265,9 @@ def _published(store: str, update: Update | None) -> Published:
 
     if update is None:
         return Published(lake_files.new_edition())
-    home = update.before.home if update.before else ""
-    return Published(lake_files.fingerprint(store), update.edition, home, update.had)
+    before = update.before
+    known = (before.edition, before.home, before.files) if before else ()
+    return Published(lake_files.fingerprint(store), *known)
 
 
 def _executor(
@@ -269,39 +296,6 @@ def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping
     return AnalysisOutcome(
         printed, Path(lake, report.PAGE), list(files), problems, about["bucket_us"], shared, is_new=False
     )
-
-
-def _in_process(
-    files: Sequence[str],
-    out: Path,
-    options: Options,
-    by: Sequence[str],
-    bucket_us: int | None,
-    stage: Stage,
-    progress: Callable[[int], None] | None,
-) -> _Made:
-    import shutil
-
-    from pipelines import local_job
-
-    stage("decoding")
-    decoded = local_job.decode_to_records(files, out / RECORD_FOLDER, options, progress)
-    scratch = out / _SCRATCH
-    stored = StoredRecords.of(str(out / RECORD_FOLDER))
-    with LocalEngine(stored.folder, {name: stored.sources(name) for name in options.tables}, scratch) as engine:
-        stage("looking into bad checksums")
-        cases = local_job.cases(engine, decoded, options)
-        _write_cases(cases, out)
-        stage("computing tables")
-        engine.add(CASES, case_table(cases))
-        engine.add(JUDGED, verdicts(str(out / RECORD_FOLDER)))
-        computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
-    shutil.rmtree(scratch, ignore_errors=True)
-    return _Made(decoded.problems, computed)
-
-
-def _write_cases(cases: Sequence[dict[str, Any]], out: Path) -> None:
-    (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
 
 
 def _write_csv(first: First, path: Path) -> None:

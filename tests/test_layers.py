@@ -69,7 +69,7 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 # Packages of one layer that do not import each other.
 APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark"))
-JOINING = {"__init__", "analyze", "compare", "document", "local_job", "process"}
+JOINING = {"__init__", "analyze", "compare", "document", "process"}
 MODULES = (
     *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "diagnostics", "forensics"),
     *("secrets", "conversation"),

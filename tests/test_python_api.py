@@ -87,6 +87,9 @@ def test_answers_are_those_of_the_command_line(cap: brokerscope.OpenCapture) -> 
     assert verdicts[0].severity in ("critical", "warning", "note")
     assert cap.summary().verdicts[0]["sentence"] == verdicts[0].sentence
     assert {row.key for row in cap.top(by="api")} == set(cap.exchanges.arrow()["api"].to_pylist())
+    (slow,) = cap.top(by="server", causes=True)
+    assert 0 < slow.count < len(cap.exchanges)
+    assert slow[f"{slow.largest}_share"] > 0
     name = cap.exchanges.arrow()["connection"][0].as_py()
     connection = cap.connection(name.partition(">")[0])
     assert {row.connection for row in connection} == {name}
@@ -124,6 +127,7 @@ def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.
         (lambda cap: cap.exchanges.where("foo bar"), "syntax error"),
         (lambda cap: cap.table("exchange"), "no such table: exchange"),
         (lambda cap: cap.top(by="colour"), "by: no 'colour'"),
+        (lambda cap: cap.top(sort="p99", causes=True), "sort: no 'p99'; there are time, count"),
         (lambda cap: cap.connection("10."), "10. fits 9 connections"),
         (lambda cap: cap.connection("nowhere"), "no connection nowhere"),
         (lambda cap: cap.show(":99999"), "there is no TCP packet 99999"),

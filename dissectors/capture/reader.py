@@ -72,7 +72,7 @@ class Reader:
         self.problem: str | None = None  # why it ended early
         self.links: set[int] = set()
         self.joined: list[int] = []  # numbers of the packets with which another capture begins in the same file
-        self.beginning = Beginning()
+        self.beginning: Beginning | None = None  # where somebody wants to know the file again
         self.packets = 0  # number of the last packet that was read
         self.marks: list[Reached] = []  # places from which the rest can be read: nothing waits there for its fragments
         self._part = part
@@ -173,7 +173,7 @@ class Reader:
         """What of the packets belongs to the part."""
         self.packets = raw.number + len(raw) - 1
         self._end += int(raw.have.sum()) + len(raw) * (self.packet_header or 0)
-        if not self.beginning.is_whole:
+        if self.beginning is not None and not self.beginning.is_whole:
             self.beginning.add(raw)
         return raw if self._part is None else raw.since(self._part.number)
 

@@ -242,7 +242,7 @@ class IggyExchanges(PlainState):
             self.state.is_changed_by(request.api)
             or self._shows(request)
             or (request.api == "SEND_MESSAGES" and bool(request.batches))
-            or (request.api == positions.GET and self.rows.report.wants_positions)
+            or (request.api in positions.READ and self.rows.report.wants_positions)
         )
 
     def _read_answer(self, request: IggyRequest, read: Body, frame: Frame, facts: FrameFacts) -> Sequence[ErrorCode]:

@@ -6,5 +6,6 @@ cdef class IggyNames(PlainState):
     cdef public dict _streams
     cdef public dict _reported
     cdef public dict _shown
+    cdef public object _cluster
 
     cpdef tuple topics(self, object stream, object topic)

@@ -2,7 +2,9 @@
 
 A topic is shown as `stream/topic`. A number whose name is not known yet becomes a token of the sink, so that a name
 learned on any connection to the same server is found: keys are `iggy/<server>/<stream>` and
-`iggy/<server>/<stream>/<topic>`, numbers as such and names behind a `=`.
+`iggy/<server>/<stream>/<topic>`, numbers as such and names behind a `=`. Replicas of a cluster use the same numbers,
+and say to each other which cluster theirs is. Once a server has said so to a client, names are reported for
+`iggy/cluster-<id>/<stream>` and so on as well.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _KEPT = 4096  # names and topics remembered; reported again where more are met
 class IggyNames(PlainState):
     """Names of one server, as one connection learns and needs them."""
 
-    CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown")
+    CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown", "_cluster")
 
     def __init__(self, conn: Conn, sink: Sink) -> None:
         self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"
@@ -29,6 +31,7 @@ class IggyNames(PlainState):
         self._streams: dict[str, int] = {}  # name -> number
         self._reported: dict[str, str] = {}
         self._shown: dict[tuple[Identifier, Identifier], tuple[str]] = {}
+        self._cluster = 0  # that the server is in, 0 while it has not said so
 
     def stream(self, stream: Identifier) -> str:
         """A stream's name, or the token of its number."""
@@ -52,6 +55,13 @@ class IggyNames(PlainState):
         learn = _LEARN.get(api or "")
         if learn is not None:
             learn(self, request, answer, time)
+
+    def learn_cluster(self, cluster: int, time: int) -> None:
+        """The server said at `time` (ns) in which cluster it is."""
+        if cluster != self._cluster:
+            self._cluster = cluster
+            for key, name in self._reported.items():
+                self._sink.name(self._of_cluster(key), time, name)
 
     # --- what answers show ---
 
@@ -120,6 +130,21 @@ class IggyNames(PlainState):
                 self._reported.clear()
             self._reported[key] = name
             self._sink.name(key, time, name)
+            if self._cluster:
+                self._sink.name(self._of_cluster(key), time, name)
+
+    def _of_cluster(self, key: str) -> str:
+        return f"{_cluster_root(self._cluster)}{key.removeprefix(self._root)}"
+
+
+def in_cluster(cluster: int, stream: int, topic: int) -> str:
+    """`stream/topic` of a cluster, as tokens of the numbers by which its replicas know them."""
+    root = _cluster_root(cluster)
+    return f"{unresolved(f'{root}/{stream}', str(stream))}/{unresolved(f'{root}/{stream}/{topic}', str(topic))}"
+
+
+def _cluster_root(cluster: int) -> str:
+    return f"iggy/cluster-{cluster:x}"
 
 
 def _key(stream: Identifier) -> str:

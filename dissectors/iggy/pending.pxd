@@ -20,6 +20,7 @@ cdef class BatchFacts(PlainState):
     cdef public long long base_sequence
     cdef public long long first_time
     cdef public long long last_time
+    cdef public long long origin_time
     cdef public str checksum_kind
     cdef public str stored
     cdef public str computed

@@ -24,11 +24,21 @@ class BatchFacts(PlainState):
 
     position: as text, where the first offset does not fit 63 bits
     first_time, last_time: ns
+    origin_time: when the client made the first message, ns
     """
 
     CARRIED = (
         *("role", "topic", "partition", "first", "last", "position", "records", "size", "format", "producer"),
-        *("producer_epoch", "base_sequence", "first_time", "last_time", "checksum_kind", "stored", "computed"),
+        *(
+            "producer_epoch",
+            "base_sequence",
+            "first_time",
+            "last_time",
+            "origin_time",
+            "checksum_kind",
+            "stored",
+            "computed",
+        ),
         *("verdict", "time", "packet_ref", "stream_offset"),
     )
 
@@ -47,6 +57,7 @@ class BatchFacts(PlainState):
         self.base_sequence = ABSENT
         self.first_time = ABSENT
         self.last_time = ABSENT
+        self.origin_time = ABSENT
         self.checksum_kind = ""
         self.stored: str | None = None
         self.computed: str | None = None

@@ -4,6 +4,8 @@
     FETCH_MESSAGES               likewise, of each partition
     GET_CONSUMER_OFFSET          the last message of the partition, and the one that is stored for the consumer
     STORE_CONSUMER_OFFSET        the message that the consumer has read, as its request says it
+    GET_CLUSTER_METADATA         which node leads the cluster: the primary of the group that agrees on its metadata
+    COMMIT, START_VIEW           which replica leads: they are sent by the primary of their group (replica.py)
 
 Iggy's offsets are those of the last message; rows have the offset after it, as those of Kafka. Of a partition without
 messages it says 0, which may be the offset of its first message: no row is made of that, but where messages come along.
@@ -19,8 +21,9 @@ from dissectors.iggy.decode import Body
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.pending import IggyRequest
+from dissectors.records import endpoint
 from dissectors.rows.table import RowTable
-from dissectors.session.exchange import Report
+from dissectors.session.exchange import PendingRequest, Report
 from dissectors.session.frame import FrameFacts
 
 if not cython.compiled:
@@ -28,8 +31,10 @@ if not cython.compiled:
     from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 
-STORE, GET = "STORE_CONSUMER_OFFSET", "GET_CONSUMER_OFFSET"
-HIGH_WATERMARK, COMMITTED = "high_watermark", "committed"
+STORE, GET, CLUSTER = "STORE_CONSUMER_OFFSET", "GET_CONSUMER_OFFSET", "GET_CLUSTER_METADATA"
+READ = frozenset({GET, CLUSTER})  # whose answers are read for their positions
+HIGH_WATERMARK, COMMITTED, LEADER = "high_watermark", "committed", "leader"
+_LEADS = 0  # role of a node
 
 
 def answered(report: Report, request: IggyRequest, read: Body | None, facts: FrameFacts) -> None:
@@ -38,11 +43,36 @@ def answered(report: Report, request: IggyRequest, read: Body | None, facts: Fra
     if request.api == STORE:
         if request.offset >= 0:
             _write(report, request, request.frame, request.partition, COMMITTED, request.offset + 1)
+    elif request.api == CLUSTER:
+        nodes = read.values["nodes"] if read is not None and layout is not None else ()
+        for node in nodes:
+            if len(nodes) > 1 and node["role"] == _LEADS:  # a server alone is a cluster of one
+                led(report, request, facts, None, None, endpoint(node["ip"], node["tcp_port"]), None)
     elif read is not None and layout is not None and "sections" in layout.plan.names:
         for section in read.values["sections"]:
             _section(report, request, facts, section)
     elif read is not None and layout is not None and layout.at_current_offset >= 0 and layout.at_partition >= 0:
         _partition(report, request, facts, layout, read)
+
+
+def led(
+    report: Report,
+    request: PendingRequest,
+    facts: FrameFacts,
+    topic: str | None,
+    partition: int | None,
+    leader: str,
+    view: int | None,
+) -> None:
+    """Write that a replica or a node leads a partition; the cluster's metadata where topic and partition are None."""
+    table = report.positions
+    slot = report.open_position(request, facts)
+    table.put(slot, fields.POSITION_WHAT, LEADER)
+    table.put(slot, fields.POSITION_TOPIC, topic)
+    table.put(slot, fields.POSITION_PARTITION, partition)
+    table.put(slot, fields.POSITION_LEADER, leader)
+    table.put(slot, fields.POSITION_LEADER_EPOCH, view)
+    table.finish(slot)
 
 
 def _section(report: Report, request: IggyRequest, facts: FrameFacts, section: dict[str, Any]) -> None:

@@ -3,6 +3,11 @@
 The header's checksum is XXH3-64 of bytes 16 to 256; in Prepare frames of the whole header with `checksum` and `view`
 zero, so that it survives a change of view. checksum_body is XXH3-64 of the body. Zero means not sealed.
 
+The replicas agree on the metadata of the cluster as one group, and on each partition as one of its own, which has its
+own view and primary. `namespace` names the group: stream << 32 | topic << 20 | partition, or 1 << 63 for the metadata.
+Only the primary of a view sends its Commits and StartView. A Prepare may be sent again in a later view by another
+primary, and still names the replica that sent it first: so it does not tell who leads.
+
 Source: core/binary_protocol/src/consensus/header.rs; measured on a cluster of three 0.9.0-edge.5.
 """
 
@@ -12,15 +17,16 @@ import json
 from struct import Struct
 
 from dissectors.checksum import XXH3, compute, shown
-from dissectors.iggy import tables
+from dissectors.iggy import positions, tables
 from dissectors.iggy.batches import BATCH_HEADER, read
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import HEADER
 from dissectors.iggy.message import MessageRun
+from dissectors.iggy.names import in_cluster
 from dissectors.iggy.rows import IggyRows
 from dissectors.rows.table import int64
 from dissectors.session.conversation import Conversation
-from dissectors.session.exchange import ONE_WAY, PUSH, REPLICATE
+from dissectors.session.exchange import ONE_WAY, PUSH, REPLICATE, PendingRequest
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
@@ -28,12 +34,18 @@ _SEALS = Struct("<QQQQ")
 _VIEW = Struct("<II")
 _U64 = Struct("<Q")
 _OP_AT = {"PREPARE": 176, "REPAIR_PREPARE": 176, "PREPARE_OK": 160}
+_NAMESPACE_AT = {"COMMIT": 168, "START_VIEW": 144}
+_METADATA = 1 << 63
+_STREAM_SHIFT, _TOPIC_SHIFT, _NUMBER_MASK, _PARTITION_MASK, _PACKED_BITS = 32, 20, (1 << 12) - 1, (1 << 20) - 1, 44
 _OPERATION_AT = 208  # in a Prepare
 _SEND_MESSAGES = 160
 
 
 def report(frame: Frame, command: int, rows: IggyRows) -> None:
-    """One exchange row, the op number as its id; batches that are replicated. Nothing else ties frames into pairs."""
+    """Write one exchange, the op number as its id, the batches that it replicates, and who says to be the primary.
+
+    Frames are not paired: nothing but the op number ties them together.
+    """
     plane, facts = tables.planes()[command], frame.facts
     known = min(frame.known, frame.end)
     at = _OP_AT.get(plane.name)
@@ -52,8 +64,24 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
     if run is not None:
         partition = run.units[0].partition if run.units else None
         rows.report_batches(run, frame, facts, REPLICATE, int64(partition), request)
+    if rows.report.wants_positions and plane.name in _NAMESPACE_AT and known - frame.start >= HEADER:
+        _led(frame, plane.name, rows, request)
     if frame.complete:
         _check_header(frame, plane.frozen, rows.conversation)
+
+
+def _led(frame: Frame, name: str, rows: IggyRows, request: PendingRequest) -> None:
+    """Write that the sender of a frame is the primary of a group of replicas."""
+    (namespace,) = _U64.unpack_from(frame.data, frame.start + _NAMESPACE_AT[name])
+    view, _ = _VIEW.unpack_from(frame.data, frame.start + 52)
+    topic = partition = None
+    if namespace != _METADATA:
+        if namespace >> _PACKED_BITS:
+            return
+        stream, topic_number = namespace >> _STREAM_SHIFT, namespace >> _TOPIC_SHIFT & _NUMBER_MASK
+        cluster = int.from_bytes(frame.data[frame.start + 32 : frame.start + 48], "little")
+        topic, partition = in_cluster(cluster, stream, topic_number), namespace & _PARTITION_MASK
+    positions.led(rows.report, request, frame.facts, topic, partition, str(frame.data[frame.start + 61]), view)
 
 
 def _batch(frame: Frame, known: int) -> MessageRun | None:

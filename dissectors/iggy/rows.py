@@ -303,6 +303,8 @@ class IggyRows(PlainState):
                 elif time > batch.last_time:
                     batch.last_time = time
         batch.first_time, batch.last_time = _known_ns(batch.first_time), _known_ns(batch.last_time)
+        if unit.last > unit.first and run.cells[unit.first, ORIGIN]:
+            batch.origin_time = _known_ns(_ns(run.cells[unit.first, ORIGIN]))
         batch.records = unit.total
         if not produced and unit.last > unit.first and run.cells[unit.first, OFFSET] != ABSENT:
             batch.first = max(run.cells[unit.first, OFFSET], ABSENT)
@@ -348,6 +350,7 @@ class IggyRows(PlainState):
         table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.base_sequence
         table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.first_time
         table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.last_time
+        table.waiting[slot, fields.BATCH_ORIGIN_TIMESTAMP] = batch.origin_time
         table.waiting[slot, fields.BATCH_TIME] = batch.time
         table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
         table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.stream_offset

@@ -26,7 +26,7 @@ if not cython.compiled:
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
-_CLUSTER = 32  # bytes up to the cluster: zero between clients and servers
+_CLUSTER, _CLUSTER_END = 32, 48  # where the cluster is: zero between clients and servers but in some replies
 
 
 class Vsr(PlainState):
@@ -113,6 +113,9 @@ class Vsr(PlainState):
             return
         if header.committed:
             self._era.narrow(tables.span("vsr-0.10", ""), "a committed marker in a reply's header")
+        cluster = int.from_bytes(frame.data[frame.start + _CLUSTER : frame.start + _CLUSTER_END], "little")
+        if cluster:
+            exchanges.state.names.learn_cluster(cluster, frame.first_ns)
         exchanges.pairing.multiplex(self._era.settled and self._era.dialect == _MULTIPLEXED)
         operation = tables.operations().get(header.operation)
         requested = operation.request if operation else header.operation

@@ -1,5 +1,5 @@
 from dissectors.session.frame cimport Frame, FrameFacts
-from dissectors.kafka.body_notes cimport AT_PARTITION, AT_TOPIC, STATED, WHAT, BodyNotes, NoteRows
+from dissectors.kafka.body_notes cimport AT_PARTITION, AT_TOPIC, PAIR_TOPIC, STATED, WHAT, BodyNotes, NoteRows
 from dissectors.kafka.decode cimport (
     END_TXN,
     FETCH,

@@ -21,7 +21,7 @@ from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
-    from dissectors.kafka.body_notes import AT_PARTITION, AT_TOPIC, STATED, WHAT
+    from dissectors.kafka.body_notes import AT_PARTITION, AT_TOPIC, PAIR_TOPIC, STATED, WHAT
     from dissectors.kafka.decode import (
         END_TXN,
         FETCH,
@@ -117,26 +117,27 @@ def _fetched(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, notes: Body
     """Write from where a Fetch fetches the partitions that it names."""
     report: Report = rows.report
     table: RowTable = report.positions
-    slot: cython.Py_ssize_t
     i: cython.Py_ssize_t
-    model: cython.Py_ssize_t = report.open_position(call, facts)
-    table.put(model, fields.POSITION_WHAT, FETCHED)
+    seen: cython.longlong = NO_TOPIC
+    slot: cython.Py_ssize_t = report.open_position(call, facts)
+    table.put(slot, fields.POSITION_WHAT, FETCHED)
     if call.replica >= 0:
-        table.waiting[model, fields.POSITION_REPLICA] = call.replica
+        table.waiting[slot, fields.POSITION_REPLICA] = call.replica
     for i in range(notes.placed.count):
         if notes.placed_offset(i) >= 0:
-            slot = report.add_position(model)
-            table.put(slot, fields.POSITION_TOPIC, rows.names.name(notes.placed_topic(i)))
+            if notes.placed.cells[i, PAIR_TOPIC] != seen:
+                seen = notes.placed.cells[i, PAIR_TOPIC]
+                table.put(slot, fields.POSITION_TOPIC, rows.names.name(notes._topic(seen)))
             table.waiting[slot, fields.POSITION_PARTITION] = notes.placed_partition(i)
             table.waiting[slot, fields.POSITION_VALUE] = notes.placed_offset(i)
-            table.finish(slot)
-    table.drop(model)
+            table.add(slot)
+    table.drop(slot)
 
 
 def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNotes, count: cython.Py_ssize_t) -> None:
     """Write the first `count` positions that the notes of an answer have. Offsets below 0 stand for none.
 
-    What every answer of a quiet partition says has no rows: that its log starts at 0, and that no transaction is open.
+    Left out is what every answer of a quiet partition says: that its log starts at 0, and that no transaction is open.
     """
     report: Report = rows.report
     table: RowTable = report.positions
@@ -146,47 +147,60 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
     value: cython.longlong
     high: cython.longlong = ABSENT  # the high watermark before a last stable offset
     seen: cython.longlong = NO_TOPIC
-    slot: cython.Py_ssize_t = -1
-    model: cython.Py_ssize_t = report.open_position(call, facts)
+    named: cython.longlong = -1  # what the row at the slot is of
+    open_: cython.bint = False  # that row is to be added once what else is said of it is read
+    slot: cython.Py_ssize_t = report.open_position(call, facts)
     asked_for = None if call.stated is None else _times(call.stated)
     for i in range(count):
         what = positions.cells[i, WHAT]
         value = positions.cells[i, STATED]
         if what >= FIRST_ATTRIBUTE:
             if what == GROUP_NAME:
-                table.put(model, fields.POSITION_GROUP, notes.stated_text(i))
-            elif slot >= 0 and what == EPOCH and value >= 0:
+                if open_:
+                    table.add(slot)
+                    open_ = False
+                table.put(slot, fields.POSITION_GROUP, notes.stated_text(i))
+            elif open_ and what == EPOCH and value >= 0:
                 table.waiting[slot, fields.POSITION_LEADER_EPOCH] = value
-            elif slot >= 0 and what == ISR:
+            elif open_ and what == ISR:
                 table.put(slot, fields.POSITION_ISR, [str(replica) for replica in notes.stated_numbers(i, 4)])
             continue
-        if slot >= 0:
-            table.finish(slot)
-            slot = -1
-        name = NAMES[what] if what < FOUND else None
+        if open_:
+            table.add(slot)
+            open_ = False
         if what == HIGH_WATERMARK:
             high = value
         elif (what == LAST_STABLE and value == high) or (what == LOG_START and value == 0):
             continue
-        if what in (FOUND, OLD_OFFSETS):
+        if what < FOUND:
+            if what != named:
+                named = what
+                table.put(slot, fields.POSITION_WHAT, NAMES[what])
+        elif what in (FOUND, OLD_OFFSETS):
+            named = -1
             name = _sought(notes, i, call.stated, asked_for)
-            if what == OLD_OFFSETS and name is not None:
+            if name is None:
+                continue
+            if what == OLD_OFFSETS:
                 offsets = notes.stated_numbers(i, 8)
                 value = offsets[0] if offsets else ABSENT
-        if name is None or (value < 0 and what != LEADER):
+            table.put(slot, fields.POSITION_WHAT, name)
+        else:
+            continue
+        if value < 0 and what != LEADER:
             continue
         if positions.cells[i, AT_TOPIC] != seen:
             seen = positions.cells[i, AT_TOPIC]
-            table.put(model, fields.POSITION_TOPIC, rows.names.name(notes._topic(seen)))
-        slot = report.add_position(model)
-        table.put(slot, fields.POSITION_WHAT, name)
+            table.put(slot, fields.POSITION_TOPIC, rows.names.name(notes._topic(seen)))
         table.waiting[slot, fields.POSITION_PARTITION] = positions.cells[i, AT_PARTITION]
         table.waiting[slot, fields.POSITION_VALUE] = value
-        if what == LEADER and value >= 0:
-            table.put(slot, fields.POSITION_LEADER, str(value))
-    if slot >= 0:
-        table.finish(slot)
-    table.drop(model)
+        table.put(slot, fields.POSITION_LEADER, str(value) if what == LEADER and value >= 0 else None)
+        table.waiting[slot, fields.POSITION_LEADER_EPOCH] = ABSENT
+        table.waiting[slot, fields.POSITION_ISR] = ABSENT
+        open_ = True
+    if open_:
+        table.add(slot)
+    table.drop(slot)
 
 
 def _times(stated: Stated) -> Mapping[tuple[Topic | None, int], int]:
@@ -227,19 +241,16 @@ def _committed(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, what: str
     """Write the offsets that a request commits and the broker accepts."""
     report: Report = rows.report
     table: RowTable = report.positions
-    slot: cython.Py_ssize_t
-    model: cython.Py_ssize_t = report.open_position(call, facts)
-    table.put(model, fields.POSITION_WHAT, what)
-    table.put(model, fields.POSITION_TRANSACTION, call.stated.transaction)
+    slot: cython.Py_ssize_t = report.open_position(call, facts)
+    table.put(slot, fields.POSITION_WHAT, what)
+    table.put(slot, fields.POSITION_TRANSACTION, call.stated.transaction)
     for said in _accepted(call.stated, faults):
-        slot = report.add_position(model)
         table.put(slot, fields.POSITION_TOPIC, rows.names.name(said.topic))
         table.put(slot, fields.POSITION_PARTITION, said.partition)
         table.put(slot, fields.POSITION_VALUE, said.number)
-        if said.epoch >= 0:
-            table.put(slot, fields.POSITION_LEADER_EPOCH, said.epoch)
-        table.finish(slot)
-    table.drop(model)
+        table.put(slot, fields.POSITION_LEADER_EPOCH, said.epoch if said.epoch >= 0 else None)
+        table.add(slot)
+    table.drop(slot)
 
 
 def _transaction_ended(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest) -> None:

@@ -62,6 +62,8 @@ class KafkaRows:
         """
         call.topics = self.names.all(call.topic_keys, topics)
         slot: cython.Py_ssize_t = self.report.open_exchange(kind, call, response, until)
+        exchanges: RowTable = self.report.exchanges
+        exchanges.waiting[slot, fields.EXCHANGE_ACKS] = call.acks
         if faults:
             self.report.fail(slot, self.errors(call, response, faults))
         return slot

@@ -4,6 +4,10 @@ from dissectors.pulsar.fields cimport (
     ACK_ACK_TYPE,
     ACK_MESSAGE_ID,
     ACK_TXNID_LEAST_BITS,
+    CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL,
+    CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS,
+    CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
+    CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
     CONSUMER_STATS_RESPONSE_MSG_BACKLOG,
     FLOW_MESSAGE_PERMITS,
     GET_LAST_MESSAGE_ID_RESPONSE_CONSUMER_MARK_DELETE_POSITION,
@@ -27,3 +31,4 @@ cdef enum:
 cpdef int stated(Report report, FrameFacts facts, PulsarCommand command, PulsarRequest request) except -1
 cdef int _write(Report report, FrameFacts facts, PulsarRequest request, str what, long long value, long long ledger) except -1
 cdef Py_ssize_t _opened(Report report, FrameFacts facts, PulsarRequest request, str what) except -1
+cdef int _owned(Report report, FrameFacts facts, PulsarRequest request, str owner) except -1

@@ -7,6 +7,9 @@ FLOW                          permits that a consumer adds
 CONSUMER_STATS_RESPONSE       messages that wait for the subscription
 GET_LAST_MESSAGE_ID_RESPONSE  the last message of the topic, and what the subscription has acknowledged
 LOOKUP_RESPONSE               who owns the topic, where it says that a client may connect there
+CLOSE_PRODUCER, CLOSE_CONSUMER  who owns the topic from now on, where the broker that hands it over says so
+
+Brokers tell clients the owners of topics, not of bundles.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ if not cython.compiled:
         ACK_ACK_TYPE,
         ACK_MESSAGE_ID,
         ACK_TXNID_LEAST_BITS,
+        CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL,
+        CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS,
+        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
+        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
         CONSUMER_STATS_RESPONSE_MSG_BACKLOG,
         FLOW_MESSAGE_PERMITS,
         GET_LAST_MESSAGE_ID_RESPONSE_CONSUMER_MARK_DELETE_POSITION,
@@ -89,10 +96,28 @@ def _last_message(report: Report, facts: FrameFacts, command: PulsarCommand, req
 def _lookup(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
     if command.number(LOOKUP_TOPIC_RESPONSE_RESPONSE) == CONNECT_THERE:
         url = command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL)
-        slot = _opened(report, facts, request, "leader")
-        owner = url or command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS)
-        report.positions.put(slot, fields.POSITION_LEADER, without_tokens(owner) if owner else None)
-        report.positions.finish(slot)
+        _owned(report, facts, request, url or command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS))
+
+
+def _producer_closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
+    url = command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL)
+    owner = url or command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS)
+    if owner:
+        _owned(report, facts, request, owner)
+
+
+def _consumer_closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
+    url = command.fields.text(CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL)
+    owner = url or command.fields.text(CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS)
+    if owner:
+        _owned(report, facts, request, owner)
+
+
+def _owned(report: Report, facts: FrameFacts, request: PulsarRequest, owner: str | None) -> None:
+    """Write which broker owns the topic, by its URL; None where the answer names none."""
+    slot: cython.Py_ssize_t = _opened(report, facts, request, "leader")
+    report.positions.put(slot, fields.POSITION_LEADER, without_tokens(owner) if owner else None)
+    report.positions.finish(slot)
 
 
 def _write(
@@ -123,6 +148,8 @@ def _opened(report: Report, facts: FrameFacts, request: PulsarRequest, what: str
 STATING: Mapping[int, Callable[[Report, FrameFacts, PulsarCommand, PulsarRequest], None]] = {
     10: _ack,
     11: _flow,
+    15: _producer_closed,
+    16: _consumer_closed,
     24: _lookup,
     26: _stats,
     28: _seek,

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -207,8 +207,14 @@ def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[Bools, set
         times = row_times(batch)
         rows = np.flatnonzero(marked & (times + names.wait_ns > clock))
         for texts, which in _by_value(batch.column(at), rows):
-            if not any(names.missing(text, int(times[which].min())) for text in texts):
+            first, last = int(times[which].min()), int(times[which].max())
+            missing = set().union(*(names.missing(text, first) for text in texts))
+            if not missing:
                 continue  # nor later
+            if missing == set().union(*(names.missing(text, last) for text in texts)):
+                waits[which] = True
+                keys |= missing
+                continue
             for row, time in zip(which.tolist(), times[which].tolist(), strict=True):
                 if missing := set().union(*(names.missing(text, time) for text in texts)):
                     waits[row] = True
@@ -239,30 +245,39 @@ def _marked(column: pa.Array) -> Bools:
     return rows
 
 
-def _by_value(column: pa.Array, rows: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """(texts, rows) for each value that some rows of a column have."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    for row, value in zip(rows.tolist(), arrow.take(column, rows).to_pylist(), strict=True):
-        found.setdefault((value,) if isinstance(value, str) else tuple(value), []).append(row)
-    for texts, which in found.items():
-        yield texts, np.array(which, np.int64)
+def _by_value(column: pa.Array, rows: Ints) -> Iterator[tuple[tuple[str, ...], Ints]]:
+    """(texts, rows) for each value that some rows of a column have; the column is of texts or of lists of them."""
+    if not len(rows):
+        return
+    some = arrow.take(column, rows)
+    values: list[tuple[str, ...]]
+    if pa.types.is_list(column.type):
+        found: dict[tuple[str, ...], int] = {}
+        numbers = np.array([found.setdefault(tuple(value), len(found)) for value in some.to_pylist()])
+        values = list(found)
+    else:
+        coded = arrow.numbered(some)
+        numbers = coded.indices.to_numpy()
+        values = [(text,) for text in coded.dictionary.to_pylist()]
+    grouped = rows[np.argsort(numbers, kind="stable")]
+    yield from zip(values, np.split(grouped, np.cumsum(np.bincount(numbers))[:-1]), strict=True)
 
 
-def _resolved(column: pa.Array, rows: Any, times: Any, names: Names) -> pa.Array:
+def _resolved(column: pa.Array, rows: Ints, times: Ints, names: Names) -> pa.Array:
     """The column with the tokens of some rows replaced. times: of these rows."""
-    place = np.zeros(len(column), np.int64)
-    place[rows] = np.arange(len(rows))
-    replace: list[Any] = [None] * len(rows)
-    for texts, which in _by_value(column, rows):
-        at = place[which]
-        first, last = int(times[at].min()), int(times[at].max())
-        always = all(names.is_constant(text, first, last) for text in texts)
-        value = _named_texts(column.type, texts, first, names)
-        for i, time in zip(at.tolist(), times[at].tolist(), strict=True):
-            replace[i] = value if always else _named_texts(column.type, texts, time, names)
     index = np.arange(len(column))
-    index[rows] = len(column) + np.arange(len(replace))
-    return arrow.take(pa.concat_arrays([column, pa.array(replace, column.type)]), index)
+    time_of = np.zeros(len(column), np.int64)
+    time_of[rows] = times
+    replaced: list[str | list[str]] = []
+    for texts, which in _by_value(column, rows):
+        first, last = int(time_of[which].min()), int(time_of[which].max())
+        if all(names.is_constant(text, first, last) for text in texts):
+            index[which] = len(column) + len(replaced)
+            replaced.append(_named_texts(column.type, texts, first, names))
+            continue
+        index[which] = len(column) + len(replaced) + np.arange(len(which))
+        replaced += [_named_texts(column.type, texts, time, names) for time in time_of[which].tolist()]
+    return arrow.take(pa.concat_arrays([column, pa.array(replaced, column.type)]), index)
 
 
 def _named_texts(type: pa.DataType, texts: tuple[str, ...], time: int, names: Names) -> str | list[str]:

@@ -24,6 +24,7 @@ cdef class RowTable:
     cpdef Py_ssize_t open(self) except -1
     cpdef int put(self, Py_ssize_t slot, Py_ssize_t field, object value) except -1
     cpdef int finish(self, Py_ssize_t slot) except -1
+    cpdef int add(self, Py_ssize_t slot) except -1
     cpdef int drop(self, Py_ssize_t slot) except -1
     cdef int _begin_block(self) except -1
     @cython.locals(waiting="long long[:, ::1]")

@@ -536,6 +536,8 @@ class ConnectionSession:
             packet_ref=flow.first_packet_ref,
             client_seq=client.base if client.started else None,
             server_seq=server.base if server.started else None,
+            tls_handshake_ns=self._tls.handshake.duration_ns if self._tls is not None else None,
+            tls_resumed=self._tls.handshake.resumed if self._tls is not None else None,
         )
 
     def _closed_by(self) -> str | None:

@@ -58,7 +58,6 @@ cdef class Report:
     cpdef int finish_message(self, Py_ssize_t slot) except -1
     cpdef int error(self, error, PendingRequest request, FrameFacts response) except -1
     cpdef Py_ssize_t open_position(self, PendingRequest request, FrameFacts frame) except -1
-    cpdef Py_ssize_t add_position(self, Py_ssize_t model) except -1
     cdef int _finish(self, RowTable table, Py_ssize_t slot) except -1
 
 cdef str _initiator(str kind, FrameFacts request, FrameFacts response)

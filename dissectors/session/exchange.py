@@ -326,8 +326,7 @@ class Report:
     def open_position(self, request: PendingRequest, frame: FrameFacts) -> cython.Py_ssize_t:
         """Open a row for a position that `frame`, the request or its answer, states; its slot.
 
-        Its caller finishes it with `positions.finish`, or takes it as the model of many rows (`add_position`) and drops
-        it at the end.
+        Its caller writes one row from it with `positions.finish`, or several with `positions.add` and `positions.drop`.
         """
         table: RowTable = self.positions
         slot: cython.Py_ssize_t = table.open()
@@ -339,15 +338,6 @@ class Report:
         table.waiting[slot, fields.POSITION_TIME] = frame.first_ns
         table.waiting[slot, fields.POSITION_PACKET_REF] = frame.packet_ref
         _write_id(table, slot, fields.POSITION_EXCHANGE_ID, frame if request.frame is None else request.frame)
-        return slot
-
-    def add_position(self, model: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Open a row of `positions` that begins as a copy of another one that is open; its slot."""
-        table: RowTable = self.positions
-        slot: cython.Py_ssize_t = table.open()
-        k: cython.Py_ssize_t
-        for k in range(table.fields):
-            table.waiting[slot, k] = table.waiting[model, k]
         return slot
 
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:

@@ -7,6 +7,7 @@ keys.py       from secrets to keys, and opening one record
 record.py     bytes of one direction -> records that know where they came from
 hello.py      what ClientHello, ServerHello and EncryptedExtensions say
 schedule.py   which keys protect the records, one epoch after another
+handshake.py  how long the handshake took, and whether it resumed a session
 side.py       one direction: its records, and the plaintext that came of them
 layer.py      a connection: when the keys of its directions change, and records after a hole
 """

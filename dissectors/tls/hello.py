@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SERVER_NAME, ALPN, SESSION_TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 0, 16, 35, 42, 43
+SERVER_NAME, ALPN, SESSION_TICKET, PRE_SHARED_KEY, EARLY_DATA, SUPPORTED_VERSIONS = 0, 16, 35, 41, 42, 43
 TLS12, TLS13 = 0x0303, 0x0304
 VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS12: "TLS 1.2", TLS13: "TLS 1.3"}
 RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")  # HelloRetryRequest
@@ -39,6 +39,7 @@ class ServerHello(NamedTuple):
     suite: int
     version: int
     alpn: str | None
+    pre_shared_key: bool  # TLS 1.3: it goes on with a session that the client offered
 
     @property
     def retry(self) -> bool:
@@ -95,7 +96,8 @@ def server_hello(body: bytes) -> ServerHello:
     chosen = extensions.get(SUPPORTED_VERSIONS, b"")
     if len(chosen) == 2:
         version = int.from_bytes(chosen, "big")
-    return ServerHello(random, session_id, suite, version, _protocol(extensions.get(ALPN)))
+    alpn = _protocol(extensions.get(ALPN))
+    return ServerHello(random, session_id, suite, version, alpn, PRE_SHARED_KEY in extensions)
 
 
 def encrypted_extensions(body: bytes) -> tuple[str | None, bool]:

@@ -12,6 +12,8 @@ Holes. A hole inside one record costs this record. After a longer one the reader
 start; one whose tag verifies under a sequence number that the hole leaves room for is the next record. The sequence
 number says how many records are missing, so the plaintext `Gap` has the exact length unless the lost records were
 padded or no application data; then it is an estimate, and the decoder behind must find the frames again.
+
+Where the keys are not known, records are read on, unopened, until the handshake has ended (`handshake.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Iterator
 
 from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Resent
 from dissectors.tls import hello, schedule
+from dissectors.tls.handshake import HandshakeWatch
 from dissectors.tls.keylog import KeyLog
 from dissectors.tls.record import (
     APPLICATION_DATA,
@@ -65,6 +68,8 @@ class TlsLayer:
         self.problem: str | None = None
         """Why there is no plaintext, or not all of it; one sentence."""
 
+        self.handshake = HandshakeWatch()
+        self._blind = False  # nothing will be opened: records are read for what the handshake shows
         self._sides = (TlsSide(), TlsSide())
         self._schedule = KeySchedule(log)
         self._early_accepted: bool | None = None
@@ -139,6 +144,7 @@ class TlsLayer:
             self._candidate(direction, side, item)
         else:
             side.reader.pop()
+            self.handshake.lost(direction == self.client)
             self._lose(side, item)
         return True
 
@@ -165,19 +171,32 @@ class TlsLayer:
         return [(direction, event) for direction, side in enumerate(self._sides) for event in side.collect()]
 
     def _give_up(self, problem: str) -> None:
-        """No plaintext from here on, in either direction."""
+        """Read nothing more, in either direction."""
         self.problem = self.problem or problem
         for side in self._sides:
             side.kill()
 
+    def _go_blind(self, problem: str) -> None:
+        """No plaintext from here on: read what the handshake needs, and nothing more."""
+        self.problem = self.problem or problem
+        self._blind = True
+        for direction, side in enumerate(self._sides):
+            if not self.handshake.needs(direction == self.client):
+                side.kill()
+
     # --- records ---
 
     def _record(self, direction: int, side: TlsSide, record: Record, pieces: Pieces) -> None:
+        client = direction == self.client
+        self.handshake.record(client, record, pieces, messages_whole=side.messages is not None)
+        if self._blind:
+            self._watch(direction, side, record)
+            return
         keys = side.epoch.keys
         tls13 = self._schedule.tls13
         if record.type == CHANGE_CIPHER_SPEC:
             if self._schedule.choice and not tls13:
-                self._enter(side, self._schedule.epoch(direction == self.client, APPLICATION))
+                self._enter(side, self._schedule.epoch(client, APPLICATION))
             return
         if keys is None:
             if record.type == HANDSHAKE:
@@ -191,6 +210,14 @@ class TlsLayer:
             return
         side.sequence += 1
         self._content(direction, side, record, plain, pieces)
+
+    def _watch(self, direction: int, side: TlsSide, record: Record) -> None:
+        """A record of a connection whose keys are not known."""
+        client = direction == self.client
+        if record.type == HANDSHAKE and self.handshake.reads_messages(client):
+            self._plain_handshake(direction, side, record)
+        if not self.handshake.needs(client):
+            side.kill()
 
     def _content(self, direction: int, side: TlsSide, record: Record, plain: bytes, pieces: Pieces) -> None:
         """An opened record."""
@@ -236,6 +263,9 @@ class TlsLayer:
 
     def _lose(self, side: TlsSide, item: Gap) -> None:
         """The record boundary is lost."""
+        if self._blind:
+            side.kill()
+            return
         if not self._schedule.known:
             self._give_up("The TLS handshake was not captured whole")
             return
@@ -306,10 +336,14 @@ class TlsLayer:
             for kind, body in side.handshake(fragment):
                 self._message(direction, side, kind, body)
         except ValueError as error:
-            self._give_up(f"Malformed TLS handshake: {error}")
+            abandon = self._give_up if self._schedule.choice is None else self._go_blind
+            abandon(f"Malformed TLS handshake: {error}")
 
     def _message(self, direction: int, side: TlsSide, kind: int, body: bytes) -> None:
         client = direction == self.client
+        self.handshake.message(client, kind)
+        if self._blind:
+            return
         stage = side.epoch.stage
         if kind == CLIENT_HELLO and client:
             self._client_hello(hello.client_hello(body))
@@ -329,6 +363,7 @@ class TlsLayer:
     def _client_hello(self, message: hello.ClientHello) -> None:
         if self._schedule.offer is None:
             self.sni = message.sni
+            self.handshake.client_hello(message)
         self._schedule.offered(message)
 
     def _server_hello(self, message: hello.ServerHello) -> None:
@@ -338,9 +373,10 @@ class TlsLayer:
             self._early_accepted = False
             return
         self.alpn = message.alpn or self.alpn
+        self.handshake.server_hello(message)
         problem = self._schedule.chosen(message)
         if problem:
-            self._give_up(problem)
+            self._go_blind(problem)
         elif self._schedule.tls13:
             self._begin13()
 
@@ -362,6 +398,6 @@ class TlsLayer:
     def _enter(self, side: TlsSide, epoch: Epoch | None) -> None:
         """From the next record on, a direction has these keys."""
         if epoch is None:
-            self._give_up("The key log lacks a secret of this session")
+            self._go_blind("The key log lacks a secret of this session")
         else:
             side.enter(epoch)

@@ -36,7 +36,16 @@ def _opened(connection: Mapping[str, Any]) -> Row:
     handshake = {"full": "opened", "partial": "opened; part of the handshake is missing"}
     text = handshake.get(connection["handshake"] or "", "began before the capture")
     rtt = "" if connection["rtt_ns"] is None else f", round trip {units.duration(connection['rtt_ns'])}"
-    return _event(connection["start_time"], NOTE, "", text + rtt, connection, "file", "packet")
+    return _event(connection["start_time"], NOTE, "", text + rtt + _tls(connection), connection, "file", "packet")
+
+
+def _tls(connection: Mapping[str, Any]) -> str:
+    """What is known of a connection's TLS: version, duration of the handshake, whether it resumed a session."""
+    if not connection["tls"]:
+        return ""
+    took = connection["tls_handshake_ns"]
+    handshake = "" if took is None else f" handshake {units.duration(took)}"
+    return f", {connection['tls_version'] or 'TLS'}{handshake}{', session resumed' * bool(connection['tls_resumed'])}"
 
 
 def _closed(connection: Mapping[str, Any]) -> Row:

@@ -229,12 +229,13 @@ def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[s
 def _seen_once(connections: pa.Table | Dataset) -> bool:
     """Whether `points.several` is false for certain, which a look at rows in memory often tells without a database.
 
-    There is one capture point, and no two connections have both sequence numbers in common.
+    There is one capture point, and no two connections of which both sequence numbers are known have these in common.
     """
     if not isinstance(connections, pa.Table):
         return False
     sites, *numbers = (connections[name].to_pylist() for name in ("site", "client_seq", "server_seq"))
-    return len(set(sites)) <= 1 and len(set(zip(*numbers, strict=True))) == len(sites)
+    known = [pair for pair in zip(*numbers, strict=True) if None not in pair]
+    return len(set(sites)) <= 1 and len(set(known)) == len(known)
 
 
 @contextmanager
@@ -245,7 +246,11 @@ def readable() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        if database.is_unreadable(error):
+        if database.is_unreadable(error) or type(error) in (
+            duckdb.Error,
+            duckdb.InvalidInputException,
+            duckdb.IOException,
+        ):
             raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
         raise
 
@@ -298,7 +303,35 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
     """
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
-    with database.connect(size) as connection, readable():
+    stored = [file for table in tables.values() if not isinstance(table, pa.Table) for file in table.files]
+    with database.connect(size, stored) as connection, readable():
         for name, table in tables.items():
-            connection.register(name, table)
+            if isinstance(table, pa.Table):
+                connection.register(name, table)
+            else:
+                _view(connection, name, table)
         yield connection
+
+
+def _view(connection: DuckDBPyConnection, name: str, rows: Dataset) -> None:
+    """Name the rows of files, which DuckDB reads three times as fast as through Arrow.
+
+    Columns that no file has are null.
+    """
+    from pipelines.tables.dialect import DuckDB
+    from pipelines.tables.on_duckdb import files
+
+    quoted = DuckDB().quoted
+
+    def kinds(relation: str) -> dict[str, str]:
+        return dict(connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall())
+
+    source = files(*rows.files)
+    connection.register("wanted", rows.schema.empty_table())
+    wanted, found = kinds("wanted"), kinds(f"SELECT * FROM {source}")
+    connection.unregister("wanted")
+    columns = ", ".join(
+        f"{quoted(column) if column in found else 'NULL'}::{kind} AS {quoted(column)}"
+        for column, kind in wanted.items()
+    )
+    connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {columns} FROM {source}")

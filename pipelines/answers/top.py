@@ -6,8 +6,13 @@ from typing import NamedTuple
 
 from pipelines.answers.records import Relations, Row, query
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER
+from pipelines.tables.causes import PARTS, largest, network, parts
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.points import POINTS, points
+from pipelines.tables.table import CONNECTION
 
 TABLES = ("exchanges", "errors", "batches", "connections")
+TABLES_OF_CAUSES = ("exchanges", "batches", "connections", "stalls")
 
 
 class Key(NamedTuple):
@@ -88,3 +93,49 @@ def top(tables: Relations, by: str, sort: str, every_us: int | None = None) -> l
         order=SORTS[sort],
     )
     return query(tables, text)
+
+
+SORTS_OF_CAUSES = {sort: SORTS[sort] for sort in ("time", "count")}
+_CAUSES = """
+WITH {points} slow AS (
+    SELECT {own}, total_ns AS slow_ns, {part_ns} FROM ({parts})
+), keyed AS (
+    SELECT {exchange_key} AS key, {bucket} AS bucket, e.protocol, slow.*
+    FROM {exchanges} e JOIN slow USING ({own})
+)
+SELECT {time} protocol, key, count(*) AS count, sum(slow_ns)::BIGINT AS time_ns, max(slow_ns) AS max_ns,
+       {largest} AS largest, {shares}
+FROM keyed
+WHERE key IS NOT NULL AND key <> ''
+GROUP BY bucket, protocol, key
+ORDER BY bucket, {order} DESC, count DESC, key
+"""
+
+
+def causes(
+    tables: Relations, by: str, sort: str, every_us: int | None = None, seen: Relations | None = None
+) -> list[Row]:
+    """Where the time of slow requests went: one row a key, the largest first; with every_us, of each span of time.
+
+    tables: TABLES_OF_CAUSES, in which what several capture points saw stands once. seen: what each of these points saw,
+    which tells `network`. sort: a key of SORTS_OF_CAUSES.
+
+    Columns: protocol, key, count, time_ns, max_ns, largest (the part that took most) and `<part>_share` of time_ns for
+    each of `causes.PARTS`; with every_us, time first.
+    """
+    key, d = KEYS[by], DuckDB()
+    text = _CAUSES.format(
+        points=f"{POINTS} AS ({points(d)})," if seen else "",
+        own=", ".join((*CONNECTION, "exchange_id")),
+        part_ns=", ".join(f"{part.name}_ns" for part in PARTS),
+        parts=parts(d, network(d) if seen else None),
+        exchange_key=key.of_exchange,
+        exchanges=key.exchanges,
+        bucket="NULL" if every_us is None else f"time_bucket(to_microseconds({every_us}), time)",
+        time="" if every_us is None else "bucket AS time,",
+        largest=largest("sum({}_ns)"),
+        shares=", ".join(f"sum({part.name}_ns) / nullif(sum(slow_ns), 0) AS {part.name}_share" for part in PARTS),
+        order=SORTS_OF_CAUSES[sort],
+    )
+    every = {f"all_{name}": seen[name] for name in ("exchanges", "connections")} if seen else {}
+    return query({**tables, **every}, text)

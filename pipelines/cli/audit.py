@@ -22,10 +22,11 @@ def audit(
 ) -> None:
     """Whether messages that a broker acknowledged were lost, doubled or put out of order.
 
-    For each topic and group: what was acknowledged and never delivered although the group went past; what came more
-    than once, and why; what a resend doubled or put out of order; what was sent with acks=0 or 1; transactions that
-    held the last stable offset. Each statement says what it rests on, and where the capture does not show enough, that
-    it cannot tell. Exit code 1 if something that was acknowledged was not delivered.
+    For each topic and group: what was acknowledged and never delivered although the group went past, or is gone from
+    the log since another leader took over; what came more than once, and why; what a resend doubled or put out of
+    order; what was sent with acks=0 or 1; transactions that held the last stable offset. Each statement says what it
+    rests on, and where the capture does not show enough, that it cannot tell. Exit code 1 if something that was
+    acknowledged was not delivered or is gone.
 
     \b
     Examples:

@@ -72,6 +72,9 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
     findings: collections.Counter[str] = collections.Counter()
     tcp: collections.Counter[str] = collections.Counter(dict.fromkeys(TCP, 0))
     round_trips: list[int] = []
+    handshakes: list[int] = []
+    tls: collections.Counter[str] = collections.Counter(connections=0, resumed=0)
+    tls_versions: set[str] = set()
     connects = collections.Counter[str]()
     seen = Seen()
     for table, batch in rows:
@@ -82,6 +85,11 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
         for name in TCP:
             tcp[name] += sum(count or 0 for count in batch.column(name).to_pylist())
         round_trips += [ns for ns in batch.column("rtt_ns").to_pylist() if ns is not None]
+        for is_tls, version, took, resumed in _columns(batch, "tls", "tls_version", "tls_handshake_ns", "tls_resumed"):
+            if is_tls:
+                tls.update(connections=1, resumed=bool(resumed))
+                tls_versions.update([version] if version else [])
+                handshakes += [] if took is None else [took]
         names = ("protocol", "client_bytes", "server_bytes", "frames", "gap_bytes", "dialect")
         shares = ("framed_bytes", "skipped_bytes", "pending_bytes")
         for protocol, client, server, frames, gaps, dialect, *bytes_of in _columns(batch, *names, *shares):
@@ -107,6 +115,11 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
         "failed_connects": {how: connects[how] for how in FAILED},
         "tcp": {**tcp, "rtt_ns": statistics.median_low(round_trips) if round_trips else None},
+        "tls": {
+            **tls,
+            "versions": sorted(tls_versions),
+            "handshake_ns": statistics.median_low(handshakes) if handshakes else None,
+        },
         "findings": dict(sorted(findings.items())),
         "blind_spots": [spot._asdict() for spot in seen.spots(cut)],
     }
@@ -219,6 +232,16 @@ def lines(summary: dict[str, Any]) -> list[str]:
         lost = f" ({units.size(tcp['gap_bytes'])})" if tcp["gap_bytes"] else ""
         rtt = f", {units.duration(tcp['rtt_ns'])} round trip (median)" if tcp["rtt_ns"] is not None else ""
         out += ["", f"{'tcp':<8} {', '.join(seen[:4])}{lost}, {seen[4]}{rtt}"]
+    tls = summary["tls"]
+    if tls["connections"]:
+        took = tls["handshake_ns"]
+        facts = [
+            units.counted(tls["connections"], "connection"),
+            *tls["versions"],
+            *([] if took is None else [f"{units.duration(took)} handshake (median)"]),
+            *([f"{units.count(tls['resumed'])} resumed"] if tls["resumed"] else []),
+        ]
+        out += ["", f"{'tls':<8} {', '.join(facts)}"]
     if summary["findings"]:
         listed = ", ".join(f"{units.count(n)} {kind}" for kind, n in summary["findings"].items())
         out += ["", f"findings {listed}"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
 
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PrintedField, Row
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import units
 
@@ -27,6 +28,13 @@ FIELDS = (
     PrintedField("messages", "count", need=6),
 )
 
+SUMS_OF_CAUSES = (
+    PrintedField("protocol", once=True, need=9),
+    PrintedField("key"),
+    PrintedField("count", "count", head="slow"),
+    PrintedField("max_ns", "ns", need=9),
+    PrintedField("time_ns", "ns"),
+)
 WHEN = (PrintedField("time", "date", head="", once=True), PrintedField("time", "clock"))
 
 
@@ -40,6 +48,7 @@ def top(
     every: Annotated[
         str | None, typer.Option("--every", metavar="10s", help="Rows for each interval of this length.")
     ] = None,
+    causes: Annotated[bool, typer.Option("--causes", help="Where the time of slow requests went, in shares.")] = False,
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
     ] = 20,
@@ -50,7 +59,8 @@ def top(
     """What costs most: by topic, partition, client, server, api, group or connection; along time with --every.
 
     Times leave out long polls, in which the broker waits because it was asked to. CAPTURE may be a folder that
-    `analyze` wrote.
+    `analyze` wrote. --causes takes the requests that took 20 ms or more, and says which share of their time went to
+    lost packets, queues, quotas, the broker and so on.
 
     \b
     Examples:
@@ -58,23 +68,43 @@ def top(
       brokerscope top capture.pcap --by topic --sort bytes
       brokerscope top out --by server --sort p99
       brokerscope top capture.pcap --by server --every 10s
+      brokerscope top capture.pcap --by server --causes
     """
     from pipelines.answers import top as answers
 
     span = None if every is None else _span(every)
-
-    with (
-        reading.records(captures, answers.TABLES, part=part.selection) as found,
-        reading.counted_once(found) as tables,
-    ):
-        rows = answers.top(tables, by, sort, span)
+    if causes and sort not in answers.SORTS_OF_CAUSES:
+        raise typer.BadParameter(f"--causes sorts by {' or '.join(answers.SORTS_OF_CAUSES)}", param_hint="--sort")
+    needed = answers.TABLES_OF_CAUSES if causes else answers.TABLES
+    with reading.records(captures, needed, part=part.selection) as found, reading.counted_once(found) as tables:
+        if causes:
+            rows = answers.causes(tables, by, sort, span, None if tables is found else found)
+        else:
+            rows = answers.top(tables, by, sort, span)
         if format == "json":
             printing.show_json(rows[:head])
             return
-        fields = [f._replace(head=by) if f.name == "key" else f for f in FIELDS]
+        if causes and not rows:
+            printing.show_text("No request took 20 ms or more, but for those that the broker held on purpose.")
+            return
+        fields = [f._replace(head=by) if f.name == "key" else f for f in _fields(rows, causes=causes)]
         printing.show_rows(rows[:head], fields if span is None else [*WHEN, *fields])
         if len(rows) > head and not reading.quiet:
             printing.show_text(f"{head} of {len(rows):,} rows: --head shows more")
+
+
+def _fields(rows: Sequence[Row], *, causes: bool) -> Sequence[PrintedField]:
+    """The columns to print; of causes the parts that took any time, the largest first."""
+    from pipelines.tables.causes import PARTS
+
+    if not causes:
+        return FIELDS
+    weights = {part.name: sum((row[f"{part.name}_share"] or 0) * row["time_ns"] for row in rows) for part in PARTS}
+    ranked = sorted(filter(weights.get, weights), key=lambda name: -weights[name])
+    return [
+        *SUMS_OF_CAUSES,
+        *(PrintedField(f"{name}_share", "share", head=name, need=n) for n, name in enumerate(ranked)),
+    ]
 
 
 def _span(text: str) -> int:

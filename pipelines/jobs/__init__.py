@@ -1,4 +1,4 @@
-"""Captures to records by tasks, on any executor.
+"""Captures to records, and what broke bad batches: in this process, or by tasks on any executor.
 
 records.py      captures to OUT/records
 plan.py         how captures are shared out: which task reads what, which part holds which connections

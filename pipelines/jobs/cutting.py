@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.capture.beginning import Beginning
 from dissectors.capture.block import COLUMNS, PacketBlock, address_halves
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.packed import pack
@@ -147,6 +148,7 @@ def cut(work: Work, sharing: Sharing, limits: Limits, out: PieceFile, *, all_rep
         except InputError as error:
             reports.append(FileReport(split.site, split.path, [(UNREADABLE, str(error))]))
             continue
+        reader.beginning = Beginning() if all_reports else None
         for block in blocks:
             held.add(split.site, block, sharing)
             if held.size >= _HELD_BYTES:
@@ -205,7 +207,7 @@ def _report(reader: Reader, split: Split) -> FileReport:
     """A report of a file that has been read, as far as its split goes."""
     problems = [(TRUNCATED, reader.problem)] if reader.problem else []
     problems += reader.remarks()
-    census, digests = reader.census, reader.beginning.digests
+    census, digests = reader.census, reader.beginning.digests if reader.beginning else []
     beginning = (len(digests), digests[-1]) if digests else None
     read = (census.clock, census.first_ns, reader.packets, reader.end, beginning, reader.marks, split.last)
     return FileReport(split.site, split.path, problems, *read)

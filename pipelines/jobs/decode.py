@@ -32,7 +32,7 @@ from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing, Survey, Work, cut, survey
 from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
 from pipelines.storage import filesystem
-from pipelines.storage.record_files import RecordWriter, Written, rows_of
+from pipelines.storage.record_files import RecordWriter, StoredRows, Written, rows_of
 from pipelines.storage.tails import Tail, Untouched, copied
 
 RECORDS, OPEN, NAMES, CUT = "records", "open", "names", "cut"  # folders of a run's staging folder
@@ -128,14 +128,6 @@ def reduce_names(staging: str, paths: Sequence[str], bucket: int) -> str:
     return path
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A file of rows in which names are not known yet."""
-
-    table: str
-    url: str
-
-
 NAMED_AT_ONCE = 8
 """Files of rows that a task puts names into, which it looks up once for all of them."""
 
@@ -144,12 +136,12 @@ def put_in_names(
     staging: str,
     paths: Sequence[str],
     options: Options,
-    files: Sequence[Waiting],
+    files: Sequence[StoredRows],
     *,
     only: frozenset[str] | None = None,
     by_site: bool = True,
 ) -> list[list[Written] | None]:
-    """Put names into records: the files that are made of each.
+    """Put names into rows that wait for them; returns the record files that are made of each file.
 
     paths: files of names. only: keys; None is made of a file in which none of them stands. by_site: as of Job.
     """
@@ -162,27 +154,19 @@ def put_in_names(
     ]
 
 
-def _with_names(file: Waiting, known: Names, staging: str, *, by_site: bool) -> list[Written]:
+def _with_names(file: StoredRows, known: Names, staging: str, *, by_site: bool) -> list[Written]:
     writer = RecordWriter(filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}", by_site=by_site)
     for batch in rows_of(file.url):
         writer.write(file.table, resolve(batch, known))
     return writer.close()
 
 
-@dataclass(frozen=True)
-class Merging:
-    """Files of records that are to be one."""
-
-    table: str
-    urls: tuple[str, ...]
-
-
-def merge_files(staging: str, files: Merging) -> list[Written]:
-    """Write small files as one."""
-    writer = RecordWriter(filesystem.join(staging, RECORDS), f"merged-{random.token_hex(8)}")
-    for url in files.urls:
-        for batch in rows_of(url):
-            writer.write(files.table, batch)
+def merge_files(root: str, files: Iterable[StoredRows]) -> list[Written]:
+    """Write the rows of small files as larger ones below a folder, one for each table, site and day."""
+    writer = RecordWriter(root, f"merged-{random.token_hex(8)}")
+    for file in files:
+        for batch in rows_of(file.url):
+            writer.write(file.table, batch)
     return writer.close()
 
 

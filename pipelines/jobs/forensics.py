@@ -1,7 +1,7 @@
-"""Forensics over an archive: the verdicts of `brokerscope forensics`, from records, by tasks.
+"""What broke bad batches: the verdicts of `brokerscope forensics`, from records, by tasks.
 
     records ─ bad batches? ─ none: nothing more is read
-                           └ some: their connections are decoded again, and only these, for the suspect bytes
+                           └ some: the suspect bytes, which the run kept; else their connections are decoded again
                                    the files of their capture points are searched for the packets that carried them
                                    each case is looked into, as the local command does, and becomes its JSON object
 
@@ -34,7 +34,9 @@ from pipelines.executors.executor import Executor, in_groups
 from pipelines.formats import units
 from pipelines.jobs.cutting import key_of
 from pipelines.jobs.decode import Job, PartPackets, decode_rows
-from pipelines.jobs.plan import decoded, plan, sizes
+from pipelines.jobs.plan import decoded as decode_parts
+from pipelines.jobs.plan import plan, sizes
+from pipelines.jobs.records import DecodedRecords
 from pipelines.storage import filesystem
 from pipelines.tables.bad_batches import bad_batches, bad_connections, lifetimes, surroundings
 from pipelines.tables.compute import TableEngine
@@ -50,21 +52,14 @@ _MARGIN_NS = 60_000_000_000  # around the times of a connection
 
 
 def cases(
-    executor: Executor,
-    engine: TableEngine,
-    files: Sequence[str],
-    options: Options,
-    secrets: Sequence[bytes],
-    store: str,
-    known_at: str | None = None,
-    spans: Mapping[str, Span] | None = None,
+    executor: Executor, engine: TableEngine, decoded: DecodedRecords, store: str, known_at: str | None = None
 ) -> list[Row]:
     """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
 
-    engine: holds the records. secrets: TLS key logs. store: a folder or URL where tasks may write for a while.
-    known_at: a file that keeps the objects, so that the next run over a growing store reads captures again only for bad
-    batches that are new, or of which more has become known. spans: of files, as far as they are known; the others are
-    read again for every bad batch of their capture point. Of more than LISTED bad batches, the first are looked into.
+    engine: holds the records. store: a folder or URL where tasks may write for a while. known_at: a file that keeps the
+    objects, so that the next run over a growing store reads captures again only for bad batches that are new, or of
+    which more has become known. Captures whose time span is not known are read again for every bad batch of their
+    capture point. Of more than LISTED bad batches, the first are looked into.
     """
     bad = in_order(bad_batches(engine))
     if not bad:
@@ -73,15 +68,12 @@ def cases(
     connections = {tuple(row[key] for key in _CONNECTION): row for row in bad_connections(engine)}
     near = [around.of(row) for row in bad]
     marks = [
-        _mark(row, relations, connections.get(tuple(row[key] for key in _CONNECTION)), options)
+        _mark(row, relations, connections.get(tuple(row[key] for key in _CONNECTION)), decoded.options)
         for row, relations in zip(bad, near, strict=True)
     ]
     known: dict[str, list[Row]] = json.loads((known_at and filesystem.read(known_at)) or "{}")
     fresh = [n for n, mark in enumerate(marks) if mark not in known]
-    rows = [bad[n] for n in fresh]
-    concerned = _concerned(files, options, rows, lifetimes(engine), spans or {}) if rows else []
-    with filesystem.working_folder(store) as staging:
-        made = _look(executor, files, concerned, options, secrets, staging, rows, [near[n] for n in fresh])
+    made = _look(executor, engine, decoded, store, [bad[n] for n in fresh], [near[n] for n in fresh])
     known |= dict(zip((marks[n] for n in fresh), made, strict=True))
     found = {mark: known[mark] for mark in marks}
     if known_at is not None:
@@ -127,25 +119,23 @@ def _ns(time: datetime) -> int:
 
 def _look(
     executor: Executor,
-    files: Sequence[str],
-    concerned: Sequence[int],
-    options: Options,
-    secrets: Sequence[bytes],
-    staging: str,
+    engine: TableEngine,
+    decoded: DecodedRecords,
+    store: str,
     bad: Sequence[Row],
     near: Sequence[Relations],
 ) -> list[list[Row]]:
-    """The cases of each of these bad batches: one where a limit left no bytes, several where several sums are bad.
-
-    concerned: indices of the files in which they may be.
-    """
+    """The cases of each of these bad batches: one where a limit left no bytes, several where several sums are bad."""
     if not bad:
         return []
+    files, options = decoded.files, decoded.options
+    concerned = _concerned(files, options, bad, lifetimes(engine), decoded.spans)
+    suspects = decoded.suspects
+    if suspects is None:
+        with filesystem.working_folder(store) as staging:
+            suspects = _suspects(executor, decoded, concerned, staging, bad)
     place = {_where(row): n for n, row in enumerate(bad)}
-    pairs = [
-        (row, s, near[place[_where(row)]])
-        for row, s in paired(bad, _suspects(executor, files, concerned, options, secrets, staging, bad))
-    ]
+    pairs = [(row, suspect, near[place[_where(row)]]) for row, suspect in paired(bad, suspects)]
     wanted = [Wanted(suspect, relations.witnesses) for _, suspect, relations in pairs if suspect is not None]
     found = iter(_gather(executor, files, concerned, options, wanted))
     evidence = [
@@ -169,20 +159,14 @@ def _where(row: Row) -> tuple[Any, ...]:
 
 
 def _suspects(
-    executor: Executor,
-    files: Sequence[str],
-    concerned: Sequence[int],
-    options: Options,
-    secrets: Sequence[bytes],
-    staging: str,
-    bad: Sequence[Row],
+    executor: Executor, decoded: DecodedRecords, concerned: Sequence[int], staging: str, bad: Sequence[Row]
 ) -> list[Suspect]:
     """What the bad rows were made from: their connections, decoded once more."""
     only = np.unique(np.array([_endpoints(row)[1] for row in bad], np.uint64))
-    wanted = replace(options, tables=("batches", "findings"))
-    job, works = plan(executor, files, wanted, staging, secrets, chosen=concerned, only=only)
-    found = [suspect for some in decoded(executor, job, works, _decode).parts for suspect in some]
-    return bounded(found, options.limits)
+    wanted = replace(decoded.options, tables=("batches", "findings"))
+    job, works = plan(executor, decoded.files, wanted, staging, decoded.secrets, chosen=concerned, only=only)
+    found = [suspect for some in decode_parts(executor, job, works, _decode).parts for suspect in some]
+    return bounded(found, decoded.options.limits)
 
 
 def _decode(part: PartPackets, job: Job) -> list[Suspect]:

@@ -1,4 +1,4 @@
-"""Captures to records by tasks: OUT/records, and what the steps after it need to know of the run."""
+"""Captures to records: OUT/records, and what the steps after it need to know of the run."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from typing import Literal, get_args
 from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.records import TABLES
+from dissectors.rows.sink import Suspect
+from dissectors.run import Run
 from pipelines.executors.executor import Executor, in_groups
 from pipelines.formats import units
 from pipelines.jobs import decode, names
-from pipelines.jobs.decode import NAMES, OPEN, RECORDS, DecodingPart, Job, Waiting, write_problems
+from pipelines.jobs.decode import NAMES, OPEN, RECORDS, DecodingPart, Job, write_problems
 from pipelines.jobs.plan import checked, decoded, plan, read_keylog
 from pipelines.jobs.surveys import Surveys
 from pipelines.storage import filesystem, outputs, scratch
 from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
-from pipelines.storage.record_files import Written, has_many_sites, write_empty
+from pipelines.storage.record_files import RecordWriter, StoredRows, Written, has_many_sites, write_empty
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
 
 Mode = Literal["overwrite", "errorifexists"]
-Naming = Callable[[Sequence[Waiting]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
+Naming = Callable[[Sequence[StoredRows]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
 REDUCED = 500_000  # names that every task may read; more are brought together first
 _EXPANSION = 5  # times the bytes of its file that rows of records take
 
@@ -40,8 +42,9 @@ class DecodedRecords:
     files: list[str]  # captures that the records are of
     problems: list[tuple[str, str]]  # kind of finding, message: files that were not read whole
     options: Options  # as tasks get them
-    secrets: list[bytes]  # TLS key logs that the user gave
+    secrets: list[bytes] = field(default_factory=list)  # TLS key logs that the user gave
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # file -> earliest and latest time, ns; if known
+    suspects: Sequence[Suspect] | None = None  # bytes whose checksum is bad; None where the run did not keep them
 
     @property
     def stored(self) -> StoredRecords:
@@ -65,6 +68,21 @@ class DecodedRecords:
             yield engine
 
 
+def stream_to_records(run: Run, out: str) -> DecodedRecords:
+    """Decode in this process and write OUT/records/<table>/*.parquet while captures are read, in bounded memory.
+
+    Raises InputError where none of the files can be read.
+    """
+    run.suspects = []
+    folder = filesystem.join(out, RECORD_FOLDER)
+    writer = RecordWriter(folder, "part", by_site=not has_many_sites(run.files, run.options.site))
+    for table, batch in run.records():
+        writer.write(table, batch)
+    written = writer.close()
+    written += write_empty(folder, run.options, {file.table for file in written})
+    return DecodedRecords(folder, written, run.files, sorted(run.problems), run.options, suspects=run.suspects)
+
+
 def decode_to_records(
     executor: Executor,
     files: Sequence[str],
@@ -74,7 +92,7 @@ def decode_to_records(
     *,
     mode: Mode = "overwrite",
 ) -> DecodedRecords:
-    """Write OUT/records/<table>/*.parquet, and nothing before all is decoded.
+    """Decode by tasks and write OUT/records/<table>/*.parquet, and nothing before all is decoded.
 
     files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. mode: "overwrite"
     replaces the records there, on a local file system in one step; "errorifexists" refuses to. Raises InputError where
@@ -125,7 +143,7 @@ def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
 def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> list[Written]:
     """Put names into the records that wait for them. Returns the files with these records."""
     staging, options = job.staging, job.options
-    waiting = [Waiting(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
+    waiting = [StoredRows(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
     if not waiting:
         return []
     paths = [filesystem.join(staging, NAMES, path) for part in made for path in part.names]
@@ -137,7 +155,7 @@ def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> lis
     return [file for files in done for file in files or ()]
 
 
-def named(executor: Executor, task: Naming, files: Sequence[Waiting]) -> list[list[Written] | None]:
+def named(executor: Executor, task: Naming, files: Sequence[StoredRows]) -> list[list[Written] | None]:
     """What a task that puts names into records makes of each file."""
     size = sum(filesystem.each(file_size, [file.url for file in files])) * _EXPANSION
     described_as = f"putting in names: {units.counted(len(files), 'file')}, {units.size(size)}"

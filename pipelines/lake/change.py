@@ -23,7 +23,7 @@ class Change:
 
     def commit(self) -> None:
         """Make the lake what `after` says."""
-        lake_files.commit(self._lake, self._staging, self.before, self.files.had, self.after)
+        lake_files.commit(self._lake, self._staging, self.before, self.after)
 
 
 @contextmanager
@@ -41,7 +41,6 @@ def changing(lake: str) -> Iterator[Change]:
         if not before.manifest.is_flat:
             raise UsageError(f"{lake}: was written by an earlier release; run `brokerscope analyze --update` first")
         lake_files.clean(lake, before)
-        had = frozenset(before.manifest.inside())
         before.manifest.format = lake_files.FORMAT
         with lake_files.staging(lake) as name:
-            yield Change(before, before.manifest, Staged(before.home, filesystem.join(lake, name), had), lake, name)
+            yield Change(before, before.manifest, Staged(before, filesystem.join(lake, name)), lake, name)

@@ -7,16 +7,16 @@ captures are replaced by each update, and stay as they are.
 
 from __future__ import annotations
 
-import secrets as random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dissectors.capture.source import file_size
+from pipelines.jobs.decode import OPEN, merge_files
 from pipelines.lake.change import changing
-from pipelines.storage import filesystem, lake_files
+from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Staged
 from pipelines.storage.layout import RECORD_FOLDER
-from pipelines.storage.record_files import RecordWriter, Written, rows_of, share
+from pipelines.storage.record_files import StoredRows, Written, share
 from pipelines.storage.stages import OpenFile
 
 Size = Callable[[Written], int]
@@ -37,9 +37,9 @@ def compact(lake: str, file_bytes: int, *, dry_run: bool = False) -> Compacted:
     with changing(lake) as change:
         after, files = change.after, change.files
         before = [*after.records()]
-        names = {file.path for file in before}
-        sizes = dict(zip(names, filesystem.each(file_size, [_url(files, name) for name in names]), strict=True))
-        after.edition = lake_files.edition_of(after)
+        known = filesystem.each(file_size, [*map(files.record, before)])
+        sizes = {file.path: size for file, size in zip(before, known, strict=True)}
+        after.edition = change.before.edition
         saved = 0
 
         def together(some: Sequence[Written]) -> list[Written]:
@@ -59,10 +59,6 @@ def compact(lake: str, file_bytes: int, *, dry_run: bool = False) -> Compacted:
         if saved and not dry_run:
             change.commit()
     return Compacted(len(before), len(before) - saved)
-
-
-def _url(files: Staged, path: str) -> str:
-    return filesystem.join(files.home, RECORD_FOLDER, path)
 
 
 def _groups(files: Iterable[Written], size: Size, most: int) -> Iterator[list[Written]]:
@@ -93,23 +89,15 @@ def _as_one(group: Sequence[Written], files: Staged) -> list[Written]:
     """The rows of some files in one."""
     if len(group) == 1:
         return [*group]
-    root = filesystem.join(files.staging, RECORD_FOLDER)
-    return _written(group[0].table, [files.record(file) for file in group], root)
+    rows = [StoredRows(file.table, files.record(file)) for file in group]
+    return merge_files(filesystem.join(files.staging, RECORD_FOLDER), rows)
 
 
 def _open_as_one(group: Sequence[OpenFile], files: Staged) -> list[OpenFile]:
     """The rows of some files whose names may change yet in one."""
     if len(group) == 1:
         return [*group]
-    root = filesystem.join(files.staging, "open")
-    waiting = _written(group[0].table, [files.waiting(file.path) for file in group], root)
+    rows = [StoredRows(file.table, files.waiting(file.path)) for file in group]
+    waiting = merge_files(filesystem.join(files.staging, OPEN), rows)
     records = _as_one([record for file in group for record in file.records], files)
     return [OpenFile(file.table, file.path, records if n == 0 else []) for n, file in enumerate(waiting)]
-
-
-def _written(table: str, urls: Iterable[str], root: str) -> list[Written]:
-    writer = RecordWriter(root, f"merged-{random.token_hex(8)}")
-    for url in urls:
-        for batch in rows_of(url):
-            writer.write(table, batch)
-    return writer.close()

@@ -22,7 +22,7 @@ from pipelines.lake.change import changing
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.chosen_rows import CONNECTIONS, ChosenRows, time_column
 from pipelines.storage.lake_files import Manifest, Staged
-from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
+from pipelines.storage.layout import RECORD_FOLDER
 from pipelines.storage.record_files import UNDATED, Written, date_of, write_empty_like
 from pipelines.storage.stages import OpenFile
 
@@ -73,7 +73,7 @@ def expire(lake: str, since: int, *, dry_run: bool = False) -> Expired:
         before = [*after.records()]
         after.since = max(since, after.since or since)
         rows, files, states = sum(file.rows for file in before), len(before), _states(after)
-        drop_rows(after, change.files, frozenset())
+        drop_rows(after, change.files, of_all=True)
         for site in after.sites.values():
             site.forget(after.since)
         after.names = _current(after.names, change.files, after.since)
@@ -90,26 +90,28 @@ def expire(lake: str, since: int, *, dry_run: bool = False) -> Expired:
     return made
 
 
-def drop_rows(after: Manifest, files: Staged, had: frozenset[str] | None = None) -> None:
+def drop_rows(after: Manifest, files: Staged, *, of_all: bool = False) -> None:
     """Leave out rows from before the time up to which a lake has expired.
 
-    had: files in which there are none, as `Staged.had` says them; by default those of the last commit.
+    of_all: look for them in the files of the last commit too; else only in new ones.
     """
     if after.since is None:
         return
-    known = files.had if had is None else had
     rule = Since(after.since)
     records = ChosenRows(rule, files.record)
     waiting = ChosenRows(rule, lambda file: files.waiting(file.path))
     connections = [file for file in after.records() if file.table == CONNECTIONS]
 
+    def is_concerned(file: Written) -> bool:
+        return of_all or files.is_new(file)
+
     def chosen(some: Sequence[Written]) -> list[Written]:
-        new = [file for file in some if f"{RECORD_FOLDER}/{file.path}" not in known]
-        old = [file for file in some if f"{RECORD_FOLDER}/{file.path}" in known]
+        new = [file for file in some if is_concerned(file)]
+        old = [file for file in some if not is_concerned(file)]
         return old + records.of(new, filesystem.join(files.staging, RECORD_FOLDER), connections) if new else old
 
     def still_open(one: OpenFile) -> Iterable[OpenFile]:
-        if all(f"{RECORD_FOLDER}/{file.path}" in known for file in one.records):
+        if not any(map(is_concerned, one.records)):
             return [one]
         left = chosen(one.records)
         if left == one.records:
@@ -130,7 +132,7 @@ def _states(after: Manifest) -> int:
 
 def _current(paths: Sequence[str], files: Staged, since: int) -> list[str]:
     """The files of names, written again where there are names that were replaced before a time, ns."""
-    known = names.load(filesystem.join(files.home, LAKE_FOLDER, names.FOLDER, path) for path in paths)
+    known = names.load(map(files.names, paths))
     left = known.since(since)
     if sum(1 for _ in left) == sum(1 for _ in known):
         return list(paths)

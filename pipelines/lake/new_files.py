@@ -7,13 +7,12 @@ records of what it held stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import compress
-from operator import not_
 from typing import NamedTuple
 
+from dissectors.capture.beginning import Beginning
 from dissectors.capture.files import site_of
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
@@ -21,6 +20,7 @@ from dissectors.capture.split import Input
 from dissectors.errors import InputError
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
+from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
 from pipelines.storage.stages import UNKNOWN, File, Site
@@ -35,8 +35,7 @@ class News:
     inputs: dict[str, list[Input]] = field(default_factory=dict)  # by site
     moved: bool = False  # whether a file lies elsewhere than the lake knew
     dropped: bool = False  # whether a file is not to be complained of any more
-    renewed: list[Site] = field(default_factory=list)  # as they were, of sites of which all captures are read again
-    gone: list[File] = field(default_factory=list)  # captures of these that cannot be read again
+    replaced: Replaced = field(default_factory=Replaced)  # rows of sites that begin anew
 
 
 def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
@@ -62,18 +61,16 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
         before = [file.place for file in site.files]
         inputs = _continued(site, found, store) if site.files else _added(site, found, store)
         if inputs is None:
-            again = [_lies_there(file, size) and not after.has_expired(file) for file in site.files]
-            held = _Held.by(compress(site.files, again))
-            rest = compress(site.files, map(not_, again))
-            news.gone += [file for file in rest if file.packets and not held.has(file)]
-            news.renewed.append(site)
+            again = [file for file in site.files if store.has(file) and not after.has_expired(file)]
+            gone = [file for file in _lost(site.files, again) if file.packets]
+            news.replaced.add(site, gone)
+            after.gone += gone
             after.sites[name] = Site()
-            places = {*(file.place for file in compress(site.files, again)), *found}
-            inputs = _added(after.sites[name], sorted(places, key=store.rank.__getitem__), store)
-            before = []
-        news.moved |= [file.place for file in site.files[: len(before)]] != before
+            inputs = _added(after.sites[name], store.in_order({*(file.place for file in again), *found}), store)
         if inputs:
             news.inputs[name] = inputs
+        else:
+            news.moved |= [file.place for file in site.files] != before
     return news
 
 
@@ -91,13 +88,9 @@ def present(before: Manifest, options: Options, given: Given) -> Present:
     read = known + before.gone
     store = _store_of({file.place for file in read if file.place} | set(given), options, given)
 
-    def is_there(file: File) -> bool:
-        return bool(file.place) and store.size[file.place] == file.size
-
-    there = [file for file in read if is_there(file)]
+    there = [file for file in read if file.place and store.size[file.place] == file.size]
     expired = [file for file in there if before.has_expired(file)]
-    held = _Held.by(there)
-    rest = [file for file in read if not is_there(file) and not held.has(file)]
+    rest = _lost(read, there)
     begin = _beginnings(store, set(store.size) - {file.place for file in there} if rest else ())
     gone = [file for file in rest if file.beginning not in begin]
     skipped = {file.place for file in expired}
@@ -143,23 +136,31 @@ class _Store:
     given: Given
     limits: Limits
 
+    def has(self, file: File) -> bool:
+        """Whether there is a file where this one was last."""
+        return bool(file.place) and self.size[file.place] != 0
+
+    def in_order(self, paths: Collection[str]) -> list[str]:
+        """Some files in the order in which those that are new are numbered."""
+        return sorted(paths, key=self._rank.__getitem__)
+
     @cached_property
-    def rank(self) -> Mapping[str, int]:
-        """The place of each file among all, from 0: the order in which files that are new are numbered."""
+    def _rank(self) -> Mapping[str, int]:
         return {path: number for number, path in enumerate(self.size)}
 
     def look(self, path: str) -> _Look | None:
         """What a file begins with; None where this is no capture."""
-        first = None
+        first, beginning = None, Beginning()
         try:
             reader = self._reader(path, None)
         except InputError:
             return None
+        reader.beginning = beginning
         for raw in reader.raw_blocks():
             first = int(raw.time[0]) if first is None else first
-            if reader.beginning.is_whole:
+            if beginning.is_whole:
                 break
-        return _Look(first, list(enumerate(reader.beginning.digests, 1)), reader.packet_header is not None)
+        return _Look(first, list(enumerate(beginning.digests, 1)), reader.packet_header is not None)
 
     def next_time(self, path: str, rest: Part) -> int | None:
         """Time of the first packet that has not been read, ns; None where there is none."""
@@ -189,11 +190,6 @@ def _unread(reached: Reached, offset: int | None, size: int, after: int = -1) ->
     return Part(offset, size - (offset or 0), (reached.packets or 0) + 1, reached.clock, after)
 
 
-def _lies_there(file: File, size: Mapping[str, int]) -> bool:
-    """Whether there is a file where it was last."""
-    return bool(file.place) and size[file.place] != 0
-
-
 def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
     """Whole files, behind those that a site has."""
     start = len(site.files)
@@ -207,13 +203,14 @@ def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input] |
     None where captures are gone that every such stage needs.
     """
     looks = dict(zip(found, filesystem.each(store.look, found), strict=True))
-    known, new = _known_again(site, looks, store.size)
+    known, new = _known_again(site, looks, store)
     if not known and not new:
         return []
     times = [_next_time(site, file, path, looks[path], store) for path, file in known.items()]
     times += [look.first for look in map(looks.get, new) if look is not None]
     earliest = min((time for time in times if time is not None), default=None)
-    stage = next((stage for stage in site.stages_before(earliest) if not _misses(site, stage, store)), None)
+    lost = {id(file) for file in _lost(site.files, [file for file in site.files if store.has(file)])}
+    stage = next((stage for stage in site.stages_before(earliest) if not _misses(site, stage, lost, store)), None)
     if stage is None:
         return None
     have = site.stages[stage].files
@@ -227,7 +224,7 @@ def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input] |
     looks |= zip(unseen, filesystem.each(store.look, unseen), strict=True)
     rests = [_rest(site, number, looks[site.files[number].place], store) for number in numbers]
     whole = [path for path in again - begun if store.size.get(path) or path in new]
-    return rests + _added(site, sorted(whole, key=store.rank.__getitem__), store)
+    return rests + _added(site, store.in_order(whole), store)
 
 
 def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _Store) -> int | None:
@@ -247,11 +244,10 @@ def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
     return [(n, file) for n, file in enumerate(site.files) if site.reached(stage, n).packets != file.packets]
 
 
-def _misses(site: Site, stage: int, store: _Store) -> bool:
-    """Whether files are gone that are needed to go on from a stage."""
-    gone = [(number, file) for number, file in _behind(site, stage) if not _lies_there(file, store.size)]
-    begun, held = site.stages[stage].files, _Held.by(file for file in site.files if _lies_there(file, store.size))
-    return any(number < begun or not held.has(file) for number, file in gone)
+def _misses(site: Site, stage: int, lost: Collection[int], store: _Store) -> bool:
+    """Whether files are gone that are needed to go on from a stage. lost: ids of what `_lost` gives."""
+    begun = site.stages[stage].files
+    return any(id(file) in lost or (number < begun and not store.has(file)) for number, file in _behind(site, stage))
 
 
 def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
@@ -267,9 +263,7 @@ def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
     return Input(number, path, _unread(reached, offset, size, after))
 
 
-def _known_again(
-    site: Site, looks: Mapping[str, _Look | None], size: Mapping[str, int]
-) -> tuple[dict[str, File], list[str]]:
+def _known_again(site: Site, looks: Mapping[str, _Look | None], store: _Store) -> tuple[dict[str, File], list[str]]:
     """(files of which more is to be read, files that are new). Enters where the others lie now."""
     known: dict[str, File] = {}
     there = {file.place: file for file in site.files if file.place}
@@ -286,7 +280,7 @@ def _known_again(
             file.packets = None  # it was made anew
     gone: dict[tuple[int, str] | None, list[File]] = {}
     for file in reversed(site.files):
-        if not _lies_there(file, size):
+        if not store.has(file):
             gone.setdefault(file.beginning, []).append(file)
     new = []
     for path, look in looks.items():
@@ -298,7 +292,7 @@ def _known_again(
             new.append(path)
             continue
         moved.place = path
-        if moved.size != size[path]:
+        if moved.size != store.size[path]:
             known[path] = moved
     return known, new
 
@@ -309,19 +303,14 @@ def _is_latest(file: File, site: Site) -> bool:
     return file.clock == site.clock and all(o.packets is not None and o.clock < site.clock for o in others)
 
 
-class _Held(NamedTuple):
-    """What capture files hold that are there."""
+def _lost(files: Sequence[File], there: Sequence[File]) -> list[File]:
+    """Files whose packets cannot be read again: they are not among those that are there, nor is one with all of these.
 
-    packets: dict[tuple[int, str] | None, int]  # by what it begins with, of the longest
-
-    @classmethod
-    def by(cls, files: Iterable[File]) -> _Held:
-        most: dict[tuple[int, str] | None, int] = {}
-        for file in files:
-            if file.beginning is not None:
-                most[file.beginning] = max(most.get(file.beginning, 0), file.packets or 0)
-        return cls(most)
-
-    def has(self, file: File) -> bool:
-        """Whether one has all packets of another file: it was compressed from that, and both were read."""
-        return self.packets.get(file.beginning, -1) >= (file.packets or 0)
+    One has all packets of another where it was compressed from that, and both were read.
+    """
+    most: dict[tuple[int, str] | None, int] = {}  # packets of the longest file that is there, by its beginning
+    for file in there:
+        if file.beginning is not None:
+            most[file.beginning] = max(most.get(file.beginning, 0), file.packets or 0)
+    ids = set(map(id, there))
+    return [file for file in files if id(file) not in ids and most.get(file.beginning, -1) < (file.packets or 0)]

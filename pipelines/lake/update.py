@@ -18,7 +18,7 @@ import hashlib
 import pickle
 import secrets as random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,13 +41,10 @@ from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing
 from pipelines.jobs.decode import (
     NAMES,
-    OPEN,
     DecodingPart,
     Job,
-    Merging,
     Output,
     PartPackets,
-    Waiting,
     merge_files,
     put_in_names,
     write_problems,
@@ -60,10 +57,10 @@ from pipelines.lake.new_files import Given, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
-from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
-from pipelines.storage.record_files import Written, may_hold, share, write_empty
+from pipelines.storage.layout import RECORD_FOLDER
+from pipelines.storage.record_files import StoredRows, Written, may_hold, share, write_empty
 from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
-from pipelines.storage.tails import Tail, TailFile, Untouched
+from pipelines.storage.tails import Tail, Untouched
 
 STATE = "state"  # folder of a run's staging folder
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
@@ -230,13 +227,11 @@ class Update:
     options: Options  # as tasks get them
     keylog: Sequence[bytes]  # TLS key logs that the user gave
     before: Commit | None  # what it holds
-    had: frozenset[str]  # the files inside of that
     after: Manifest  # of the lake as it will be
     inputs: Mapping[str, Sequence[Input]]  # what is to be read, by site
     given: Given
     anew: bool  # whether all of its captures are decoded again
     replaced: Replaced  # what it holds of captures that are decoded again
-    edition: str  # of its records; "" where there are none
 
     @property
     def has_news(self) -> bool:
@@ -250,9 +245,10 @@ class Update:
         return checked(self.after.problems(), read)
 
     def run(self, executor: Executor) -> DecodedRecords:
-        """Decode what is new."""
+        """Decode what is new, and commit it."""
         after = self.after
-        commit = self._committed(executor) if self.has_news or self.before is None else self.before
+        commit = None if self.has_news else lake_files.last(self.lake)
+        commit = commit or self._committed(executor)
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
@@ -267,27 +263,49 @@ class Update:
         )
 
     def _committed(self, executor: Executor) -> Commit:
-        """Decode what is new and commit it."""
         after, options = self.after, self.options
-        home = self.before.home if self.before else self.lake
+        clock = max((site.clock for site in after.sites.values()), default=0)
         with lake_files.staging(self.lake) as name:
-            staging = filesystem.join(self.lake, name)
-            executor.check(staging)
-            lake = Staged(home, staging, self.had)
+            lake = Staged(self.before, filesystem.join(self.lake, name))
+            executor.check(lake.staging)
             gone.keep(self.replaced, lake, after, options)
-            kept = gone.kept_connections(after, lake, self.inputs)
-            made = _decode(executor, home, staging, after, self.inputs, options, self.keylog, kept)
-            clock = max((site.clock for site in after.sites.values()), default=0)
-            new_names = _add(after, self.inputs, made)
-            _resolve(executor, home, staging, after, new_names, clock, options)
+            new_names = _add(after, self.inputs, self._decoded(executor, lake))
+            _resolve(executor, lake, after, new_names, clock, options)
             if self.replaced.gone:
                 gone.notice(after, lake)
             expire.drop_rows(after, lake)
-            _report(staging, after, options)
-            _merge(executor, home, staging, after, self.had)
-            _fill_up(staging, after, options)
+            _merge(executor, lake, after)
+            _report(lake, after, options)
             after.edition = lake_files.new_edition()
-            return lake_files.commit(self.lake, name, self.before, self.had, after)
+            return lake_files.commit(self.lake, name, self.before, after)
+
+    def _decoded(self, executor: Executor, lake: Staged) -> DecodedParts:
+        """Decode what is new: a list of SitePart of each part."""
+        if not self.inputs:
+            return DecodedParts([], [])
+        sites = {name: self.after.sites[name] for name in self.inputs}
+        job = UpdateJob(
+            lake.staging,
+            self.options,
+            (),
+            Sharing(self.after.parts),
+            tuple(self.keylog),
+            True,
+            numbered={name: tuple(file.path for file in site.files) for name, site in sites.items()},
+            clocks={name: site.clock for name, site in sites.items()},
+            states={
+                (name, part): lake.state(state)
+                for name, site in sites.items()
+                for part, state in site.states().items()
+                if state
+            },
+            tails={
+                (name, part): _tail(lake, rows) for name, site in sites.items() for part, rows in site.tails.items()
+            },
+            kept=gone.kept_connections(self.after, lake, sites),
+        )
+        files = [file for some in self.inputs.values() for file in some]
+        return decoded(executor, job, share_out(executor, files, self.options).works, continue_part)
 
 
 @contextmanager
@@ -305,11 +323,8 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         made_by = _made_by(options, keylog)
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
             raise UsageError(f"{lake}: holds records that --update did not write; use another OUT")
-        had = frozenset(before.manifest.inside()) if before else frozenset[str]()
-        edition = lake_files.edition_of(before.manifest) if before else ""
         given = {public_path(path): path for path in files}
         anew, after, known, expired = True, Manifest(made_by, PARTS), set[str](), set[str]()
-        replaced = Replaced()
         if before is not None:
             manifest = before.manifest
             anew = (manifest.made_by, manifest.format) != (made_by, lake_files.FORMAT)
@@ -317,22 +332,18 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
             if anew:
                 known, after.gone, expired = present(manifest, options, given)
                 after.since = manifest.since
-                replaced = Replaced.of_all(manifest, after.gone)
             else:
                 after, known = manifest, manifest.places()
         paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
         news = choose(after, paths, options, given)
-        for site in news.renewed:
-            replaced.add(site, news.gone)
-            after.gone += news.gone
+        replaced = Replaced.of_all(before.manifest, after.gone) if before and anew else news.replaced
         if (news.moved or news.dropped) and not news.inputs:
-            with lake_files.staging(lake) as staging:
+            with lake_files.staging(lake) as name:
                 if news.dropped:
-                    _report(filesystem.join(lake, staging), after, options)
+                    _report(Staged(before, filesystem.join(lake, name)), after, options)
                     after.edition = lake_files.new_edition()
-                    _fill_up(filesystem.join(lake, staging), after, options)
-                before = lake_files.commit(lake, staging, before, had, after)
-        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew, replaced, edition)
+                lake_files.commit(lake, name, before, after)
+        yield Update(lake, options, keylog, before, after, news.inputs, given, anew, replaced)
 
 
 def update_records(executor: Executor, files: Sequence[str], lake: str, options: Options) -> DecodedRecords:
@@ -347,39 +358,9 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     return f"{code_version('dissectors')} {replace(options, jobs=ALL_CORES)} {secrets}"  # rows do not depend on jobs
 
 
-def _decode(
-    executor: Executor,
-    home: str,
-    staging: str,
-    after: Manifest,
-    inputs: Mapping[str, Sequence[Input]],
-    options: Options,
-    keylog: Sequence[bytes],
-    kept: Mapping[str, Sequence[str]],
-) -> DecodedParts:
-    """Decode what is new: a list of SitePart of each part."""
-    if not inputs:
-        return DecodedParts([], [])
-    states = {
-        (name, part): filesystem.join(home, LAKE_FOLDER, STATE, state)
-        for name in inputs
-        for part, state in after.sites[name].states().items()
-        if state
-    }
-    tails = {(name, part): _tail(home, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
-    clocks = {name: after.sites[name].clock for name in inputs}
-    numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
-    works = share_out(executor, [file for files in inputs.values() for file in files], options).works
-    job = UpdateJob(
-        staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails, kept
-    )
-    return decoded(executor, job, works, continue_part)
-
-
-def _tail(home: str, rows: Rows) -> Tail:
-    records = [TailFile(file.table, filesystem.join(home, RECORD_FOLDER, file.path)) for file in rows.records]
-    waiting = [TailFile(file.table, filesystem.join(home, LAKE_FOLDER, OPEN, file.path)) for file in rows.open]
-    return Tail(records, waiting)
+def _tail(lake: Staged, rows: Rows) -> Tail:
+    records = [StoredRows(file.table, lake.record(file)) for file in rows.records]
+    return Tail(records, [StoredRows(file.table, lake.waiting(file.path)) for file in rows.open])
 
 
 def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts) -> list[str]:
@@ -453,46 +434,37 @@ def _extend(rows: Rows, made: DecodingPart) -> None:
 
 
 def _resolve(
-    executor: Executor,
-    home: str,
-    staging: str,
-    after: Manifest,
-    new_names: Sequence[str],
-    clock: int,
-    options: Options,
+    executor: Executor, lake: Staged, after: Manifest, new_names: Sequence[str], clock: int, options: Options
 ) -> None:
     """Put names into rows: into new ones, and into old ones of which a name has become known.
 
-    clock: the time (ns) of the last packet that the lake had before.
+    new_names: files of names that this run wrote. clock: the time (ns) of the last packet that the lake had before.
     """
-    old = [filesystem.join(home, LAKE_FOLDER, NAMES, path) for path in after.names]
-    merged = MergedNames(None, {})
+    news: Mapping[str, int] = {}
     if new_names:
-        new = [filesystem.join(staging, NAMES, path) for path in new_names]
-        merge = partial(_merge_names, staging, options.limits.name_wait_ns)
-        (merged,) = executor.map(merge, [(old, new)], f"bringing names together: {units.counted(len(new), 'file')}")
-    if merged.path is not None:
-        after.names, old = [merged.path], [filesystem.join(staging, NAMES, merged.path)]
+        paths = [*map(lake.names, after.names)], [*map(lake.names, new_names)]
+        merge = partial(_merge_names, lake.staging, options.limits.name_wait_ns)
+        described_as = f"bringing names together: {units.counted(len(new_names), 'file')}"
+        (merged,) = executor.map(merge, [paths], described_as)
+        news = merged.news
+        after.names = after.names if merged.path is None else [merged.path]
+    known = [*map(lake.names, after.names)]
     files = [file for rows in after.rows() for file in rows.open]
-    fresh = [file for file in files if not file.records]
-    changed = {key: time for key, time in merged.news.items() if time // 1000 <= clock // 1000}  # rows have whole µs
+    changed = {key: time for key, time in news.items() if time // 1000 <= clock // 1000}  # rows have whole µs
     since = min(changed.values(), default=0)
-    stale = [file for file in files if file.records and may_hold(file.path, since)] if changed else []
-    for some, folder, only in (
-        (fresh, filesystem.join(staging, OPEN), None),
-        (stale, filesystem.join(home, LAKE_FOLDER, OPEN), frozenset(changed)),
-    ):
-        waiting = [Waiting(file.table, filesystem.join(folder, file.path)) for file in some]
-        made = named(executor, partial(put_in_names, staging, old, options, only=only), waiting)
+    fresh = [file for file in files if not file.records]
+    stale = [file for file in files if changed and file.records and may_hold(file.path, since)]
+    for some, only in ((fresh, None), (stale, frozenset(changed))):
+        waiting = [StoredRows(file.table, lake.waiting(file.path)) for file in some]
+        made = named(executor, partial(put_in_names, lake.staging, known, options, only=only), waiting)
         for file, records in zip(some, made, strict=True):
             file.records = file.records if records is None else records
 
 
-def _merge(executor: Executor, home: str, staging: str, after: Manifest, had: Collection[str]) -> None:
+def _merge(executor: Executor, lake: Staged, after: Manifest) -> None:
     """Write small files of rows that stay as larger ones: MERGED files of about the same size become one.
 
     So a row is written again a few times in all, and a folder holds few files however often the lake was updated.
-    had: the files that are in the lake already, and not in staging.
     """
     groups: dict[tuple[str, int, str, int], list[Written]] = {}
     for name, site in after.sites.items():
@@ -503,18 +475,12 @@ def _merge(executor: Executor, home: str, staging: str, after: Manifest, had: Co
     chosen = [(key[:2], files) for key, files in groups.items() if len(files) >= MERGED]
     if not chosen:
         return
-
-    def place(file: Written) -> str:
-        inside = f"{RECORD_FOLDER}/{file.path}"
-        return filesystem.join(home if inside in had else staging, inside)
-
-    work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
+    work = [[StoredRows(file.table, lake.record(file)) for file in files] for _, files in chosen]
     gone: dict[tuple[str, int], set[Written]] = defaultdict(set)
     made: dict[tuple[str, int], list[Written]] = defaultdict(list)
-    described_as = f"joining small files of records: {units.count(sum(len(files) for _, files in chosen))}"
-    for (key, files), merged in zip(
-        chosen, executor.map(partial(merge_files, staging), work, described_as), strict=True
-    ):
+    described_as = f"joining small files of records: {units.count(sum(map(len, work)))}"
+    merge = partial(merge_files, filesystem.join(lake.staging, RECORD_FOLDER))
+    for (key, files), merged in zip(chosen, executor.map(merge, work, described_as), strict=True):
         gone[key].update(files)
         made[key] += merged
     for (name, number), old in gone.items():  # once for each stage, which may hold thousands of groups
@@ -522,14 +488,10 @@ def _merge(executor: Executor, home: str, staging: str, after: Manifest, had: Co
         rows.records = [file for file in rows.records if file not in old] + made[name, number]
 
 
-def _report(staging: str, after: Manifest, options: Options) -> None:
-    """Write the findings about all files."""
-    after.notes = write_problems(staging, after.problems(), options)
-
-
-def _fill_up(staging: str, after: Manifest, options: Options) -> None:
-    """Write a file without rows for each table that has none."""
+def _report(lake: Staged, after: Manifest, options: Options) -> None:
+    """Write the findings about all files, and a file without rows for each table that has none."""
+    after.notes = write_problems(lake.staging, after.problems(), options)
     filled = {file.table for file in after.records() if file.rows}
     after.empty = [file for file in after.empty if file.table not in filled]
     there = filled | {file.table for file in after.empty}
-    after.empty += write_empty(filesystem.join(staging, RECORD_FOLDER), options, there)
+    after.empty += write_empty(filesystem.join(lake.staging, RECORD_FOLDER), options, there)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipelines.report.requests import packed_table
 from pipelines.report.section import Builder
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.table import TableColumn
@@ -57,18 +59,20 @@ class CarriedEvidence(NamedTuple):
 
 def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, CarriedEvidence]:
     """Carry the counted rows of verdicts, by rank, and what the script needs to select them."""
-    records, requests, room, known = page.analysis.records, page.requests, ALL, {}
+    carried = Counter[int]()
+    if page.requests is not None:
+        evidence = page.requests.evidence()
+        page.payload.evidence(packed_table(evidence))
+        carried.update(evidence["rank"].to_pylist())
+    room, known = page.payload.limit(ALL), {}
     for verdict in verdicts:
-        rank, counted = verdict["rank"], verdict["counted"]  # tables of older versions do not say what is counted
-        rows, table = [], None
-        if records is not None and requests is not None and counted in SAME_ROW:
-            rows = requests.evidence(counted, verdict["evidence"])
-            if counted in _ROWS:
-                some = verdict["evidence"][: min(EACH, room)]
-                room -= len(some)
-                table = _table(page, verdict, counted, some)
-        known[rank] = CarriedEvidence(len(rows), table)
-        page.payload.verdict(verdict, rows)
+        counted, table = verdict["counted"], None  # tables of older versions do not say what is counted
+        if counted in _ROWS:
+            some = verdict["evidence"][: min(page.payload.limit(EACH), room)]
+            room -= len(some)
+            table = _table(page, verdict, counted, some)
+        known[verdict["rank"]] = CarriedEvidence(carried[verdict["rank"]], table)
+        page.payload.verdict(verdict)
     return known
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-_LEVEL = 9
+_LEVEL = 6  # 9 takes eight times as long for 3 % less
 
 
 def packed(columns: Mapping[str, pa.ChunkedArray], deltas: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -22,9 +22,11 @@ ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = (
     "theme", "units", "dom", "data", "state", "filter", "clock", "scale", "packets", "selected_rows", "tables",
     "header", "verdicts", "band", "tiles", "requests", "panel", "pivots", "topology", "spreads", "members",
-    "partitions", "owners", "lag", "views", "keys", "start",
+    "partitions", "owners", "lag", "causes", "views", "keys", "start",
 )  # fmt: skip
 STYLES = ("colours", "first_screen", "sections", "panel", "narrow")
+BYTES = 2_000_000  # of a page, that browsers open at once and people can send
+LEAST = 0.001  # share of its rows with which a page is made
 LISTED = 200  # files named at the foot
 PROBLEMS = 5  # files that could not be read, named at the top
 REQUESTS = Section("slow", "Requests", "", lambda page: ())
@@ -44,8 +46,20 @@ _UP, _DOWN, _CLOSE = "M3.5 10 8 5.5 12.5 10", "M3.5 6 8 10.5 12.5 6", "M4 4l8 8M
 
 
 def html(analysis: Analysis) -> str:
-    """The page as text."""
-    builder = Builder(analysis, Payload())
+    """The page as text, of at most BYTES: of tables, requests and names it carries as many as fit."""
+    share, page = 1.0, ""
+    while share > LEAST:
+        page = _html(analysis, share)
+        size = len(page.encode("utf-8", "backslashreplace"))
+        if size <= BYTES:
+            break
+        share *= min(0.8, 0.9 * BYTES / size)
+    return page
+
+
+def _html(analysis: Analysis, share: float) -> str:
+    """The page with a share of the rows and names that it may carry."""
+    builder = Builder(analysis, Payload(share))
     if builder.requests:
         builder.payload.requests(builder.requests.carried())
     grid = wrong.grid(builder)

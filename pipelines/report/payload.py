@@ -5,7 +5,8 @@
     tables    name -> columns, rows (numbers as they are, texts as places in `strings`), what the selector matches
     meanings  name of an error -> what it says, both as places in `strings`
     requests  what requests.py carries; a name is a place in `strings`, that of a file [place in `files`, short name]
-    verdicts  rank, kind, first and last time, and places of the requests that are its evidence
+    verdicts  rank, kind, first and last time …
+    evidence  packed: rank of a verdict, and row of a request that it counts
 
 No text of a capture stands in the page's markup: base64 has no sign that could end the block.
 """
@@ -60,7 +61,9 @@ _MATCHES = {
 class Payload:
     """Collects what the page needs; each text is kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = 1.0) -> None:
+        """share: of the rows that a page may carry of each table, how many this one does."""
+        self.share = share
         self._strings: dict[str, int] = {}
         self._shown: list[str] = []
         self._files: dict[str, int] = {}
@@ -68,6 +71,11 @@ class Payload:
         self._meanings: dict[int, int] = {}
         self._verdicts: list[dict[str, Any]] = []
         self._requests: dict[str, Any] | None = None
+        self._evidence: Mapping[str, Any] | None = None
+
+    def limit(self, most: int) -> int:
+        """How many rows this page carries, of those that a page carries at most."""
+        return max(1, int(most * self.share))
 
     def text(self, value: Any) -> int:
         """The place of a text. Different texts have different places, also where they look the same."""
@@ -95,13 +103,13 @@ class Payload:
         marks: Mapping[str, str] | None = None,
         grey: str = "",
     ) -> None:
-        """Carry a table: the first `limit` of `rows`.
+        """Carry a table: the first `limit` of `rows`, or the share of these that this page carries.
 
         total: rows that there are, by default what the rows' own `total` says, or their number; more: where all of them
         are; marks: column -> class of its cells that are not zero; grey: a column that says which rows are nothing to
         worry about.
         """
-        kept = [_with_dimensions(row) for row in rows[:limit]]
+        kept = [_with_dimensions(row) for row in rows[: self.limit(limit)]]
         columns = _one_packet_column(columns)
         carried = [*columns, *_hidden(columns, kept, grey)]
         cells_of = [self._cells(column) for column in carried]
@@ -141,8 +149,12 @@ class Payload:
             return self.text(name)
         return [self._files.setdefault(name, len(self._files)), self.text(name.rsplit("/", 1)[-1])]
 
-    def verdict(self, verdict: Row, rows: Sequence[int]) -> None:
-        """Carry what the script needs of a verdict. rows: places of the requests that are its evidence."""
+    def evidence(self, packed: Mapping[str, Any]) -> None:
+        """Carry the requests that verdicts count: a packed table of `rank` and `row`, in this order."""
+        self._evidence = packed
+
+    def verdict(self, verdict: Row) -> None:
+        """Carry what the script needs of a verdict, but for the requests that it counts."""
         times = {name: verdict[f"{name}_time"] for name in ("first", "last")}
         self._verdicts.append(
             {
@@ -153,7 +165,6 @@ class Payload:
                 "name": f"{verdict['kind'].replace('_', '-')}-{verdict['rank']}",
                 **{name: None if time is None else _time(time) for name, time in times.items()},
                 "servers": [self.text(server) for server in verdict["servers"][:LIST]],
-                "rows": rows,
             }
         )
 
@@ -170,6 +181,7 @@ class Payload:
             "meanings": self._meanings,
             "enough": ENOUGH,
             "verdicts": self._verdicts,
+            "evidence": self._evidence,
             "requests": self._requests,
         }
         return json.dumps(whole, separators=(",", ":"), allow_nan=False)

@@ -37,14 +37,24 @@ from pipelines.tables.verdicts.verdict import SCHEMA
 ROWS = 60_000  # requests that the page carries one by one
 CELLS = 40_000  # rows of those that it carries together
 STALLED = 10_000  # requests whose parts it carries: those that were held back longest
-BATCHES = 80_000  # batches that it carries one by one
+BATCHES = 80_000  # batches that it carries one by one, or rows of batches that it carries together
 NAMES = 10_000  # names of a dimension
 TOPIC_SETS = 60_000
 CONNECTIONS = 5_000
+EVIDENCE = 100_000  # requests that verdicts count, of all verdicts together, those of the worst first
 COMBINATIONS = 4_000  # of names, of requests that it carries together: the others lack client, group and topics
 # time buckets, and bins of durations in a decade, of requests together: the first that make at most CELLS rows
 GRAINS = ((1_000, 10), (250, 10), (60, 10), (10, 10), (1, 10), (1, 1), (1, 0))
-BUCKETS = 250  # of batches together
+# time buckets of batches together, and names that they lose: the first that make at most BATCHES rows
+BATCH_GRAINS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (250, ()),
+    (120, ()),
+    (60, ()),
+    (10, ()),
+    (1, ()),
+    (1, ("client", "group")),
+    (1, ("client", "group", "broker", "topic", "partition")),
+)
 
 DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol", "site")
 KINDS = ("call", "unanswered", "oneway", "push", "orphan")
@@ -57,7 +67,7 @@ _NAMED = ("site", "protocol", "api", "client", "broker", '"group"', "error", "to
 _CONNECTION = ("site", "connection", "incarnation")
 _DELTAS = frozenset({"time", "packet", "answer_packet", "request", "row"})
 _CALLS = f"""
-    select row_number() over () as id, correlation_id, site, exchange_id, connection, incarnation, protocol,
+    select correlation_id, site, exchange_id, connection, incarnation, protocol,
         coalesce(api, '?') as api, {CLIENT} as client,
         {SERVER} as broker, "group", coalesce(topics, []) as topics, epoch_us(time) as time, total_ns as total,
         request_ns as sent, case when queued_ns is not null then greatest(least(queued_ns, wait_ns), 0) end as queued,
@@ -117,34 +127,36 @@ _BATCHES = f"""
 _ORDER = "time, connection, packet, api, correlation_id, exchange_id"
 _VALUES = ", ".join((*_DURATIONS, *_AMOUNTS))
 _COMMON = (*_NAMED, "flags")
+_OTHERS = "(select * from page_calls where rowid not in (from page_alone))"
 _COMBINED = f"""
-    create temp table page_combinations as
+    create or replace temp table page_combinations as
     select *, case when place <= {{combinations}} then place else {{combinations}} + dense_rank() over (
             order by place > {{combinations}}, site, protocol, api, broker, error, flags) end as key
     from (
         select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place
-        from page_calls anti join page_alone using (id) group by {", ".join(_COMMON)}
+        from {_OTHERS} group by {", ".join(_COMMON)}
     )"""
 """Names and flags that requests have in common. Beyond COMBINATIONS, only the columns of `_KEPT` tell them apart."""
 
 _REST = f"""
-    create temp table page_rest as
+    create or replace temp table page_rest as
     select key, time, log10(greatest(total, 1)) as duration, {_VALUES}
-    from (from page_calls anti join page_alone using (id)) r
+    from {_OTHERS} r
         join page_combinations c on {alike(_COMMON, "r", "c")}"""
+_CELL = "key, time // {width} * {width} as time, floor(duration * {bins}) as bin"
 _CELLS = f"""
-    create temp table page_cells as
-    select key, {{time}} as time, floor(duration * {{bins}}) as bin, count(*) as weight,
+    create or replace temp table page_cells as
+    select {{cell}}, count(*) as weight,
         {", ".join(f"avg({name})::bigint as {name}" for name in _DURATIONS)},
         {", ".join(f"sum({name})::bigint as {name}" for name in _AMOUNTS)}
     from page_rest group by 1, 2, 3"""
 _KEPT = ("site", "protocol", "api", "broker", "error", "flags")
 _ROWS = f"""
-    create temp table page_rows as
+    create or replace temp table page_rows as
     select *, (row_number() over (order by {_ORDER}, key, bin) - 1)::int as row from (
         select {", ".join(_COMMON)}, correlation_id, time, {_VALUES}, 0 as weight, connection, incarnation,
             exchange_id, file, packet, answer_file, answer_packet, null as key, null as bin
-        from page_calls join page_alone using (id)
+        from page_calls c join page_alone on c.rowid = id
         union all by name
         select time, {_VALUES}, weight, key, bin, {", ".join(_KEPT)},
             case when key <= {{combinations}} then client end as client,
@@ -152,14 +164,14 @@ _ROWS = f"""
             case when key <= {{combinations}} then topics else [] end as topics
         from page_cells join (from page_combinations qualify row_number() over (partition by key) = 1) using (key)
     )"""
-_PLACES = SCHEMA.field("evidence").type.value_type
+_PLACES = pa.schema([("rank", pa.int32()), ("counted", pa.string()), *SCHEMA.field("evidence").type.value_type])
 _EVIDENCE = {
     "exchanges": """
-        select row from page_places e
+        select rank, row from page_places e
         join page_rows r on r.exchange_id = e.exchange_id and e.file in (r.file, r.answer_file)""",
     **{
         table: f"""
-            select p.row from page_places e join {table} r on {SAME_ROW[table]}
+            select rank, p.row from page_places e join {table} r on {SAME_ROW[table]}
             join page_rows p on {alike(keys, "p", "r")}"""
         for table, keys in {
             "batches": ("site", "exchange_id"),
@@ -168,8 +180,9 @@ _EVIDENCE = {
         }.items()
     },
 }
-"""Record table -> the requests that the rows at the places e stand for: those that carried the batches, and what went
-over the connections, also those of findings."""
+"""Record table -> the requests that the evidence e of verdicts stands for: those that carried the batches, and what
+went over the connections, also those of findings."""
+_EVERY_EVIDENCE = " union all ".join(f"{rows} where e.counted = '{table}'" for table, rows in _EVIDENCE.items())
 
 
 def _joins(row: str, dimensions: Sequence[str]) -> str:
@@ -185,13 +198,14 @@ def _place(dimension: str) -> str:
 class Requests:
     """The requests and batches of an analysis, as the page carries them.
 
-    verdicts: rows of the table `verdicts`; the requests that they count are carried one by one.
+    verdicts: rows of the table `verdicts`; the requests that they count are carried one by one. share: of the rows and
+    names that a page may carry, how many this one does.
     """
 
-    def __init__(self, records: Records, verdicts: Sequence[Mapping[str, Any]]) -> None:
-        self._records = records
-        records.run(f"create temp table page_calls as {_CALLS}")
-        records.run(f"create temp table page_batches as {_BATCHES}")
+    def __init__(self, records: Records, verdicts: Sequence[Mapping[str, Any]], share: float = 1.0) -> None:
+        self._records, self._share = records, share
+        records.keep("page_calls", _CALLS)
+        records.keep("page_batches", _BATCHES)
         ((self.asked,),) = records.tuples("select count(*) filter (flags & 7 <= 1) from page_calls")
         ((self.epoch, end),) = records.tuples("""
             select coalesce(min(first), 0), coalesce(max(last), 0) from (
@@ -201,29 +215,39 @@ class Requests:
                 union all
                 select epoch_us(min(time)), epoch_us(max(time)) from findings where severity <> 'info')""")
         self.span = end - self.epoch
-        self._lay_out(verdicts)
+        records.give("page_places", _places(verdicts))
+        self._lay_out()
         self._name()
 
-    def _lay_out(self, verdicts: Sequence[Mapping[str, Any]]) -> None:
+    def _limit(self, most: int) -> int:
+        """How many rows or names this page carries, of those that a page carries at most."""
+        return max(1, int(most * self._share))
+
+    def _lay_out(self) -> None:
         """Make the table `page_rows`: the rows that the page carries, each with its place."""
-        ids = sorted({row["exchange_id"] for verdict in verdicts for row in verdict["evidence"] if row["exchange_id"]})
-        self._records.give("page_told", pa.table({"exchange_id": pa.array(ids, pa.string())}))
         self._records.run(f"""
-            create temp table page_alone as
-            select id from page_calls left join (select *, true as told from page_told) using (exchange_id)
+            create or replace temp table page_alone as
+            select page_calls.rowid as id from page_calls left join (
+                select distinct exchange_id, true as told from page_places where exchange_id is not null
+            ) using (exchange_id)
             order by told nulls last, flags & {FAILED} = 0, flags & 7 <> 1, timed desc,
                 total desc nulls last, {_ORDER}
-            limit {ROWS}""")
-        self._records.run(_COMBINED.format(combinations=COMBINATIONS))
+            limit {self._limit(ROWS)}""")
+        combinations = self._limit(COMBINATIONS)
+        self._records.run(_COMBINED.format(combinations=combinations))
         self._records.run(_REST)
         for buckets, bins in GRAINS:
             width = self._grain = max(1, self.span // buckets)
-            cells = _CELLS.format(time=f"time // {width} * {width}", bins=bins)
-            self._records.run(f"drop table if exists page_cells; {cells}")
-            ((count,),) = self._records.tuples("select count(*) from page_cells")
-            if count <= CELLS:
+            cell = _CELL.format(width=width, bins=bins)
+            if self._groups(cell, "page_rest") <= self._limit(CELLS):
                 break
-        self._records.run(_ROWS.format(combinations=COMBINATIONS))
+        self._records.run(_CELLS.format(cell=cell))
+        self._records.run(_ROWS.format(combinations=combinations))
+
+    def _groups(self, keys: str, table: str) -> int:
+        """How many rows a table has that differ in these columns."""
+        ((count,),) = self._records.tuples(f"select count(*) from (select distinct {keys} from {table})")
+        return int(count)
 
     def _name(self) -> None:
         """Make tables of names, lists of topics and connections, each with its place."""
@@ -244,25 +268,27 @@ class Requests:
             for dimension, column, table in sources
         )
         self._records.run(f"""
-            create temp table page_names as
-            select dimension, name, least({NAMES}, row_number() over (
+            create or replace temp table page_names as
+            select dimension, name, least({self._limit(NAMES)}, row_number() over (
                 partition by dimension order by sum(n) desc, name))::int as place, sum(n) as n
             from ({named}) where name is not null and name <> '' group by dimension, name""")
         self._records.run(f"""
-            create temp table page_topic_sets as
+            create or replace temp table page_topic_sets as
             select topics, list_sort(list_distinct(list(place))) as places,
-                least({TOPIC_SETS}, row_number() over (order by count(*) desc, topics))::int as place
+                least({self._limit(TOPIC_SETS)}, row_number() over (order by count(*) desc, topics))::int as place
             from (select row, topics, unnest(topics) as topic from page_rows where len(topics) > 0)
                 join page_names on dimension = 'topic' and name = topic
             group by topics""")
         keys, same = ", ".join(_CONNECTION), alike(_CONNECTION, "u", "c")
         self._records.run(f"""
-            create temp table page_connections as
+            create or replace temp table page_connections as
             select u.*, epoch_us(start_time) as start, epoch_us(end_time) as stop, closed, closed_by, file, packet,
-                rtt_ns, handshake, concat_ws(' ', client_software, client_version) as software
+                rtt_ns, handshake, concat_ws(' ', client_software, client_version) as software, tls_handshake_ns,
+                tls_resumed
             from (
                 select {keys}, row_number() over (order by min(row)) as place from page_rows
-                where connection is not null group by {keys} order by count(*) desc, min(row) limit {CONNECTIONS}
+                where connection is not null group by {keys}
+                order by count(*) desc, min(row) limit {self._limit(CONNECTIONS)}
             ) u left join connections c on {same}
             qualify row_number() over (partition by u.place order by start_time, packet) = 1""")
 
@@ -281,16 +307,15 @@ class Requests:
             "stalled": self._packed(_STALLED),
         }
 
-    def evidence(self, table: str, places: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Places of the requests that rows of a record table stand for. places: file, packet … of those rows."""
-        self._records.give(
-            "page_places", pa.Table.from_pylist([dict(place) for place in places], pa.schema(list(_PLACES)))
+    def evidence(self) -> pa.Table:
+        """The requests that verdicts count, ordered: `rank` of the verdict, and `row`, the place of the request."""
+        most = self._limit(EVIDENCE)
+        return self._records.arrow(
+            f"select distinct rank, row from ({_EVERY_EVIDENCE}) order by rank, row limit {most}"
         )
-        return [row for (row,) in self._records.tuples(f"select distinct row from ({_EVIDENCE[table]}) order by row")]
 
     def _packed(self, sql: str) -> dict[str, Any]:
-        found = self._records.arrow(sql)
-        return packed({name: found[name] for name in found.column_names}, _DELTAS)
+        return packed_table(self._records.arrow(sql))
 
     def _names(self) -> dict[str, list[str | None]]:
         """Names by place; null stands for all names beyond NAMES."""
@@ -304,36 +329,70 @@ class Requests:
     def _batches(self) -> str:
         """SQL of the batches: each one, or, where they are too many, those of a time bucket with names in common."""
         ((count,),) = self._records.tuples("select count(*) from page_batches")
+        most = self._limit(BATCHES)
+        if count <= most:
+            self._records.run(_EACH_BATCH)
+        else:
+            for buckets, lost in BATCH_GRAINS:
+                width = max(1, self.span // buckets)
+                kept = (f'"{name}"' if name not in lost else f'null as "{name}"' for name in _BATCH_NAMES)
+                keys = f"time // {width} * {width} as time, {', '.join(kept)}"
+                if self._groups(keys, "page_batches") <= most:
+                    break
+            self._records.run(_BATCHES_TOGETHER.format(keys=keys))
         self._records.run("""
-            create temp table page_partitions as
+            create or replace temp table page_partitions as
             select topic, partition, row_number() over (order by sum(messages) desc, topic, partition) - 1 as place
-            from page_batches group by topic, partition""")
-        width = max(1, self.span // BUCKETS)
-        together = {"request": "null::int", "time": f"time // {width} * {width}"} if count > BATCHES else {}
-        return _MOVED.format(
-            epoch=self.epoch, time=together.get("time", "time"), request=together.get("request", "row")
-        )
+            from page_moves group by topic, partition""")
+        return _MOVED.format(epoch=self.epoch)
+
+
+def packed_table(rows: pa.Table) -> dict[str, Any]:
+    """Pack a table of the page. Which of its columns change little from row to row is known by their names."""
+    return packed({name: rows[name] for name in rows.column_names}, _DELTAS)
+
+
+def _places(verdicts: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The evidence of verdicts as one table: rank and table of the verdict, and where each row is."""
+    names = SCHEMA.field("evidence").type.value_type.names
+    found = [
+        (verdict["rank"], verdict["counted"], *(place.get(name) for name in names))
+        for verdict in verdicts
+        for place in verdict["evidence"]
+    ]
+    columns = zip(*found, strict=True) if found else ((),) * len(_PLACES)
+    return pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, _PLACES.types, strict=True)], schema=_PLACES
+    )
 
 
 _KEYS = ", ".join(f'"{d}"' for d in DIMENSIONS)
 _WHOLE = f"partition by topic, role order by time, request, partition, {_KEYS}"
+_BATCH_NAMES = (*DIMENSIONS, "partition", "role")
+_SUMS = """
+    sum(messages) as messages, sum(refused)::bigint as refused, sum(stored)::bigint as stored,
+    sum(uncompressed)::bigint as uncompressed,
+    sum(case when uncompressed is not null then stored else 0 end)::bigint as sized"""
+_EACH_BATCH = f"""
+    create or replace temp table page_moves as
+    select time, row as request, {_KEYS}, partition, role, {_SUMS}
+    from page_batches left join (
+        select min(row) as row, site, exchange_id from page_rows where exchange_id is not null
+        group by site, exchange_id) using (site, exchange_id)
+    group by all"""
+_BATCHES_TOGETHER = f"""
+    create or replace temp table page_moves as
+    select {{keys}}, null::int as request, {_SUMS} from page_batches group by all"""
 _MOVED = f"""
-    with grouped as (
-        select {{time}} as time, {{request}} as request, {_KEYS}, partition, role, sum(messages) as messages,
-            sum(refused)::bigint as refused, sum(stored)::bigint as stored, sum(uncompressed)::bigint as uncompressed,
-            sum(case when uncompressed is not null then stored else 0 end)::bigint as sized
-        from page_batches left join (
-            select min(row) as row, site, exchange_id from page_rows where exchange_id is not null
-            group by site, exchange_id) using (site, exchange_id)
-        group by all
-    ), summed as (
-        select *, round(sum(messages) over ({_WHOLE} rows unbounded preceding))::bigint as so_far from grouped
+    with summed as (
+        select *, round(sum(messages) over ({_WHOLE} rows unbounded preceding))::bigint as so_far from page_moves
     ), counted as (
         select *, so_far - coalesce(lag(so_far) over ({_WHOLE}), 0) as whole_messages from summed
     )
     select c.time - {{epoch}} as time, request, {", ".join(map(_place, DIMENSIONS))}, p.place as part,
         greatest(coalesce(list_position({list(ROLES)}, role), 1), 1) - 1 as role,
-        whole_messages as messages, coalesce(refused, 0) as refused, coalesce(stored, 0) as stored, uncompressed, sized
+        whole_messages as messages, coalesce(refused, 0) as refused, coalesce(stored, 0) as stored, uncompressed,
+        nullif(sized, coalesce(stored, 0)) as sized
     from counted c join page_partitions p on p.topic is not distinct from c.topic
         and p.partition is not distinct from c.partition {_joins("c", DIMENSIONS)}
     order by time, request, part"""
@@ -351,7 +410,8 @@ _TOPIC_SETS = (
 )
 _USED = """
     select split_part(connection, '>', 1), split_part(connection, '>', 2), start - {epoch}, stop - {epoch}, closed,
-        closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake
+        closed_by, coalesce(n.place, 0), packet, rtt_ns, software, handshake,
+        tls_handshake_ns, tls_resumed
     from page_connections u left join page_names n on n.dimension = 'file' and n.name = u.file order by u.place"""
 _PARTS = [part.name for part in PARTS if part.name != "network"]
 _HELD_BACK = "resent_ns + window_ns + delayed_ack_ns + throttled_ns"

@@ -14,6 +14,7 @@ from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LONGEST_TEXT
 
 FIRST = 5  # verdicts in sight before one asks for more
+VERDICTS = 300  # that the page carries
 _ROUND = "M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13Z "
 _SIGNS = {
     CRITICAL: "M8 1.8 14.6 13.4H1.4Z M8 6.2v3.2 M8 11.4v.1",
@@ -32,7 +33,8 @@ def title(page: Builder) -> str:
 
 def grid(page: Builder) -> Html:
     """The verdicts, and under them what the captures cannot show."""
-    verdicts = page.analysis.verdicts
+    every = page.analysis.verdicts
+    verdicts = every[: page.payload.limit(VERDICTS)]
     carried = evidence.carry(page, verdicts)
     items = [_item(page, verdict, carried.get(verdict["rank"])) for verdict in verdicts]
     more = tag("summary", f"{units.count(len(items) - FIRST)} more")
@@ -43,10 +45,19 @@ def grid(page: Builder) -> Html:
         tag("details", more, tag("ol", *items[FIRST:], start=FIRST + 1), class_="more-verdicts")
         if len(items) > FIRST
         else None,
-        _not_seen(page, {verdict["kind"] for verdict in verdicts}),
+        _left_out(len(every) - len(verdicts)),
+        _not_seen(page, {verdict["kind"] for verdict in every}),
         class_="verdicts",
         id="verdicts",
     )
+
+
+def _left_out(count: int) -> Html | None:
+    """How many verdicts this page does not carry, and where they are."""
+    if not count:
+        return None
+    left = f"{units.counted(count, 'verdict')} of less weight: in tables/verdicts.parquet, not on this page."
+    return tag("p", left, class_="note")
 
 
 def _heads() -> Html:

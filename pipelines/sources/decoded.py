@@ -19,7 +19,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from dissectors.errors import InputError, UsageError
-from pipelines import local_job
+from pipelines.executors.local import LocalExecutor
+from pipelines.jobs import forensics
+from pipelines.jobs.records import stream_to_records
 from pipelines.process import keep_freed_memory
 from pipelines.report.records import opened
 from pipelines.sources.columns import aggregate, arrow_schema, columns, fitted, refuse_others
@@ -116,12 +118,14 @@ class AggregateReader(DataSourceReader):
         asked = self._asked
         with scratch.folder() as room:
             run = PartRun(self._files, partition, asked)
-            decoded = local_job.written(run, room / "records")
+            decoded = stream_to_records(run, str(room))
             if asked.fails and decoded.problems:
                 raise InputError(decoded.problems[0][1])
-            with opened(str(room / "records"), asked.selection) as records:
+            with opened(decoded.folder, asked.selection) as records:
                 assert records is not None
-                cases = local_job.cases(records.engine, decoded, asked.options) if self._table == CORRUPT.name else []
+                cases = []
+                if self._table == CORRUPT.name:
+                    cases = forensics.cases(LocalExecutor(1), records.engine, decoded, str(room))
                 records.compute(room, cases, self._by, self._bucket_us, (self._table,))
             with pq.ParquetFile(room / f"{self._table}.parquet") as file:
                 for batch in file.iter_batches():

@@ -58,7 +58,7 @@ class SparkEngine:
         return self._views[relation].columns
 
     def fetch(self, query: str) -> pa.Table:
-        return self._spark.sql(query).toArrow()
+        return _in_utc(self._spark.sql(query).toArrow())
 
     def keep(self, name: str, query: str) -> str:
         # Queries that read a cached frame are analysed with its whole plan, once for each time that they name it; a
@@ -79,7 +79,7 @@ class SparkEngine:
         finally:
             filesystem.remove_folder(place)
         if not files:
-            pq.write_table(frame.limit(0).toArrow(), path / "part-00000.parquet")
+            pq.write_table(_in_utc(frame.limit(0).toArrow()), path / "part-00000.parquet")
 
     def _view(self, name: str, frame: DataFrame) -> str:
         view = f"{self._prefix}_{name}"
@@ -98,9 +98,9 @@ def _writer(place: str) -> Task:
         name = f"part-{secrets.token_hex(8)}.parquet"  # a task that is tried again writes another file
         with (
             filesystem.create(filesystem.join(place, name)) as stream,
-            pq.ParquetWriter(stream, first.schema, compression="zstd") as writer,
+            pq.ParquetWriter(stream, _schema_in_utc(first.schema), compression="zstd") as writer,
         ):
-            for rows in _gathered(chain([first], batches)):
+            for rows in map(_in_utc, _gathered(chain([first], batches))):
                 writer.write_table(rows, row_group_size=max(1, rows.num_rows))
         yield from made([name])
 
@@ -119,3 +119,25 @@ def _gathered(batches: Batches) -> Iterator[pa.Table]:
             waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """Rows whose times, also those inside of lists and structs, say UTC: Spark says the session's time zone.
+
+    The moments stay the same.
+    """
+    return rows.cast(_schema_in_utc(rows.schema))
+
+
+def _schema_in_utc(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(_type_in_utc(field.type)) for field in schema])
+
+
+def _type_in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_type_in_utc(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_type_in_utc(field.type)) for field in kind])
+    return kind

@@ -5,13 +5,12 @@ A local folder is replaced in one step (`outputs`). Elsewhere `replaced` comes a
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -223,7 +222,7 @@ def working_folder(root: str) -> Iterator[str]:
     What runs left there that were killed a day ago goes too.
     """
     _sweep(root)
-    folder = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
+    folder = join(root, f"{_STAGING}{int(time.time()):x}-{os.urandom(8).hex()}")
     try:
         yield folder
     finally:
@@ -313,6 +312,8 @@ def remove_folder(path: str) -> None:
 
 def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """What a function says of each item; several at a time, for file systems may be far away."""
+    from concurrent.futures import ThreadPoolExecutor
+
     share = max(1, min(_SHARE, len(items) // (4 * _AT_ONCE)))  # a future for each of 100,000 files takes 150 MB
     shares = [items[n : n + share] for n in range(0, len(items), share)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:

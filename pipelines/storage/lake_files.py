@@ -124,6 +124,13 @@ class Commit:
 
     home: str  # path or URL
     manifest: Manifest
+    files: Set[str]  # below HOME, all but the manifest
+    edition: str  # of the records
+
+    @classmethod
+    def of(cls, home: str, manifest: Manifest) -> Commit:
+        """The commit that a manifest describes as it is now; the manifest may be changed afterwards."""
+        return cls(home, manifest, frozenset(manifest.inside()), edition_of(manifest))
 
     @property
     def records(self) -> str:
@@ -135,9 +142,8 @@ class Commit:
 class Staged:
     """Where the files of a lake lie while a run makes the next commit."""
 
-    home: str  # of the last commit
+    before: Commit | None
     staging: str  # folder of the files that are new
-    had: Set[str]  # the files `inside` the last commit
 
     def record(self, file: Written) -> str:
         """The path or URL of a file of records."""
@@ -147,9 +153,21 @@ class Staged:
         """The path or URL of a file of rows in which names are not known for good."""
         return self._place(f"{LAKE_FOLDER}/open/{path}")
 
+    def names(self, path: str) -> str:
+        """The path or URL of a file of names."""
+        return self._place(f"{LAKE_FOLDER}/names/{path}")
+
+    def state(self, path: str) -> str:
+        """The path or URL of an engine's state."""
+        return self._place(f"{LAKE_FOLDER}/state/{path}")
+
+    def is_new(self, file: Written) -> bool:
+        """Whether the last commit lacks a file of records."""
+        return self.before is None or f"{RECORD_FOLDER}/{file.path}" not in self.before.files
+
     def _place(self, inside: str) -> str:
-        if inside in self.had:
-            return filesystem.join(self.home, inside)
+        if self.before is not None and inside in self.before.files:
+            return filesystem.join(self.before.home, inside)
         return filesystem.join(self.staging, _staged(inside))
 
 
@@ -169,7 +187,7 @@ def commit_of(records: str) -> Commit | None:
     if data is None:
         return None
     try:
-        return Commit(home, _manifest(json.loads(data)))
+        return Commit.of(home, _manifest(json.loads(data)))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:  # whatever stands there
         raise BrokerscopeError(f"{path}: is damaged: restore it, or analyze into another OUT") from error
 
@@ -200,26 +218,25 @@ def _manifest(data: dict[str, Any]) -> Manifest:
     )
 
 
-def commit(lake: str, staging: str, before: Commit | None, had: Set[str], after: Manifest) -> Commit:
+def commit(lake: str, staging: str, before: Commit | None, after: Manifest) -> Commit:
     """Make the lake what `after` says, in one step; returns what it is then.
 
-    staging: below LAKE; holds the files that are new, by their places there. before: the last commit. had: the files
-    that were `inside` it.
+    staging: below LAKE; holds the files that are new, by their places there. before: the last commit.
     """
     local = filesystem.local_path(lake)
     if local is None:
-        return _written(lake, staging, before, had, after)
+        return _written(lake, staging, before, after)
     with outputs.reported(lake):
-        return _renamed(local, staging, before, had, after)
+        return _renamed(local, staging, before, after)
 
 
-def _renamed(lake: Path, staging: str, before: Commit | None, had: Set[str], after: Manifest) -> Commit:
+def _renamed(lake: Path, staging: str, before: Commit | None, after: Manifest) -> Commit:
     """Commit on a local file system, by the rename of a link."""
     name = random.token_hex(8)
     home = lake / _COMMITS / name
     folders = set[Path]()
     for file in sorted(set(after.inside())):
-        source = Path(before.home, file) if before and file in had else lake / staging / _staged(file)
+        source = Path(before.home, file) if before and file in before.files else lake / staging / _staged(file)
         target = home / file
         if target.parent not in folders:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +250,7 @@ def _renamed(lake: Path, staging: str, before: Commit | None, had: Set[str], aft
         link.replace(records)
     else:  # a folder, of the format before
         outputs.swap(link, records)
-    return Commit(str(home), after)
+    return Commit.of(str(home), after)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -245,14 +262,14 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _written(lake: str, staging: str, before: Commit | None, had: Set[str], after: Manifest) -> Commit:
+def _written(lake: str, staging: str, before: Commit | None, after: Manifest) -> Commit:
     """Commit on an object store, by one write of the manifest."""
     if before is None:
         _write(lake, Manifest(after.made_by, after.parts))  # files that the manifest lacks are known as left behind
-    new = sorted(set(after.inside()) - had)
+    new = sorted(set(after.inside()) - (before.files if before else set()))
     filesystem.move(lake, [(filesystem.join(staging, _staged(file)), file) for file in new])
     _write(lake, after)
-    return Commit(lake, after)
+    return Commit.of(lake, after)
 
 
 def _write(home: str, manifest: Manifest) -> None:
@@ -274,7 +291,7 @@ def clean(lake: str, kept: Commit | None) -> None:
     if local is not None:
         _clean_local(local, kept)
     elif kept is not None:
-        ours = {_MANIFEST, f"{LAKE_FOLDER}/{CASES}", *kept.manifest.inside()}
+        ours = {_MANIFEST, f"{LAKE_FOLDER}/{CASES}", *kept.files}
         there = [
             f"{root}/{file}"
             for root in (RECORD_FOLDER, LAKE_FOLDER)
@@ -295,7 +312,7 @@ def _clean_local(lake: Path, kept: Commit | None) -> None:
 def fingerprint(lake: str) -> str:
     """A text that stays equal as long as the lake holds the same rows; "" where it holds none."""
     there = last(lake)
-    return edition_of(there.manifest) if there else ""
+    return there.edition if there else ""
 
 
 def edition_of(manifest: Manifest) -> str:

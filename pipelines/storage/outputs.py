@@ -8,11 +8,9 @@ into the same folder knows the leftovers of killed runs from the work of live on
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -222,7 +220,7 @@ def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
     name = f".{target.name[:_STEM]}{_INFIX}"
     with _listing(target.parent):
         _sweep(target, alone=folder)
-        temporary = target.parent / f"{name}{secrets.token_hex(8)}"
+        temporary = target.parent / f"{name}{os.urandom(8).hex()}"
         if folder:
             temporary.mkdir()
             lock = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
@@ -289,6 +287,8 @@ def _exchange(one: Path, other: Path) -> bool:
     """Exchange two names in one step, where the system can (Linux)."""
     if not sys.platform.startswith("linux"):
         return False
+    import ctypes
+
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False

@@ -56,6 +56,13 @@ class Written(NamedTuple):
     rows: int
 
 
+class StoredRows(NamedTuple):
+    """A file with rows of a table, wherever it lies."""
+
+    table: str
+    url: str
+
+
 def place(table: str, site: str | None, day: int | None, name: str) -> str:
     """Where a file with rows of a site and a day (since the epoch) lies, below the root."""
     return f"{table}/{_dated(day)}{_BETWEEN}{_quoted(site)}{_BETWEEN}{name}.parquet"

@@ -6,7 +6,6 @@ import atexit
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +36,8 @@ def until_exit() -> Path:
 
 
 def _made() -> tuple[Path, int]:
+    import tempfile
+
     parent = Path(tempfile.gettempdir())
     leftovers.sweep((entry for entry in parent.iterdir() if _NAME.fullmatch(entry.name)), _YOUNG)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))

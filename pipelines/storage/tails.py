@@ -16,21 +16,14 @@ from dissectors.engine import Engine
 from dissectors.records import endpoint
 from dissectors.tcp.grouping import ends_of
 from dissectors.tcp.packed import Packed
-from pipelines.storage.record_files import rows_of
-
-
-class TailFile(NamedTuple):
-    """A file of rows of the last tail."""
-
-    table: str
-    url: str
+from pipelines.storage.record_files import StoredRows, rows_of
 
 
 class Tail(NamedTuple):
     """Where the last one is."""
 
-    records: list[TailFile]
-    open: list[TailFile]  # rows in which names are not known for good, as they were decoded
+    records: list[StoredRows]
+    open: list[StoredRows]  # rows in which names are not known for good, as they were decoded
 
 
 class Untouched(NamedTuple):
@@ -47,7 +40,7 @@ class Untouched(NamedTuple):
         return cls(keys, pa.array([name for key in keys for name in _names_of(key, now[key])], pa.string()))
 
 
-def copied(files: Iterable[TailFile], untouched: Untouched) -> Iterator[tuple[str, pa.RecordBatch]]:
+def copied(files: Iterable[StoredRows], untouched: Untouched) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of a tail that are about these connections."""
     if not untouched.keys:
         return

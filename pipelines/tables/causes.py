@@ -148,8 +148,13 @@ def parts(d: Dialect, network: str | None = None) -> str:
             from slow e left join held_back s
                 on {equal(CONNECTION, "e", "s")} and stall_from < ends and stall_to > begins
             group by {", ".join(f"e.{name}" for name in kept)}
+        ), bounded as (
+            select *, {", ".join(f"{_us(duration)} as {phase}_us" for phase, (_, duration, _, _) in _PHASES.items())}
+            from covered
+        ), reached as (
+            select *, {", ".join(f"{term} as {name}" for name, term in _reached().items())} from bounded
         ), taken as (
-            select *, {", ".join(taken)} from covered
+            select *, {", ".join(taken)} from reached
         )
         select {", ".join((*_KEY, *_TOLD))}, {", ".join(f"{_sum_of(part.name)} as {part.name}_ns" for part in PARTS)}
         from taken
@@ -166,16 +171,26 @@ def _overlap(start: str, end: str) -> str:
     return f"greatest(least(stall_to, {end}) - greatest(stall_from, {start}), 0)"
 
 
+def _reached() -> dict[str, str]:
+    """Columns `<phase>_to_<cause>`: how much of a phase its stalls take, of this kind and those before it, µs."""
+    made = {}
+    for phase in _PHASES:
+        whole = f"{phase}_us"
+        each = [f"least(coalesce({phase}_{cause}, 0), {whole})" for cause in _STALLS]
+        for number, cause in enumerate(_STALLS, 1):
+            made[f"{phase}_to_{cause}"] = f"least({' + '.join(each[:number])}, {whole})"
+    return made
+
+
 def _taken() -> dict[str, str]:
     """Columns `<phase>_<part>_ns`: what each kind of stall takes of a phase, and what is left of it."""
     made = {}
     for phase, (own, duration, _, _) in _PHASES.items():
-        whole, before = _us(duration), "0"
+        before = "0"
         for cause in _STALLS:
-            upto = f"{before} + least(coalesce({phase}_{cause}, 0), {whole})"
-            made[f"{phase}_{cause}_ns"] = f"(least({upto}, {whole}) - least({before}, {whole})) * 1000"
-            before = upto
-        made[f"{phase}_{own}_ns"] = f"greatest({duration} - least({before}, {whole}) * 1000, 0)"
+            made[f"{phase}_{cause}_ns"] = f"({phase}_to_{cause} - {before}) * 1000"
+            before = f"{phase}_to_{cause}"
+        made[f"{phase}_{own}_ns"] = f"greatest({duration} - {before} * 1000, 0)"
     return made
 
 
@@ -186,7 +201,7 @@ def _sum_of(part: str) -> str:
     return " + ".join(f"{phase}_{part}_ns" for phase, (own, *_) in _PHASES.items() if part in (own, *_STALLS))
 
 
-def _network(d: Dialect) -> str:
+def network(d: Dialect) -> str:
     """A SELECT of how much longer exchanges took at the point nearest to their client than at that nearest the server.
 
     These are durations, so no clocks need to agree. A request of the server, as Pulsar's PING, is left out.
@@ -224,7 +239,7 @@ def _causes(d: Dialect, ask: Ask) -> str:
         with named as (
             select *, case per {names} end as name from (
                 select *, {d.each("case when per = 'topic' then topics end")} as topic
-                from ({parts(d, _network(d))}) cross join ({each})
+                from ({parts(d, network(d))}) cross join ({each})
             )
         ), counted as (
             select protocol, per, name, count(*) as count, max(total_ns) as max_ns, {d.total("total_ns")} as total_ns,

@@ -5,6 +5,10 @@ replication  from its first byte to the first answer that says that consumers ma
 waiting      from its first byte until the consumer asked for it; 0 where a fetch was waiting for it already
 fetch        from then to its first byte on the way to the consumer: with `waiting`, this is the delay
 commit       from then until that consumer committed an offset behind it
+
+A batch is known again by its position. Iggy tells producers none: there a send and a poll are the same that begin with
+the same message, by topic and the time at which its client made it, in us. A poll that begins in the middle of a send
+is left out.
 """
 
 from __future__ import annotations
@@ -21,9 +25,12 @@ _SO_FAR = "order by number desc, stated rows between unbounded preceding and cur
 
 def _delivery(d: Dialect, ask: Ask) -> str:
     key, place = ("protocol", "topic"), ", ".join(_PLACE)
-    columns = f"""{place}, {d.micros("time")} as seen, coalesce(checksum_stored, '') as checksum,
-        coalesce(exchange_id, '') as exchange_id, last_offset, {CLIENT} as who"""
-    moved = "topic is not null and position is not null and time is not null"
+    position = f"case when protocol = 'iggy' then cast({d.micros('origin_timestamp')} as string) else position end"
+    partition = "case when protocol = 'iggy' then -1 else partition end"  # which the server chooses, if it is to
+    columns = f"""site, protocol, topic, {partition} as partition, {position} as position, {d.micros("time")} as seen,
+        coalesce(checksum_stored, '') as checksum, coalesce(exchange_id, '') as exchange_id, last_offset,
+        {CLIENT} as who"""
+    moved = f"topic is not null and {position} is not null and time is not null"
     # Positions come again when a topic is made anew: the latest production before a consumption is its own. Only for
     # these places are all sightings put in order.
     order = f"partition by {place} order by seen, produced desc, checksum, exchange_id"
@@ -112,13 +119,15 @@ _OF_DELIVERIES = {"exchange_id": "string", "made_by": "string", "seen": "bigint"
 DELIVERY = Table(
     "delivery",
     "From produce to consume: the time from the first byte of a produced batch to the first byte of the same batch on "
-    "its way to a consumer, joined on topic, partition and position within one capture point. Where a protocol does "
-    "not tell producers the position (Iggy), or the batch was produced before the capture, there is no row. Where the "
-    "time went: `produce`, from the first byte of the request to the last byte of its answer; `replication`, until an "
-    "answer first says that consumers may read the batch (high watermark); `waiting`, until the consumer asked for it, "
-    "0 where its fetch was there already; `fetch`, from then to the batch: these two are the delay; `commit`, until "
-    "that consumer committed an offset behind it. Null where the capture does not show it: Pulsar pushes messages, so "
-    "nobody asks for one, and its acknowledgements are not told apart here.",
+    "its way to a consumer, joined on topic, partition and position within one capture point. A batch that was "
+    "produced before the capture has no row. Iggy does not tell producers the position: there a send and a poll are "
+    "joined that begin with the same message, by topic and the time at which its client made it (from 0.5 on); polls "
+    "that begin in the middle of a send are left out. Where the time went: `produce`, from the first byte of the "
+    "request to the last byte of its answer; `replication`, until an answer first says that consumers may read the "
+    "batch (high watermark); `waiting`, until the consumer asked for it, 0 where its fetch was there already; `fetch`, "
+    "from then to the batch: these two are the delay; `commit`, until that consumer committed an offset behind it. "
+    "Null where the capture does not show it: Pulsar pushes messages, so nobody asks for one; its acknowledgements, "
+    "and offsets that Iggy's clients store, are not told apart here.",
     (
         TableColumn("protocol", "kafka, pulsar or iggy"),
         TableColumn("topic", "topic name"),

@@ -25,7 +25,8 @@ def _leaders(d: Dialect, ask: Ask) -> str:
             select protocol, topic, {part}, leader, coalesce(leader_epoch, -1) as epoch, {d.micros("time")} as at_us,
                 isr as in_sync, {d.length("isr")} as replicas,
                 coalesce(file, '') as file, coalesce(packet, 0) as packet
-            from positions where what = 'leader' and topic is not null and time is not null
+            from positions
+            where what = 'leader' and (topic is not null or protocol = 'iggy') and time is not null
         ), newest as (
             select * from (select *, max(epoch) over ({within} {so_far}) as highest from told)
             where epoch = highest
@@ -79,14 +80,21 @@ def _leaders(d: Dialect, ask: Ask) -> str:
 
 LEADERS = Table(
     "leaders",
-    "Who led each partition of Kafka, or owned each topic of Pulsar, from when to when, as brokers told clients. What "
-    "an answer says with an older epoch than one seen before is left out: brokers learn of a change one by one.",
+    "Who led each partition of Kafka, owned each topic of Pulsar, or was the primary of each partition and of the "
+    "metadata of a cluster of Iggy, from when to when, as brokers told clients and replicas each other. What is said "
+    "with an older epoch than one seen before is left out: brokers learn of a change one by one. Of Pulsar, "
+    "owners are known of topics that clients looked up, or that a broker handed over to another while a client was "
+    "connected; brokers do not tell clients of bundles.",
     (
-        TableColumn("protocol", "kafka or pulsar"),
-        TableColumn("topic", "topic name"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("topic", "topic name; null for the metadata of a cluster (iggy)"),
         TableColumn("partition", "partition number; null for a topic without", "code"),
-        TableColumn("leader", "broker id (kafka), URL of the broker (pulsar); null where the partition had none"),
-        TableColumn("leader_epoch", "its epoch (kafka)", "code"),
+        TableColumn(
+            "leader",
+            "broker id (kafka), URL of the broker (pulsar), number of the replica, or address of the node as a client "
+            "was told (iggy); null where the partition had none",
+        ),
+        TableColumn("leader_epoch", "its epoch (kafka), the view (iggy)", "code"),
         TableColumn("since", "when this was told first", "time"),
         TableColumn("until", "when another one was told; else when this was told last", "time"),
         TableColumn("times", "how often it was told", "count"),

@@ -9,6 +9,7 @@ import pytest
 import xxhash
 
 from dissectors.iggy import PROTOCOL
+from dissectors.rows.late_names import Names
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import PAYLOADS
@@ -89,3 +90,28 @@ def test_the_commands_that_0_10_added_are_known_and_found_after_a_hole(command: 
     sink, conversation = feed(PROTOCOL, [(CLIENT, frame[100:]), (CLIENT, frame), (CLIENT, frame)], midstream=True)
     assert [e.api for e in sink.exchanges] == [name, name]
     assert conversation.skipped_bytes == 156
+
+
+def of_group(command: int, namespace: int, *, view: int, replica: int) -> bytes:
+    """A frame by which the primary of a group of replicas is known."""
+    at = {6: 216, 9: 168, 12: 144}[command]
+    return w.vsr(command, {**CLUSTER, 52: ("I", view), 61: ("B", replica), at: ("Q", namespace)}, seal=True)
+
+
+def leaders(*frames: bytes) -> list[tuple[str | None, int | None, str | None, int | None]]:
+    sink, _ = feed(PROTOCOL, [(CLIENT, frame) for frame in frames])
+    return [(p.topic, p.partition, p.leader, p.leader_epoch) for p in sink.positions if p.what == "leader"]
+
+
+def test_who_sends_commits_is_the_primary_of_the_cluster_in_its_view() -> None:
+    assert leaders(of_group(9, 1 << 63, view=4, replica=1)) == [(None, None, "1", 4)]
+
+
+def test_the_primary_of_a_partition_is_known_by_the_numbers_of_its_stream_and_topic() -> None:
+    ((topic, *rest),) = leaders(of_group(12, 7 << 32 | 3 << 20 | 5, view=1, replica=2))
+    assert Names().text(topic or "", 0) == "7/3"
+    assert rest == [5, "2", 1]
+
+
+def test_a_prepare_and_a_group_that_cannot_be_name_no_primary() -> None:
+    assert leaders(of_group(6, 1 << 63, view=4, replica=1), of_group(9, 1 << 50, view=4, replica=1)) == []

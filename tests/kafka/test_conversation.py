@@ -75,9 +75,9 @@ def test_a_produce_that_wants_no_answer_is_reported_at_once() -> None:
         (SERVER, produced(2, [("a", 0, 0, 9)])),
     ]
     sink = feed_every_way(PROTOCOL, script)
-    assert [(e.kind, e.correlation_id, e.status) for e in sink.exchanges] == [
-        ("oneway", 1, "unknown"),
-        ("call", 2, "ok"),
+    assert [(e.kind, e.correlation_id, e.status, e.acks) for e in sink.exchanges] == [
+        ("oneway", 1, "unknown", 0),
+        ("call", 2, "ok", 1),
     ]
     assert [b.outcome for b in sink.batches] == ["unknown", "ok"]
 

@@ -483,11 +483,13 @@ def _delivery(batches: Rows, exchanges: Rows, positions: Rows) -> Rows:
         [row for row in positions if row["protocol"] == "kafka" and None not in (row["value"], row["time"])],
         lambda row: tuple(row[column] for column in ("site", "protocol", "topic", "partition")),
     )
-    moved = [row for row in batches if None not in (row["topic"], row["position"], row["time"])]
 
     def place(row: Row) -> tuple[Any, ...]:
-        return tuple(row[column] for column in ("site", "protocol", "topic", "partition", "position"))
+        iggy = row["protocol"] == "iggy"
+        where = (None, row["origin_timestamp"]) if iggy else (row["partition"], row["position"])
+        return (row["site"], row["protocol"], row["topic"], *where)
 
+    moved = [row for row in batches if None not in (row["topic"], place(row)[-1], row["time"])]
     made = [row for row in moved if row["role"] == "produce" and row["outcome"] != "error"]
     produced = _grouped(made, place)
     deliveries = []
@@ -720,7 +722,9 @@ def _leaders(batches: Rows, positions: Rows) -> Rows:
     def place(row: Row) -> Any:
         return row["protocol"], row["topic"], row["partition"]
 
-    told = _grouped([row for row in positions if row["what"] == "leader" and row["topic"]], place)
+    told = _grouped(
+        [row for row in positions if row["what"] == "leader" and (row["topic"] or row["protocol"] == "iggy")], place
+    )
     made: Rows = []
     for (protocol, topic, partition), rows in told.items():
         runs: list[Rows] = []

@@ -197,6 +197,15 @@ def test_answers_need_little_memory_however_many_records_there_are(samples: list
     assert (after - before) * 1024 < many.nbytes / 3
 
 
+def test_a_folder_of_any_name_answers(samples: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "o'clock [1] *"
+    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+    for command in ("summary", "top"):
+        done = CliRunner().invoke(app, [command, str(out)])
+        assert done.exit_code == 0, done.stderr
+        assert "kafka" in done.stdout
+
+
 @pytest.mark.parametrize("where", ["inside", "end"])
 def test_records_that_are_damaged_end_with_3_and_one_message(samples: list[str], tmp_path: Path, where: str) -> None:
     out = tmp_path / "out"
@@ -229,6 +238,18 @@ def test_top_counts_every_exchange_and_puts_the_largest_first(by: str, sort: str
         assert sum(row["count"] for row in rows) == sum(len(row["topics"] or ()) for row in have)
     elif by not in ("group", "partition"):
         assert sum(row["count"] for row in rows) == len(have)
+
+
+def test_top_says_where_the_time_of_slow_requests_went(samples: list[str]) -> None:
+    lost = sample(samples, "kafka-loss.pcap")
+    (row,) = objects("top", lost, "--by", "server", "--causes")
+    assert (row["count"], row["largest"]) == (6, "broker")
+    assert sum(share for name, share in row.items() if name.endswith("_share") and share) == pytest.approx(1)
+    text = run("top", lost, "--by", "server", "--causes").splitlines()
+    assert text[1].split() == ["server", "slow", "max", "time", "broker", "queued", "resent"]
+    assert "No request took 20 ms" in run("top", lost, "--causes", "--api", "Fetch")
+    refused = CliRunner().invoke(app, ["top", lost, "--causes", "--sort", "bytes"])
+    assert (refused.exit_code, "time or count" in refused.stderr) == (2, True)
 
 
 def test_top_leaves_long_polls_out_of_times() -> None:

@@ -217,8 +217,7 @@ def test_a_batch_that_was_sent_again_may_stand_behind_later_ones() -> None:
 
 def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:
     def sent(acks: int | None, kind: str) -> list[str]:
-        body = None if acks is None else json.dumps({"acks": acks})
-        produce = place(1, "writer") | {"api": "Produce", "kind": kind, "exchange_id": "produce-1", "request": body}
+        produce = place(1, "writer") | {"api": "Produce", "kind": kind, "exchange_id": "produce-1", "acks": acks}
         return [each.sentence for each in told([batch(1, 0)], [], [produce]) if each.what == "unconfirmed"]
 
     assert sent(0, "oneway") == [
@@ -277,3 +276,74 @@ def test_batches_that_are_removed_from_a_sample_are_found_and_no_others(samples:
     found = audit({**tables, "batches": left})
     assert [(each.what, each.topic) for each in found] == [("lost", "loss-none"), ("delivered", "loss-lz4")]
     assert f"from offset {gone}" in found[0].sentence
+
+
+def led(at: float, leader: str, epoch: int, isr: list[str]) -> Row:
+    return place(at, "writer") | {
+        "what": "leader", "topic": "t", "partition": 0, "leader": leader, "leader_epoch": epoch, "isr": isr,
+        "api": "Metadata", "value": int(leader),
+    }  # fmt: skip
+
+
+UNCLEAN = [led(0, "1", 3, ["1", "2"]), led(20, "3", 4, ["3"])]
+CLEAN = [led(0, "1", 3, ["1", "2"]), led(20, "2", 4, ["2"])]
+
+
+def overwritten(*later: Row, positions: Rows = UNCLEAN, acks: int = -1, **exchange: Any) -> list[Statement]:
+    """Losses where offsets 0, 10 and 20 were acknowledged at first, and then what is given."""
+    first = [batch(n + 1, base) for n, base in enumerate((0, 10, 20))]
+    body = json.dumps({"acks": acks})
+    sent = [
+        place(1) | {"api": "Produce", "kind": "call", "exchange_id": row["exchange_id"], "request": body}
+        for row in first
+    ]
+    more = [place(10) | {"kind": "call", "topics": ["t"]} | exchange] if exchange else []
+    return [each for each in told([*first, *later], positions, [*sent, *more]) if each.what == "lost"]
+
+
+def test_what_a_later_leader_has_other_messages_for_is_lost() -> None:
+    (lost,) = overwritten(batch(30, 10, producer="8"))
+    assert (lost.topic, lost.group, lost.messages, lost.packet) == ("t", None, 20, 21)
+    assert lost.sentence == (
+        "20 messages of topic t, partition 0 from offset 10, were acknowledged in leader epoch 3 and are gone from the "
+        "log, which has other messages at their offsets since leader epoch 4 at the latest: broker 3 took over, which "
+        "was not among the in-sync replicas 1, 2."
+    )
+
+
+def test_a_consumer_that_gets_other_messages_at_acknowledged_offsets_shows_the_loss() -> None:
+    (lost,) = overwritten(batch(30, 20, role="consume", producer="8"))
+    assert lost.messages == 10
+
+
+@pytest.mark.parametrize(("acks", "why"), [(1, "acks=1"), (-1, "acks=all")])
+def test_a_loss_by_a_change_of_the_leader_says_what_the_producer_had_asked_for(acks: int, why: str) -> None:
+    (lost,) = overwritten(batch(30, 10, producer="8"), positions=CLEAN, acks=acks)
+    assert why in lost.sentence
+
+
+@pytest.mark.parametrize(
+    ("why", "later", "given"),
+    [
+        ("offsets go on", batch(30, 30, producer="8"), {}),
+        ("the broker took the same batch again", batch(30, 20), {}),
+        ("a consumer got what was acknowledged", batch(30, 20, role="consume"), {}),
+        ("a broker may store what is not idempotent with another checksum",
+         batch(30, 20, role="consume", producer=None, checksum_stored="0xff"), {}),
+        ("the leader is the same", batch(30, 10, producer="8"), {"positions": UNCLEAN[:1]}),
+        ("the epoch was known before", batch(30, 10, producer="8"),
+         {"positions": [led(0, "1", 3, ["1"]), led(0.5, "2", 4, ["2"])]}),
+        ("the topic was made anew", batch(30, 10, producer="8"), {"api": "DeleteTopics"}),
+        ("offsets begin at 0 again", batch(30, 0, producer="8"), {}),
+        ("it was refused", batch(30, 10, producer="8", outcome="error"), {}),
+    ],
+)  # fmt: skip
+def test_no_leader_is_accused_without_other_messages_at_the_offsets(why: str, later: Row, given: Row) -> None:
+    assert overwritten(later, **given) == [], why
+
+
+def test_batches_at_offsets_that_were_given_twice_are_not_said_to_be_delivered() -> None:
+    batches = [batch(1, 0), batch(2, 10), batch(3, 20), batch(30, 10, producer="8"), batch(31, 20, producer="8")]
+    got = [batch(50 + n, base, "consume", producer="8") for n, base in enumerate((0, 10, 20))]
+    found = told([*batches, *got], [*UNCLEAN, committed(90, 30)])
+    assert [(each.what, each.messages) for each in found] == [("lost", 20), ("delivered", 10)]

@@ -117,6 +117,23 @@ def test_entries_of_pulsar_that_did_not_come_are_found() -> None:
 
 
 @needs_captures
+def test_a_leader_that_lacks_acknowledged_messages_is_found(tmp_path: Path) -> None:
+    """Its answers to Produce are changed to give offsets 2 and 3 again, which the leader before it had given."""
+    assert CAPTURES is not None
+    path = CAPTURES / "kafka" / "cluster3-any-failover.pcap"
+    assert lost(tables_of(path)) == []
+    data = path.read_bytes()
+    for offset in range(4, 20):  # partition 0, no error, the offset, no time of the log
+        given, again = (struct.pack(">ihqq", 0, 0, base, -1) for base in (offset, offset - 2))
+        data = data.replace(given, again)
+    changed = tmp_path / "changed.pcap"
+    changed.write_bytes(data)
+    (found,) = lost(tables_of(changed))
+    assert (found.topic, found.group, found.messages) == ("cluf-lead", None, 2)
+    assert "partition 0 from offset 2, were acknowledged in leader epoch 0" in found.sentence
+
+
+@needs_captures
 @pytest.mark.parametrize("protocol", ["kafka", "pulsar", "iggy"])
 def test_nobody_is_accused_of_a_loss_that_clients_do_not_know(protocol: str) -> None:
     """None of the captures' clients lost a message that they were promised."""

@@ -242,6 +242,31 @@ def test_a_late_capture_whose_neighbours_are_gone_does_not_end_a_lake(
     assert not store.has_news()
 
 
+def test_captures_that_are_gone_are_named_once_where_two_capture_points_begin_anew(
+    executor: Executor, sample: Path, tmp_path: Path
+) -> None:
+    stores = []
+    for name in ("east", "west"):
+        (tmp_path / name).mkdir()
+        stores.append(Store(tmp_path / name, sample))
+    late = [store.hours[0].rename(tmp_path / f"late-{n}.pcap") for n, store in enumerate(stores)]
+
+    def update_all() -> list[tuple[str, str]]:
+        files = sorted(str(path) for store in stores for path in store.day.iterdir())
+        return update_records(executor, files, str(tmp_path / "lake"), Options(site="(east|west)")).problems
+
+    update_all()
+    for store, path in zip(stores, late, strict=True):
+        store.hours[1].unlink()
+        path.rename(store.hours[0])
+    ((_, message),) = update_all()
+    assert "2 captures cannot be read again" in message
+    last = lake_files.last(str(tmp_path / "lake"))
+    assert last is not None
+    assert sorted(last.manifest.sites) == ["east", "west"]
+    assert sorted(file.path for file in last.manifest.gone) == sorted(str(store.hours[1]) for store in stores)
+
+
 def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(
     executor: Executor, sample: Path, tmp_path: Path
 ) -> None:

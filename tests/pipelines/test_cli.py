@@ -188,6 +188,16 @@ def test_info_gives_format_span_and_protocols(capture: str) -> None:
     assert "kafka" in run("info", capture).stdout
 
 
+def test_info_and_follow_say_what_tls_handshakes_took(samples: list[str]) -> None:
+    sample = next(s for s in samples if s.endswith("kafka-tls.pcapng"))
+    info = json.loads(run("info", sample, "--format", "json").stdout)
+    tls = info["tls"]
+    assert (tls["connections"], tls["resumed"], tls["versions"]) == (9, 0, ["TLS 1.3"])
+    assert tls["handshake_ns"] > info["tcp"]["rtt_ns"]
+    assert "9 connections, TLS 1.3, 112 ms handshake (median)" in run("info", sample).stdout
+    assert "TLS 1.3 handshake 143 ms" in run("follow", sample, "57092", "--format", "json").stdout
+
+
 def test_info_counts_connects_that_were_refused_or_never_answered(tmp_path: Path) -> None:
     packets = []
     for port in (40001, 40002):  # refused

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -172,3 +173,21 @@ def test_a_failing_task_keeps_its_cause_on_spark(spark: Any) -> None:
     with pytest.raises(Exception, match="three is no capture") as raised:
         SparkExecutor(spark).map(partial(fails_of_three), [3], "failing")
     assert "three is no capture" in session.gist(raised.value)
+
+
+@pytest.mark.parametrize("site", ["folder", "file"])
+def test_a_hundred_thousand_captures_are_planned_in_little_memory(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "file_size", lambda path: 16_000)
+    files = [f"/captures/host-{n % 50}/{n:08}.pcap" for n in range(100_000)]
+    tracemalloc.start()
+    try:
+        job, works = plan.plan(LocalExecutor(2), files, Options(site=site), str(tmp_path), [])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [number for work in works for number, _ in work.splits] == [*range(len(files))]
+    assert max(len(work.splits) for work in works) <= plan.FILES_A_TASK
+    assert job.sharing.parts <= 32
+    assert peak < 1_000 * len(files)

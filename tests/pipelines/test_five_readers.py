@@ -19,8 +19,9 @@ import pytest
 from dissectors import records
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
-from pipelines import local_job
+from dissectors.run import Run
 from pipelines.executors.local import LocalExecutor
+from pipelines.jobs.records import stream_to_records
 from pipelines.lake.update import update_records
 from pipelines.spark.job import decode_to_records
 from pipelines.storage.record_files import RecordWriter, write_empty
@@ -93,7 +94,7 @@ def test_records_of_a_local_run_and_of_a_lake_are_read_by_all_five(
     broken = tmp_path / "broken.pcap"
     broken.write_bytes(Path(captures[0]).read_bytes()[:500])  # a finding about a file has no time
     options = Options(tables=(*DEFAULT_TABLES, "messages"), site="file")
-    local_job.decode_to_records([*captures, str(broken)], tmp_path / "local" / "records", options)
+    stream_to_records(Run([*captures, str(broken)], options), str(tmp_path / "local"))
     decode_to_records(spark, [*captures, str(broken)], str(tmp_path / "spark"), options)
     update_records(LocalExecutor(1), captures[:2], str(tmp_path / "lake"), options)
     update_records(LocalExecutor(1), [*captures, str(broken)], str(tmp_path / "lake"), options)

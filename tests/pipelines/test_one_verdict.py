@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import dissectors
 from pipelines.answers.records import database_of
 from pipelines.cli import app
+from pipelines.report.packed import unpacked
 from pipelines.report.requests import BARRED, FAILED, KINDS, LONG_POLL
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
@@ -134,11 +135,12 @@ def test_the_servers_have_one_spelling(surfaces: Surfaces) -> None:
 
 
 def test_the_page_carries_the_rows_that_each_verdict_counts(surfaces: Surfaces) -> None:
-    carried = {row["rank"]: row for row in surfaces.data["verdicts"]}
+    carried = Counter(unpacked(surfaces.data["evidence"])["rank"])
     for verdict in surfaces.of_capture["verdicts"]:
         rank = verdict["rank"]
-        rows = carried[rank]["rows"] if verdict["counted"] == "exchanges" else surfaces.carried(f"evidence_{rank}")
-        assert len(rows) == verdict["count"], verdict["sentence"]
+        of_requests = verdict["counted"] == "exchanges"
+        rows = carried[rank] if of_requests else len(surfaces.carried(f"evidence_{rank}"))
+        assert rows == verdict["count"], verdict["sentence"]
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

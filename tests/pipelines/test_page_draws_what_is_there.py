@@ -93,6 +93,54 @@ def test_a_request_that_was_held_back_shows_what_it_waited_for(browser: Tab, tmp
     assert label == "lost, sent again 204 ms, broker 95.0 ms, transfer 1.00 ms, throttled 40.0 ms after it"
 
 
+def test_the_panel_says_what_the_tls_handshake_of_a_connection_took(browser: Tab, tmp_path: Path) -> None:
+    request = exchange(incarnation=0)
+    tls = {column: request[column] for column in ("site", "connection", "incarnation")} | {"tls": True, "packet": 1}
+    for took, resumed, said in ((12 * MS, False, "12.0 ms"), (3 * MS, True, "3.00 ms, session resumed")):
+        facts = {**tls, "tls_handshake_ns": took, "tls_resumed": resumed}
+        browser.open(page_of(tmp_path / said, [request], connections=[facts]))
+        browser.click(".tr")
+        assert f"TLS handshake{said}" in text_of(browser, "#panel dl")
+
+
+def slow_requests(*counts: int) -> list[dict[str, Any]]:
+    """Requests of 300 ms, all but 2 of them the broker's; of the clients c0, c1 … so many each."""
+    took = {"total_ns": 300 * MS, "request_ns": MS, "wait_ns": 298 * MS, "response_ns": MS, "incarnation": 0}
+    clients = [f"c{n}" for n, count in enumerate(counts) for _ in range(count)]
+    return [
+        exchange(**took, client_id=client, exchange_id=f"x-{n}", connection=f"10.0.0.9:{4000 + n}>10.0.0.1:9092")
+        for n, client in enumerate(clients)
+    ]
+
+
+def test_where_the_time_of_slow_requests_went_is_drawn_and_follows_the_selection(browser: Tab, tmp_path: Path) -> None:
+    slow, quick = slow_requests(5, 6), exchange(client_id="c2")
+    place = {column: slow[0][column] for column in ("site", "connection", "incarnation", "time")}
+    lost = {**place, "kind": "resend_timeout", "direction": "client", "duration_ns": 204 * MS}
+    browser.open(page_of(tmp_path, [*slow, quick], stalls=[lost]))
+    drawn = titles_of(browser, "#causes")
+    assert "10.0.0.9 c0: lost, sent again 204 ms, 13.6 %" in drawn
+    assert "10.0.0.1:9092: broker 3.08 s, 93.2 %" in drawn
+    assert not any("c2" in title for title in drawn)
+    choose(browser, "client", "10.0.0.9 c1")
+    titles = titles_of(browser, "#causes")
+    assert "10.0.0.1:9092: broker 1.79 s, 99.3 %" in titles
+    assert not any("lost" in title for title in titles)
+    everything(browser)
+    assert titles_of(browser, "#causes") == drawn
+    browser.run(
+        "[...document.querySelectorAll('#causes svg title')].find((t) => t.textContent === '10.0.0.9 c0')"
+        ".closest('g').dispatchEvent(new MouseEvent('click'))"
+    )
+    assert figure(browser, "Requests") == "5"
+    assert browser.complaints == []
+
+
+def test_fewer_than_five_slow_requests_are_no_picture_of_causes(browser: Tab, tmp_path: Path) -> None:
+    browser.open(page_of(tmp_path, [*slow_requests(4), *fetches(0, 9), *[exchange()] * 9]))
+    assert not browser.run("document.getElementById('causes').checkVisibility()")
+
+
 def test_sums_and_means_of_nothing_known_are_blank(browser: Tab, tmp_path: Path) -> None:
     browser.open(page_of(tmp_path, fetches(0, 9)))
     assert numbers(browser, "cost", 2) == [9]  # the first column after protocol and API that is not blank

@@ -204,6 +204,28 @@ def test_answers_count_what_two_points_saw_once(before: Callable[[Records], Reco
         assert {row["verdict"] for row in diff.diff(AT_BROKER, both).apis} <= {"same", "too few to say"}
 
 
+@pytest.mark.parametrize("points", [1, 2])
+def test_top_tells_the_causes_as_the_table_does_by_any_key(tmp_path: Path, points: int) -> None:
+    every = together(AT_BROKER, AT_CLIENTS) if points == 2 else AT_BROKER
+    wanted: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for row in tables(every, tmp_path)["causes"].to_pylist():
+        wanted.setdefault(row["per"], {})[row["protocol"], row["name"]] = row
+    with records.counted_once({name: every[name] for name in top.TABLES_OF_CAUSES}) as (once, _):
+        for per, by in (("api", "api"), ("broker", "server"), ("client", "client"), ("topic", "topic")):
+            found = top.causes(once, by, "time", seen=every if points == 2 else None)
+            assert {(row["protocol"], row["key"]) for row in found} == set(wanted[per])
+            for row in found:
+                same = wanted[per][row["protocol"], row["key"]]
+                assert (row["count"], row["time_ns"], row["largest"]) == tuple(
+                    same[name] for name in ("count", "total_ns", "largest")
+                )
+                shares = {name: share for name, share in row.items() if name.endswith("_share")}
+                assert shares == pytest.approx({name: same[name] for name in shares})
+        spans = top.causes(once, "server", "count", 1_000_000)
+        assert sum(row["count"] for row in spans) == sum(row["count"] for row in top.causes(once, "server", "count"))
+        assert len({row["time"] for row in spans}) > 1
+
+
 def test_answers_count_what_each_point_saw_alone() -> None:
     other = changed(translated(AT_CLIENTS), {"client_seq": lambda column: pc.add(column, 1_000_000_000)})
     with records.counted_once(both := together(AT_BROKER, other)) as (found, shared):

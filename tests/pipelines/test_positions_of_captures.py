@@ -125,6 +125,21 @@ def test_leaders_are_those_before_and_after_the_change(name: str) -> None:
     assert last == about["leaders_after"]
 
 
+def test_the_primary_of_iggy_is_another_one_after_the_first_was_killed() -> None:
+    rows = sorted(table("iggy", "c9-dev-cluster-failover", LEADERS), key=lambda r: (r["topic"] or "", r["since"]))
+    assert [(r["topic"], r["partition"], r["leader"], r["leader_epoch"]) for r in rows] == [
+        (None, None, "0", 0),
+        (None, None, "1", 1),
+        ("clx-steady/clx-ticks", 0, "1", 1),
+        ("clx-steady/clx-ticks", 1, "1", 1),
+    ]
+
+
+def test_the_owner_of_a_topic_of_pulsar_is_known_when_a_broker_hands_it_over() -> None:
+    rows = sorted(table("pulsar", "transfer_java", LEADERS), key=lambda row: row["since"])
+    assert [row["leader"].rpartition(":")[2] for row in rows] == ["6652", "6650", "6652"]
+
+
 @pytest.mark.parametrize("name", told("pulsar", "last_message_id"))
 def test_the_last_message_of_a_topic_is_the_one_that_the_consumer_was_told(name: str) -> None:
     told_id = known("pulsar", name)["last_message_id"]

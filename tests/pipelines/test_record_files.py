@@ -10,7 +10,8 @@ import pytest
 
 import brokerscope
 from dissectors.options import Options
-from pipelines import local_job
+from dissectors.run import Run
+from pipelines.jobs.records import stream_to_records
 from pipelines.storage import record_files
 from pipelines.storage.record_files import may_hold, place
 
@@ -35,8 +36,8 @@ def test_many_capture_points_share_the_files_of_a_day(
     for name in "abc":
         (tmp_path / f"{name}.pcap").write_bytes(capture.read_bytes())
     captures = [str(tmp_path / f"{name}.pcap") for name in "abc"]
-    local_job.decode_to_records(captures, tmp_path / "out", Options(site="file"))
-    made = sorted((tmp_path / "out" / "exchanges").iterdir())
+    stream_to_records(Run(captures, Options(site="file")), str(tmp_path))
+    made = sorted((tmp_path / "records" / "exchanges").iterdir())
     assert len(made) == files
     rows = pa.concat_tables([pq.read_table(path).drop_columns(["date"]) for path in made])
     known = brokerscope.dissect(captures, "exchanges", site="file")["exchanges"]

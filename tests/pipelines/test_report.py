@@ -19,7 +19,9 @@ import pytest
 from dissectors.errors import InputError
 from dissectors.session.protocols import protocols
 from pipelines import report
+from pipelines.report import page as page_module
 from pipelines.report import requests as requests_module
+from pipelines.report import wrong
 from pipelines.report.elements import Html, shown, tag, text
 from pipelines.report.packed import packed, unpacked
 from pipelines.report.page import ASSETS
@@ -199,6 +201,15 @@ def test_the_box_shows_the_first_five_verdicts_and_folds_the_others(tmp_path: Pa
     box = page[page.index("<main") :]
     assert "<h1>What is wrong</h1>" in box
     assert box.index("Sentence 5.") < box.index("<summary>2 more</summary>") < box.index("Sentence 6.")
+
+
+def test_the_page_says_how_many_verdicts_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrong, "VERDICTS", 6)
+    rows = [verdict(n, "warning", f"Sentence {n}.") for n in range(1, 9)]
+    page = report.write(fabricate.folder(tmp_path, {}, {"verdicts": rows})).read_text()
+    assert "Sentence 6." in page
+    assert "Sentence 7." not in page
+    assert "2 verdicts of less weight: in tables/verdicts.parquet, not on this page." in page
 
 
 def test_a_verdict_says_who_when_what_it_cost_and_how_it_went(tmp_path: Path) -> None:
@@ -431,6 +442,33 @@ def test_requests_beyond_those_that_are_carried_one_by_one_are_carried_together(
     assert sum(1 for row in alone if row["flags"] & FAILED) == failed  # what failed is carried one by one
     assert len(page["requests"]["names"]["client"]) == 1 + 7
     assert page["requests"]["names"]["client"][-1] is None  # all others
+
+
+def test_a_page_that_would_be_too_large_carries_less_and_still_counts_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "ROWS", 5_000)
+    out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(5_000, 40, 60)}, {})
+    most = report.write(out).stat().st_size - 15_000
+    monkeypatch.setattr(page_module, "BYTES", most)
+    smaller = report.write(out)
+    assert smaller.stat().st_size <= most
+    assert sum(row["weight"] for row in requests(data(smaller))) == 5_000
+
+
+def test_batches_that_have_too_many_names_are_carried_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [
+        {
+            "protocol": "kafka", "api": "Produce", "role": "produce", "time": fabricate.START, "topic": f"t{n}",
+            "partition": 0, "client_id": f"c{n}", "records": 3, "stored_bytes": 50, "uncompressed_bytes": 50,
+        }
+        for n in range(40)
+    ]  # fmt: skip
+    monkeypatch.setattr(requests_module, "BATCHES", 10)
+    (row,) = batches(carried(tmp_path, exchanges=[exchange()], batches=sent))
+    assert (row["messages"], row["stored"]) == (120, 2_000)
 
 
 def test_groups_of_one_name_are_one_in_kafka_and_one_a_topic_elsewhere(tmp_path: Path) -> None:

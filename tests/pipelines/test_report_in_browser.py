@@ -279,7 +279,7 @@ def test_fewer_than_five_requests_draw_no_picture(browser: Tab, tmp_path: Path) 
     out = fabricate.folder(tmp_path / "out", {"exchanges": fabricate.exchanges(4, 1, 1)}, {})
     browser.window(1400, 900)
     browser.open(report.write(out))
-    pictures = "#topology, #durations, #members, #partitions"
+    pictures = "#topology, #durations, #causes, #members, #partitions"
     assert browser.run(f"[...document.querySelectorAll('{pictures}')].every((one) => !one.checkVisibility())")
     assert figure(browser, "Median") == "–"
     assert browser.complaints == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pipelines.tables.table import RECORDS as SUMMED
 from pipelines.tables.verdicts import JUDGED
 from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import made_lake, synthetic
+from tests.pipelines.sessions import settings
 
 RECORDS = synthetic.make(exchanges=400, seconds=40)
 ASK = Ask(bucket_us=10_000_000)
@@ -330,3 +332,19 @@ def test_both_engines_make_the_same_tables_where_workers_share_no_disk(
     with local_engine(made_up) as local, spark_engine(spark, made_up, exchange) as remote:
         same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))
     assert list(exchange.iterdir()) == []
+
+
+def test_times_that_spark_makes_say_utc_whatever_zone_the_session_has(spark: Any, tmp_path: Path) -> None:
+    time = "timestamp'2026-01-31 12:00:00Z'"
+    query = f"select {time} as time, array(named_struct('time', {time})) as chain"
+    zone = settings(spark, {"spark.sql.session.timeZone": "Asia/Tokyo"})
+    with zone, SparkEngine(spark, {}, str(tmp_path / "exchange")) as engine:
+        engine.write(query, TABLES["verdicts"], tmp_path / "verdicts.parquet")
+        engine.write(f"{query} limit 0", TABLES["verdicts"], tmp_path / "empty.parquet")
+        made = [engine.fetch(query), pq.read_table(tmp_path / "verdicts.parquet")]
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for rows in made:
+        assert rows.to_pylist() == [{"time": noon, "chain": [{"time": noon}]}]
+        assert rows.schema.field("time").type == pa.timestamp("us", "UTC")
+        assert rows.schema.field("chain").type.value_type.field("time").type == pa.timestamp("us", "UTC")
+    assert pq.read_table(tmp_path / "empty.parquet").schema == made[1].schema

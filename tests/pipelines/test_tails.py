@@ -17,8 +17,8 @@ from dissectors.engine import Engine, end_all
 from dissectors.limits import SHARES, Limits
 from dissectors.options import Options
 from dissectors.tcp.packed import Packer
-from pipelines.storage.record_files import RecordWriter
-from pipelines.storage.tails import TailFile, Untouched, copied
+from pipelines.storage.record_files import RecordWriter, StoredRows
+from pipelines.storage.tails import Untouched, copied
 from tests.benchmarks import hostile
 
 REQUEST = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"
@@ -59,7 +59,7 @@ def test_connections_without_news_are_neither_made_ready_nor_ended_again(
     writer = RecordWriter(str(tmp_path / "tail"), "tail")
     for table, batch in end_all(engine):
         writer.write(table, batch)
-    tail = [TailFile(file.table, str(tmp_path / "tail" / file.path)) for file in writer.close()]
+    tail = [StoredRows(file.table, str(tmp_path / "tail" / file.path)) for file in writer.close()]
 
     ready: list[bytes] = []
     unpack = Packer.unpack
@@ -104,6 +104,6 @@ def test_rows_about_no_connection_are_not_copied(tmp_path: Path) -> None:
     writer = RecordWriter(str(tmp_path / "tail"), "tail")
     for table, batch in end_all(engine):
         writer.write(table, batch)
-    tail = [TailFile(file.table, str(tmp_path / "tail" / file.path)) for file in writer.close()]
+    tail = [StoredRows(file.table, str(tmp_path / "tail" / file.path)) for file in writer.close()]
     assert any(row["kind"] == "limit" for _, batch in end_all(copy) for row in batch.to_pylist())
     assert not any(row["kind"] == "limit" for _, batch in copied(tail, untouched) for row in batch.to_pylist())

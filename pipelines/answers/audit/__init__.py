@@ -1,7 +1,8 @@
 """Was a message lost, doubled or put out of order? What records prove of it, and what they cannot tell.
 
 lost          acknowledged by the broker, and never delivered to a group that went past: batches before and behind it
-              were delivered to its members, and it committed a later offset
+              were delivered to its members, and it committed a later offset. Or acknowledged, and gone from the log: a
+              later leader gave the offsets to other messages
 delivered     what was checked so, and found
 skipped       acknowledged, and passed over by a group that never asked for it
 cannot tell   why nothing can be said of a topic and a group
@@ -12,6 +13,7 @@ unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
 
 losses.py     of groups of Kafka and Iggy
+overwritten.py  of a log that a later leader of Kafka cut off
 entries.py    of subscriptions of Pulsar
 doubled.py    what came more than once
 resends.py    sent twice, out of order
@@ -25,18 +27,19 @@ it is not judged.
 
 from __future__ import annotations
 
-from pipelines.answers.audit import doubled, entries, losses, promises, resends
+from pipelines.answers.audit import doubled, entries, losses, overwritten, promises, resends
 from pipelines.answers.audit.statement import LOST, ORDER, Look, Statement
 from pipelines.answers.records import Relations, Row, database_of
 
 __all__ = ["BODIES_OF", "LOST", "TABLES", "Statement", "audit"]
 
 TABLES = ("exchanges", "batches", "connections", "positions")
-BODIES_OF = ("Produce", *losses.CONFIGURED_BY, *entries.TYPED_BY)
-"""Whose bodies are read: acks, configurations of topics, types of subscriptions."""
+BODIES_OF = (*losses.CONFIGURED_BY, *entries.TYPED_BY)
+"""Whose bodies are read: configurations of topics, types of subscriptions."""
 
 _LOOKS: tuple[Look, ...] = (
     losses.losses,
+    overwritten.overwritten,
     entries.losses,
     doubled.doubled,
     resends.sent_twice,

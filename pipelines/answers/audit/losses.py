@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.answers.audit import overwritten
 from pipelines.answers.audit.statement import (
     DELIVERED,
     LOST,
@@ -50,6 +51,8 @@ VIEWS = {
         WHERE role = 'produce' AND outcome = 'ok' AND protocol <> 'pulsar' AND topic IS NOT NULL
             AND partition IS NOT NULL AND base_offset IS NOT NULL AND last_offset IS NOT NULL
         GROUP BY ALL""",
+    # those that are gone from the log
+    "overwritten": overwritten.VIEW,
     # who belongs to a group of Kafka
     "members": """
         SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
@@ -94,6 +97,7 @@ VIEWS = {
         ), judged AS (
             SELECT a.*, s.owner FROM acked a JOIN spans s USING ({PLACE}) JOIN past p USING ({OWNER})
                 LEFT JOIN begins b USING ({PLACE})
+                ANTI JOIN overwritten o USING ({PLACE}, base)
             WHERE a.base >= s.first AND a.last <= s.final AND a.last < p.number AND a.base >= coalesce(log_start, 0)
         )
         SELECT j.*, coalesce(g.last >= j.base, false) AS found, g.last + 1 AS since

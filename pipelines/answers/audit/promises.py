@@ -14,19 +14,15 @@ def unconfirmed(ask: Ask) -> Iterator[Statement]:
         0: ("no answer says whether a broker took them", "requests without an answer by protocol"),
         1: ("they are lost if the leader fails before a replica has fetched them", "acks in the requests"),
     }
-    bodies = "request" in {row["column_name"] for row in ask("DESCRIBE exchanges")}
-    acks = "CASE WHEN kind = 'oneway' THEN 0 ELSE CAST(request->>'acks' AS INTEGER) END" if bodies else (
-        "CASE WHEN kind = 'oneway' THEN 0 END")  # fmt: skip
-    for row in ask(f"""
+    for row in ask("""
         SELECT protocol, topic, null AS owner, client, acks, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
         FROM (
             SELECT b.*, b.client_ip || ' ' || coalesce(b.client_id, '') AS client, acks
-            FROM batches b JOIN (
-                SELECT site, exchange_id, {acks} AS acks FROM exchanges WHERE protocol = 'kafka' AND api = 'Produce'
-            ) x USING (site, exchange_id)
+            FROM batches b JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IN (0, 1)) x
+                USING (site, exchange_id)
             WHERE role = 'produce' AND topic IS NOT NULL
-        ) WHERE acks IN (0, 1) GROUP BY ALL"""):
+        ) GROUP BY ALL"""):
         risk, rests_on = risks[row["acks"]]
         yield statement(
             UNCONFIRMED, row,

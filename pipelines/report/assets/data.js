@@ -33,6 +33,10 @@ const [requests, batches] = data.requests ? await Promise.all([unpack(carried.re
 for (const name of ["time", "total", "sent", "queued", "wait", "received", "flags", "weight", "api", "client", "broker", "group", "protocol", "error", "file", "topics", "connection", "packet", "answer_file", "answer_packet", "site", "request_bytes", "answer_bytes", "messages", "throttled"]) requests[name] ||= new Uint8Array(0);
 for (const name of ["time", "request", "api", "client", "broker", "topic", "group", "protocol", "site", "part", "role", "messages", "refused", "stored", "uncompressed", "sized"]) batches[name] ||= new Uint8Array(0);
 
+// The bytes of batches whose size before compression is known: not told where that is so of all.
+batches.sized = Float64Array.from(batches.sized, (bytes, at) => bytes < 0 ? batches.stored[at] : bytes);
+const evidence = data.evidence ? await unpack(data.evidence) : { n: 0 }; // rank of a verdict, and row of a request that it counts
+
 // Whether a row is one request; others stand for `weight` of them.
 requests.alone = Uint8Array.from(requests.weight, (weight) => weight ? 0 : 1);
 const stalled = carried.stalled ? await unpack(carried.stalled) : { n: 0 }; // parts of the time of requests that were held back

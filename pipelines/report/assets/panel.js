@@ -77,6 +77,7 @@ const drawPanel = () => {
     ["size", `${units.size(requests.request_bytes[row])} → ${answered ? units.size(requests.answer_bytes[row]) : "–"}`], [topics.length > 1 ? "topics" : "topic", topics.join(", ")],
     ["messages", requests.messages[row] ? whole(requests.messages[row]) : null], ["partitions", parts.join(", ")], ["group", NAMES.group[requests.group[row]]],
     ["client", NAMES.client[requests.client[row]]], ["software", connection && connection[9]], ["round trip", connection && connection[8] !== null && units.duration(connection[8])],
+    ["TLS handshake", connection && connection[11] !== null && `${units.duration(connection[11])}${connection[12] ? ", session resumed" : ""}`],
     ["site", hasSites && NAMES.site[requests.site[row]]],
     ["throttled", requests.throttled[row] ? units.duration(requests.throttled[row] * 1e6) : null],
   ].filter(([, value]) => value);

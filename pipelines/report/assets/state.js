@@ -2,7 +2,9 @@
 const SORTS = /^-?(time|total|queued|api|client|broker|topic|outcome|packet)$/;
 const fresh = () => ({ chips: [], range: null, zoom: null, sort: "-total", row: null, verdict: null, polls: false, fold: new Set() });
 const state = { ...fresh(), cursor: 0 };
-const verdicts = data.verdicts || [];
+const verdicts = (data.verdicts || []).map((verdict) => ({ ...verdict, rows: [] }));
+const rowsOfRank = new Map(verdicts.map(({ rank, rows }) => [rank, rows]));
+for (let at = 0; at < evidence.n; at++) rowsOfRank.get(evidence.rank[at])?.push(evidence.row[at]);
 const chosenVerdict = () => verdicts.find((verdict) => verdict.rank === state.verdict) || null;
 const isPart = () => state.chips.length > 0 || state.range !== null || state.verdict !== null;
 

@@ -52,4 +52,5 @@ const VIEWS = {
   partitions: pictureView(drawPartitions),
   owners: pictureView(drawOwners),
   lag: pictureView(drawLag),
+  causes: pictureView(drawCauses),
 };

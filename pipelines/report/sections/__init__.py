@@ -21,11 +21,11 @@ from pipelines.report.sections import (
     leaders,
     topics,
 )
-from pipelines.report.sections.pictures import DURATIONS, MEMBERS, PARTITIONS, TOPOLOGY
+from pipelines.report.sections.pictures import CAUSES, DURATIONS, MEMBERS, PARTITIONS, TOPOLOGY
 
 SIDE_BY_SIDE = (TOPOLOGY, DURATIONS)
 SECTIONS: tuple[Section, ...] = (
-    TOPOLOGY, DURATIONS, cost.SECTION, errors.SECTION, events.SECTION, MEMBERS, groups.SECTION, lag.SECTION, PARTITIONS,
-    leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION, hops.SECTION, integrity.SECTION,
+    TOPOLOGY, DURATIONS, CAUSES, cost.SECTION, errors.SECTION, events.SECTION, MEMBERS, groups.SECTION, lag.SECTION,
+    PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION, hops.SECTION, integrity.SECTION,
     forensics.SECTION, delivery.SECTION, clients.SECTION, connections.SECTION, findings.SECTION,
 )  # fmt: skip

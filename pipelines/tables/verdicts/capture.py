@@ -20,6 +20,7 @@ connection named it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pipelines.sql.database import fetched
@@ -30,7 +31,7 @@ from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
 from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 MISMATCHED = "v_mismatched"
 MOVED = "v_moved"
@@ -163,11 +164,12 @@ class Capture:
                 conditions.append(f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})")
         return f"({' or '.join(conditions)})"
 
-    def keep(self, name: str, query: str) -> None:
-        """The rows of a query as a table, which checks that come later may read."""
+    def keep(self, name: str, query: str) -> int:
+        """Make the rows of a query a table, which later questions may read; returns how many they are."""
         self._make_views_of(query)
         self._made.add(name)
-        self._duckdb.execute(f"create or replace temp table {name} as {query}")
+        ((count,),) = self._duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
+        return int(count)
 
     def explain(self, query: str) -> None:
         """Remember exchanges whose duration a verdict explains, so that checks that come later leave them out.
@@ -178,22 +180,25 @@ class Capture:
         self._make_views_of(insert)
         self._duckdb.execute(insert)
 
-    def largest_part(self, query: str) -> str | None:
-        """A sentence that names the largest part of the time of exchanges; None where none of them took long.
+    def timed(self, query: str, by: Sequence[str], more: str = "") -> list[Row]:
+        """The rows of `together`, each with `largest_part`: a sentence that says where most of its time went.
 
-        query: a SELECT from v_calls.
+        query: a SELECT from v_calls; by, more: as `together` takes them. The sentence is None where no exchange of a
+        group took long.
         """
-        sums = ", ".join(f"sum({part.name}_ns)::double as {part.name}" for part in PARTS)
-        (row,) = self.rows(f"""
-            select count(*) as known, (select count(*) from ({query})) as every, sum(total_ns)::double as total, {sums}
-            from v_causes semi join ({query}) using (site, exchange_id)""")
-        if not row["known"]:
-            return None
-        largest = max(PARTS, key=lambda part: row[part.name] or 0)
-        whose = f"the time of {counted(row['known'], 'slow one')} of them"
-        if row["known"] == row["every"]:
-            whose = "its time" if row["known"] == 1 else "their time"
-        return f"{share(row[largest.name], row['total'])} of {whose} went to {largest.says}."
+        rows = self.rows(together(query, by, more))
+        keys, names = ", ".join(by), [part.name for part in PARTS]
+        parts = ", ".join(f"{name}_ns as part_{name}" for name in names)
+        sums = self.rows(f"""
+            select {keys}, count(slow_ns) as known, sum(slow_ns)::double as total,
+                {", ".join(f"sum(part_{name})::double as {name}" for name in names)}
+            from ({query}) left join (select site, exchange_id, total_ns as slow_ns, {parts} from v_causes)
+                using (site, exchange_id)
+            group by {keys}""")
+        of_group = {tuple(one[name] for name in by): one for one in sums}
+        for row in rows:
+            row["largest_part"] = _largest_part(of_group[tuple(row[name] for name in by)], row["count"])
+        return rows
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""
@@ -208,3 +213,14 @@ class Capture:
                 self._make_views_of(_VIEWS[name])
                 kind = "table" if name in _ONCE else "view"
                 self._duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")
+
+
+def _largest_part(sums: Row, count: int) -> str | None:
+    """A sentence that names the part that took most of the time of `count` exchanges; None where none took long."""
+    if not sums["known"]:
+        return None
+    largest = max(PARTS, key=lambda part: sums[part.name] or 0)
+    whose = f"the time of {counted(sums['known'], 'slow one')} of them"
+    if sums["known"] == count:
+        whose = "its time" if count == 1 else "their time"
+    return f"{share(sums[largest.name], sums['total'])} of {whose} went to {largest.says}."

@@ -91,8 +91,8 @@ _BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches whe
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
-    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code, any_value(message) as message,
-    bool_and(whole) as whole"""
+    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
+    arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole"""
 
 
 @needs(SomeRows("v_errors", "true"))

@@ -8,7 +8,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES
+from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES, SECOND
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
 _WHY = {
@@ -21,39 +21,44 @@ _WHY = {
 }
 
 
+# groups that rebalanced after their start, or for long; `links`: the first rebalances of each
+_GROUPS = f"""
+    select "group" as name, count(*) as n, count(*) filter (cause <> 'first seen') as later,
+        saturated(sum(duration_ns)) as spent_ns, max(duration_ns) as longest_ns,
+        list({{'time': time, 'cause': cause, 'members_after': members_after, 'duration_ns': duration_ns, 'file': file,
+            'packet': packet}} order by time)[:{LINKS}] as links
+    from v_rebalances group by 1 having later > 0 or longest_ns >= {SECOND}"""
+# requests that were part of a rebalance of their group
+_STEPS = """
+    select c.* from v_calls c semi join v_rebalances r on c."group" = r."group"
+        and c.until >= r.time and c.time <= r.time + to_microseconds(r.duration_ns // 1000)
+    where api in ('JoinGroup', 'SyncGroup', 'ConsumerGroupHeartbeat')"""
+_REBALANCED = f"""
+    select * from ({together(_STEPS, ["protocol", '"group"'])}) join ({_GROUPS}) on "group" = name"""
+
+
 @needs(
     SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
     SomeRows("findings", "kind = 'member_epoch'"),
 )
 def rebalances(capture: Capture) -> Iterator[Ruling]:
-    """Of each group. The first that a capture shows is how a group starts, unless it took long."""
-    for group in capture.rows("""
-        select "group", count(*) as n, count(*) filter (cause <> 'first seen') as later,
-            saturated(sum(duration_ns)) as spent_ns, max(duration_ns) as longest_ns
-        from v_rebalances group by 1 having later > 0 or longest_ns >= 1000000000 order by 1"""):
-        name = say.literal(group["group"])
-        steps = f"""
-            select c.* from v_calls c
-            where api in ('JoinGroup', 'SyncGroup', 'ConsumerGroupHeartbeat') and "group" = {name} and exists (
-                    select 1 from v_rebalances r where r."group" = c."group" and c.until >= r.time
-                        and c.time <= r.time + to_microseconds(r.duration_ns // 1000))"""
-        for row in capture.rows(together(steps, ["protocol"])):
-            restless = group["longest_ns"] >= REBALANCE_NS or group["later"] >= REBALANCES
-            yield Ruling(
-                "rebalances",
-                f"Group {group['group']} rebalanced {say.times(group['n'])}; the longest took "
-                f"{say.span(group['longest_ns'])}, {say.span(group['spent_ns'])} in all.",
-                row | {"cost_ns": group["spent_ns"]},
-                severity=WARNING if restless else NOTE,
-                chain=[
-                    Link(
-                        one["time"],
-                        f"{_WHY[one['cause']]}: {say.counted(one['members_after'], 'member')}"
-                        + (f" after {say.span(one['duration_ns'])}" if one["duration_ns"] else ""),
-                        one["file"],
-                        one["packet"],
-                    )
-                    for one in capture.rows(f"""
-                        select * from v_rebalances where "group" = {name} order by time limit {LINKS}""")
-                ],
-            )
+    """One for each group that rebalanced after it had started, or whose start took long."""
+    for row in capture.rows(_REBALANCED):
+        restless = row["longest_ns"] >= REBALANCE_NS or row["later"] >= REBALANCES
+        yield Ruling(
+            "rebalances",
+            f"Group {row['name']} rebalanced {say.times(row['n'])}; the longest took "
+            f"{say.span(row['longest_ns'])}, {say.span(row['spent_ns'])} in all.",
+            row | {"cost_ns": row["spent_ns"]},
+            severity=WARNING if restless else NOTE,
+            chain=[
+                Link(
+                    one["time"],
+                    f"{_WHY[one['cause']]}: {say.counted(one['members_after'], 'member')}"
+                    + (f" after {say.span(one['duration_ns'])}" if one["duration_ns"] else ""),
+                    one["file"],
+                    one["packet"],
+                )
+                for one in row["links"]
+            ],
+        )

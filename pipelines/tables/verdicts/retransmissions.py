@@ -8,7 +8,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import RESENT_WAIT_NS
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.verdict import Ruling
 
 _RESENT = """
     kind = 'call' and not held and retransmitted and coalesce(throttle_ms, 0) = 0
@@ -28,13 +28,16 @@ _DELAYED = f"""
 def retransmissions(capture: Capture) -> Iterator[Ruling]:
     """Slow requests of which bytes were retransmitted; nothing where there is none."""
     medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
-    for row in capture.rows(together(_DELAYED, ["protocol"], medians)):
+    if not capture.keep("v_delayed", _DELAYED):
+        return
+    delayed = "select * from v_delayed"
+    capture.explain(delayed)
+    for row in capture.timed(delayed, ["protocol"], medians):
         (tcp,) = capture.rows("""
             select saturated(sum(retransmissions)) as resent,
                 saturated(sum(client_packets::hugeint + server_packets)) as packets
             from connections""")
         resent = tcp["resent"]  # saturated: 0 where none is known
-        capture.explain(_DELAYED)
         yield Ruling(
             "retransmissions",
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} took "
@@ -42,11 +45,5 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
             row,
             f"{say.counted(resent, 'segment')} in {say.counted(tcp['packets'], 'packet')} "
             f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}."
-            f"{_of_protocol(capture, row['protocol'])}",
+            f"{' ' + row['largest_part'] if row['largest_part'] else ''}",
         )
-
-
-def _of_protocol(capture: Capture, protocol: str | None) -> str:
-    """The largest part of the time of the delayed requests of a protocol, as a sentence to be added."""
-    said = capture.largest_part(f"select * from ({_DELAYED}) where protocol = {say.literal(protocol)}")
-    return f" {said}" if said else ""

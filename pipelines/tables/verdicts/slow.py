@@ -51,20 +51,18 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
     slow = f"""
         select * from (select *, {_CAUSE} as cause from v_calls where {_LONG})
         where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
-    capture.keep("v_slow", slow)
+    if not capture.keep("v_slow", slow):
+        return
     slow = "select * from v_slow"
-    for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
-        capture.explain(slow)
+    capture.explain(slow)
+    for row in capture.timed(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns"):
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
         yield Ruling(
             "slow_requests",
             f"{requests} of {say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; "
             f"{_WHERE[row['cause']]}.",
             row,
-            capture.largest_part(
-                f"select * from ({slow}) where protocol = {say.literal(row['protocol'])} "
-                f"and api is not distinct from {say.literal(row['api'])} and cause = {say.literal(row['cause'])}"
-            ),
+            row["largest_part"],
         )
 
 
@@ -99,50 +97,54 @@ _BEHIND_THROTTLE = """
 @needs(SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}"))
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
-    plain = f"{_PLAIN} and not {capture.explained()}"
-    for spread in capture.rows(f"""
-        select protocol, api, count(*) as n, quantile_disc(total_ns, 0.5) as p50_ns,
-            quantile_disc(total_ns, 0.99) as p99_ns
-        from v_calls where {plain} group by all
-        having n >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns order by all"""):
-        tail = f"""
-            select * from v_calls where {plain} and total_ns >= {spread["p99_ns"]}
-                and protocol = {say.literal(spread["protocol"])}
-                and api is not distinct from {say.literal(spread["api"])}"""
-        for row in capture.rows(together(tail)):
-            yield Ruling(
-                "slow_tail",
-                f"One {spread['api']} in a hundred took {say.span(spread['p99_ns'])} or more, "
-                f"{spread['p99_ns'] / max(1, spread['p50_ns']):.0f} times the median of {say.span(spread['p50_ns'])}.",
-                row,
-                capture.largest_part(tail),
-            )
+    plain = f"from v_calls c where {_PLAIN} and not {capture.explained()}"
+    tail = f"""
+        select c.*, p50_ns, p99_ns from (select * {plain} and total_ns >= {TAIL_NS}) c join (
+            select protocol, api, quantile_disc(total_ns, 0.5) as p50_ns, quantile_disc(total_ns, 0.99) as p99_ns
+            {plain} group by all
+            having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns
+        ) s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
+    if not capture.keep("v_tail", tail):
+        return
+    for row in capture.timed("select * from v_tail", ["protocol", "api", "p50_ns", "p99_ns"]):
+        yield Ruling(
+            "slow_tail",
+            f"One {row['api']} in a hundred took {say.span(row['p99_ns'])} or more, "
+            f"{row['p99_ns'] / max(1, row['p50_ns']):.0f} times the median of {say.span(row['p50_ns'])}.",
+            row,
+            row["largest_part"],
+        )
+
+
+# requests of the worst brokers; `own`, `others`: mean service time of the broker and of the others at its API
+_UNEVEN = f"""
+    with each as (
+        select site, protocol, api, server, count(*) as n, sum(service_ns)::double as spent
+        from v_calls where {_SERVED} group by all
+    ), compared as (
+        select *, spent / n as own, sum(n) over w - n as others_n, (sum(spent) over w - spent) as others_spent
+        from each window w as (partition by site, protocol, api)
+    ), worst as (
+        select *, others_spent / others_n as others from compared
+        where n >= {ENOUGH} and others_n >= {ENOUGH} and own >= {UNEVEN} * (others_spent / others_n)
+            and own - (others_spent / others_n) >= {UNEVEN_NS}
+        order by (own - others) * n desc, server, api limit 3
+    )
+    select c.* replace (service_ns as cost_ns), own, others from v_calls c join worst w
+        on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api
+    where {_SERVED}"""
 
 
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
-    for worst in capture.rows(f"""
-        with each as (
-            select site, protocol, api, server, count(*) as n, sum(service_ns)::double as spent
-            from v_calls where {_SERVED} group by all
-        ), compared as (
-            select *, spent / n as own, sum(n) over w - n as others_n, (sum(spent) over w - spent) as others_spent
-            from each window w as (partition by site, protocol, api)
+    if not capture.keep("v_uneven", _UNEVEN):
+        return
+    for row in capture.timed("select * from v_uneven", ["site", "protocol", "api", "server", "own", "others"]):
+        yield Ruling(
+            "uneven_broker",
+            f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "
+            f"{row['api']}: {say.span(row['own'])} on average against {say.span(row['others'])}.",
+            row,
+            row["largest_part"],
         )
-        select *, others_spent / others_n as others from compared
-        where n >= {ENOUGH} and others_n >= {ENOUGH} and own >= {UNEVEN} * (others_spent / others_n)
-            and own - (others_spent / others_n) >= {UNEVEN_NS}
-        order by (own - others) * n desc, server, api limit 3"""):
-        rows = f"""
-            select * replace (service_ns as cost_ns) from v_calls where {_SERVED}
-                and site = {say.literal(worst["site"])} and server = {say.literal(worst["server"])}
-                and api is not distinct from {say.literal(worst["api"])}"""
-        for row in capture.rows(together(rows, ["protocol"])):
-            yield Ruling(
-                "uneven_broker",
-                f"Broker {worst['server']} is {worst['own'] / worst['others']:.1f} times slower than the others at "
-                f"{worst['api']}: {say.span(worst['own'])} on average against {say.span(worst['others'])}.",
-                row,
-                capture.largest_part(rows),
-            )

@@ -50,6 +50,17 @@ _UNCONFIRMED = "protocol = 'kafka' and api = 'Produce' and kind = 'oneway'"
 _OLD = "format in ('magic 0', 'magic 1')"
 _SET = "site, exchange_id, topic, partition"
 
+_IDEMPOTENT = "select * from v_batches where role = 'produce' and producer is not null and base_sequence >= 0"
+# batches with the sequence number of the one before; that one was refused where a client tries again
+_SENT_AGAIN = f"""
+    select * from (
+        select *, lag(base_sequence) over same as before, lag(outcome) over same as outcome_before
+        from ({_on_its_connections("duplicate_sequence", _IDEMPOTENT)})
+        window same as (
+            partition by site, connection, incarnation, producer, producer_epoch, topic, partition
+            order by stream_offset)
+    ) where base_sequence = before and outcome_before is distinct from 'error'"""
+
 _TOLD = (
     _Told(
         SomeRows("v_calls", _UNCONFIRMED), "acks_zero",
@@ -117,15 +128,7 @@ _TOLD = (
     _Told(
         _finding("duplicate_sequence"), "duplicate_sequence",
         "{who} sent {batches}{topics} again with the sequence number of the one before, and no refusal was seen.",
-        "select * from (" + _on_its_connections(
-            "duplicate_sequence",
-            """
-            select *, lag(base_sequence) over same as before, lag(outcome) over same as outcome_before from v_batches
-            where role = 'produce' and producer is not null and base_sequence >= 0
-            window same as (
-                partition by site, connection, incarnation, producer, producer_epoch, topic, partition
-                order by stream_offset)""",
-        ) + ") where base_sequence = before and outcome_before is distinct from 'error'",
+        _SENT_AGAIN,
         severity=NOTE,
     ),
     _Told(

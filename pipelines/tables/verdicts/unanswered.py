@@ -96,9 +96,11 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
 @needs(SomeRows("findings", "kind = 'fetch_overdue'"))
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
-    overdue = f"select * from ({_OVERDUE}) where not {capture.explained()}"
+    if not capture.keep("v_overdue", f"select * from ({_OVERDUE}) where not {capture.explained()}"):
+        return
+    overdue = "select * from v_overdue"
+    capture.explain(overdue)
     for row in capture.rows(together(overdue, ["protocol", "allowed_ms"], "max(wait_ns) as longest_ns")):
-        capture.explain(overdue)
         yield Ruling(
             "fetch_overdue",
             f"{say.counted(row['count'], 'Fetch request')} of {say.clients(row['clients'])} took "

@@ -1,0 +1,89 @@
+"""Messages of Kafka that were acknowledged, and whose offsets a later leader gave to other messages.
+
+Under a later epoch of the leader, an acknowledged batch and another one have offsets in common, so the log was cut off
+where the other one begins. Two batches are different if their producers, epochs or sequences are; where a producer is
+not idempotent, if a broker acknowledged both and their checksums differ. A broker that takes the same batch again
+answers with the same offsets, and is not accused. Neither is one whose topic was deleted or made in between, nor where
+the offsets begin at 0, as those of a topic that was made anew do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.answers.audit.statement import LOST, Ask, Statement, messages_of, statement
+
+VIEW = """
+    WITH told AS (
+        SELECT topic, partition, leader, leader_epoch AS epoch, isr, time FROM positions
+        WHERE protocol = 'kafka' AND what = 'leader' AND leader_epoch IS NOT NULL AND topic IS NOT NULL
+            AND time IS NOT NULL
+    ), risen AS (
+        SELECT topic, partition FROM told GROUP BY ALL HAVING min(epoch) < max(epoch)
+    ), stored AS (
+        SELECT topic, partition, base_offset AS base, last_offset AS last, time, role, producer, checksum_stored,
+            (producer, producer_epoch, base_sequence) AS sent
+        FROM batches JOIN risen USING (topic, partition)
+        WHERE protocol = 'kafka' AND base_offset IS NOT NULL AND last_offset IS NOT NULL AND (
+            role = 'produce' AND outcome = 'ok' OR role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch')
+    ), again AS (
+        SELECT a.topic, a.partition, b.base, b.time,
+            (SELECT max(epoch) FROM told t
+                WHERE t.topic = a.topic AND t.partition = a.partition AND t.time <= a.time) AS epoch,
+            (SELECT max(epoch) FROM told t
+                WHERE t.topic = a.topic AND t.partition = a.partition AND t.time > a.time) AS later_epoch
+        FROM stored a JOIN stored b
+            ON a.topic = b.topic AND a.partition = b.partition AND b.base <= a.last AND b.last >= a.base
+                AND b.time > a.time
+        WHERE a.role = 'produce' AND b.base > 0 AND CASE
+                WHEN a.producer IS NOT NULL AND b.producer IS NOT NULL THEN a.sent <> b.sent
+                ELSE b.role = 'produce' AND a.checksum_stored <> b.checksum_stored END
+            AND NOT EXISTS (
+                SELECT 1 FROM exchanges x WHERE x.api IN ('CreateTopics', 'DeleteTopics')
+                    AND list_contains(x.topics, a.topic) AND x.time BETWEEN a.time AND b.time)
+    ), cuts AS (
+        SELECT topic, partition, min(base) AS cut, min(time) AS until, min(epoch) AS epoch,
+            max(later_epoch) AS later_epoch
+        FROM again WHERE later_epoch > epoch GROUP BY ALL
+    )
+    SELECT a.*, c.epoch, later_epoch,
+        (SELECT arg_max(leader, time) FROM told t
+            WHERE t.topic = c.topic AND t.partition = c.partition AND t.epoch = later_epoch) AS later_leader,
+        (SELECT arg_max(isr, time) FROM told t
+            WHERE t.topic = c.topic AND t.partition = c.partition AND t.epoch = c.epoch AND isr IS NOT NULL) AS in_sync
+    FROM acked a JOIN cuts c ON a.topic = c.topic AND a.partition = c.partition
+    WHERE a.protocol = 'kafka' AND a.last >= cut AND a.time < until
+"""
+"""The batches that are gone, as in `acked`, with the epochs of the leader that took them and of a later one."""
+
+
+def overwritten(ask: Ask) -> Iterator[Statement]:
+    """What was acknowledged and is no longer in the log, of each partition."""
+    for row in ask("""
+        SELECT o.protocol, o.topic, null AS owner, o.partition, epoch, later_epoch, later_leader, in_sync,
+            count(*) AS batches, sum(o.records) AS messages, min(base) AS base, max(acks) AS acks,
+            min_by(o.file, (o.time, base)) AS file, min_by(o.packet, (o.time, base)) AS packet
+        FROM overwritten o LEFT JOIN (
+            SELECT topic, partition, base_offset AS base, min(acks) AS acks
+            FROM batches JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IS NOT NULL)
+                USING (site, exchange_id)
+            WHERE role = 'produce' AND outcome = 'ok' GROUP BY ALL
+        ) USING (topic, partition, base) GROUP BY ALL"""):
+        in_sync, leader = row["in_sync"], row["later_leader"]
+        if in_sync and leader is not None and leader not in in_sync:
+            why = f": broker {leader} took over, which was not among the in-sync replicas {', '.join(in_sync)}"
+        elif row["acks"] == 1:
+            why = ": they were sent with acks=1, and a replica that had not fetched them took over"
+        elif row["acks"] == -1:
+            why = ", although they were sent with acks=all: a replica that was not in sync took over"
+        else:
+            why = ": a replica that had not fetched them took over"
+        yield statement(
+            LOST, row,
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}, partition {row['partition']} "
+            f"from offset {row['base']}, were acknowledged in leader epoch {row['epoch']} and are gone from the log, "
+            f"which has other messages at their offsets since leader epoch {row['later_epoch']} at the latest{why}.",
+            "answers to Produce, another batch at the same offsets that a broker acknowledged or gave to a consumer, "
+            "and leader epochs that brokers told",
+            messages=row["messages"],
+        )  # fmt: skip
