@@ -154,7 +154,7 @@ def count(table: pa.Table | Dataset) -> int:
     return int(table.num_rows if isinstance(table, pa.Table) else table.count_rows())
 
 
-class StoredRows:
+class KeptRows:
     """Records that were decoded before, as a run gives those of captures.
 
     files: what they were read from; problems: kind of finding and message of captures that could not be read whole;
@@ -170,12 +170,12 @@ class StoredRows:
         self.cut = cut
 
     @classmethod
-    def of_analysis(cls, out: str, tables: Sequence[str]) -> StoredRows:
+    def of_analysis(cls, out: str, tables: Sequence[str]) -> KeptRows:
         """Those in a folder that `analyze` wrote."""
         return cls((out,), read_analysis(out, tables))
 
     @classmethod
-    def of_cache(cls, files: Sequence[str], kept: CachedRows, options: Options) -> StoredRows:
+    def of_cache(cls, files: Sequence[str], kept: CachedRows, options: Options) -> KeptRows:
         """Those that an earlier command kept."""
         tables = {
             table: _dataset([file], records.schema(table, full=options.full, payloads=options.payloads))

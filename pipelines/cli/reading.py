@@ -29,7 +29,7 @@ from pipelines.spark import options as spark_options
 from pipelines.storage.layout import is_analysis, single_analysis
 
 if TYPE_CHECKING:
-    from pipelines.answers.records import Relations, StoredRows
+    from pipelines.answers.records import KeptRows, Relations
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.selection import Selection
@@ -203,12 +203,12 @@ class Reading:
     @contextmanager
     def source(
         self, captures: Sequence[str], options: Options, *, stoppable: bool = True
-    ) -> Iterator[WatchedRun | StoredRows]:
+    ) -> Iterator[WatchedRun | KeptRows]:
         """Where rows come from: a run over captures, or the records in one folder that `analyze` wrote."""
         if single_analysis(captures):
             from pipelines.answers import records
 
-            yield records.StoredRows.of_analysis(captures[0], options.tables)
+            yield records.KeptRows.of_analysis(captures[0], options.tables)
             return
         files = expand(captures)
         cache = self._cache(files, options)
@@ -218,7 +218,7 @@ class Reading:
         elif (kept := cache.find(options.tables)) is not None:
             from pipelines.answers import records
 
-            yield records.StoredRows.of_cache(files, kept, options)
+            yield records.KeptRows.of_cache(files, kept, options)
             self.say_problems(kept.problems)
         else:
             with cache.keeping() as keeper, self.run(files, options) as run:
@@ -259,7 +259,7 @@ class Reading:
         without_pandas()
         needed = part.tables(tables) if part else tables
         with self.source(captures, self.options(needed, full=full)) as source:
-            if not part and isinstance(source, records.StoredRows):
+            if not part and isinstance(source, records.KeptRows):
                 yield source.tables
                 return
             if not part:
