@@ -292,10 +292,8 @@ CLEAN = [led(0, "1", 3, ["1", "2"]), led(20, "2", 4, ["2"])]
 def overwritten(*later: Row, positions: Rows = UNCLEAN, acks: int = -1, **exchange: Any) -> list[Statement]:
     """Losses where offsets 0, 10 and 20 were acknowledged at first, and then what is given."""
     first = [batch(n + 1, base) for n, base in enumerate((0, 10, 20))]
-    body = json.dumps({"acks": acks})
     sent = [
-        place(1) | {"api": "Produce", "kind": "call", "exchange_id": row["exchange_id"], "request": body}
-        for row in first
+        place(1) | {"api": "Produce", "kind": "call", "exchange_id": row["exchange_id"], "acks": acks} for row in first
     ]
     more = [place(10) | {"kind": "call", "topics": ["t"]} | exchange] if exchange else []
     return [each for each in told([*first, *later], positions, [*sent, *more]) if each.what == "lost"]
