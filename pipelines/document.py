@@ -69,8 +69,8 @@ _VERDICTS = """# Verdicts
 
 What is wrong: every kind of verdict, as `summary`, the page and the table `verdicts` (in `sql`: `t_verdicts`) have it.
 Severity is critical where data is wrong or lost, or where nothing works; warning where somebody waits, retries or
-fails; note where it is worth knowing and there is nothing to do now. Errors that a retry healed are notes. Within a
-severity, what costs most comes first: the time of requests, clients concerned, and rows counted.
+fails; note where it is worth knowing and there is nothing to do now. Errors that a retry healed within two seconds are
+notes. Within a severity, what costs most comes first: the time of requests, clients concerned, and rows counted.
 
 Each verdict is one sentence with its rows as evidence: `count` rows of the record table that `counted` names, and where
 each of them begins. On the page, a click on what a verdict counts opens these rows and selects them: charts, tables and

@@ -107,11 +107,19 @@ class Tab:
         steps = zip(("mousePressed", "mouseMoved", "mouseMoved", "mouseReleased"), (*places, places[-1]), strict=True)
         for kind, x in steps:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=box[2], button="left", buttons=1, clickCount=1)
-        self.settle()
+            self.settle()
 
     def type(self, text: str) -> None:
         """Type into what has the focus."""
         self.call("Input.insertText", text=text)
+        self.settle()
+
+    def back(self) -> None:
+        """Go back one step within the page, and wait until it is drawn."""
+        self.run("""new Promise((done) => {
+            addEventListener("popstate", () => requestAnimationFrame(() => done(1)), { once: true });
+            setTimeout(() => history.back());
+        })""")
         self.settle()
 
     def press(self, key: str, *, shift: bool = False, alt: bool = False) -> None:

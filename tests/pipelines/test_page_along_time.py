@@ -53,8 +53,7 @@ def test_a_selection_beside_a_break_has_real_times(browser: Tab, tmp_path: Path)
     browser.drag("#plot", 0.6, 0.93)  # within the second burst, and beyond the end
     assert float(browser.run("location.hash").partition("t=")[2].partition("..")[0]) > 5 * HOUR
     assert 0 < int(figure(browser, "Requests")) < 100
-    browser.run("history.back()")
-    browser.run("new Promise((done) => setTimeout(() => done(1), 100))")
+    browser.back()
     assert figure(browser, "Requests") == "200"
 
 

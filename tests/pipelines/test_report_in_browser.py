@@ -165,8 +165,7 @@ def test_dragging_on_the_band_selects_a_time(tab: Tab, page: Path) -> None:
     tab.press("z")
     assert "&z=" in hash_of(tab)
     tab.press("z")
-    tab.run("history.back()")
-    tab.settle()
+    tab.back()
     assert "&z=" in hash_of(tab)
     tab.run("document.getElementById('plot').dispatchEvent(new MouseEvent('dblclick'))")
     assert hash_of(tab) == ""
@@ -187,11 +186,9 @@ def test_back_goes_through_every_step(tab: Tab) -> None:
     choose(tab, "protocol", "kafka")
     kafka = figure(tab, "Requests")
     choose(tab, "api", "Produce")
-    tab.run("history.back()")
-    tab.settle()
+    tab.back()
     assert (figure(tab, "Requests"), hash_of(tab)) == (kafka, "#q=protocol:kafka")
-    tab.run("history.back()")
-    tab.settle()
+    tab.back()
     assert figure(tab, "Requests") == "3,000"
 
 

@@ -141,6 +141,7 @@ VIEWS = {
 def losses(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged, and whether it was delivered to each group that went past."""
     compacted = set(_compacted(ask))
+    overwritten_topics = {row["topic"] for row in ask("SELECT DISTINCT topic FROM overwritten")}
     for row in ask("""
         SELECT protocol, topic, owner, max(coalesce(h.connections, 0)) AS holes, count(*) AS batches,
             sum(records) AS messages, count(*) FILTER (NOT found) AS lacking
@@ -155,10 +156,11 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 f"holes in {units.counted(row['holes'], 'connection')} of its members",
             )  # fmt: skip
         elif not row["lacking"]:
+            is_overwritten = row["topic"] in overwritten_topics
             yield statement(
                 DELIVERED, row,
                 f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} that {group} went past were "
-                "delivered, all that were acknowledged.",
+                f"delivered, all that were acknowledged{' and not overwritten' if is_overwritten else ''}.",
                 "answers to Produce, batches on their way to its members, and offsets that it committed",
                 messages=row["messages"],
             )  # fmt: skip

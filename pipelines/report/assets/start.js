@@ -32,8 +32,10 @@ const changed = (step_) => {
   if (!state.range) state.zoom = null;
   compute();
   drawFirst();
-  if (!band.drag) drawRest();
-  remember(step_);
+  if (!band.drag) { // the address stays as it was until the drag ends, so that Back comes to what was before
+    drawRest();
+    remember(step_);
+  }
   if (step_) say(`${counted(selection.rows.length, "request")} selected`);
 };
 let waiting = 0;
