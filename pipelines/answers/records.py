@@ -53,10 +53,17 @@ def gathered(
 
 @contextmanager
 def queryable(
-    batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False
+    batches: Iterable[tuple[str, pa.RecordBatch]],
+    tables: Sequence[str],
+    *,
+    full: bool = False,
+    payloads: bool = False,
 ) -> Iterator[Relations]:
-    """Record batches as tables that queries read: in memory, or, where they are many, in temporary files."""
-    schemas = {table: records.schema(table, full=full) for table in tables}
+    """Record batches as tables that queries read: in memory, or, where they are many, in temporary files.
+
+    full, payloads: whether the columns are there that these options add.
+    """
+    schemas = {table: records.schema(table, full=full, payloads=payloads) for table in tables}
     kept: dict[str, list[pa.RecordBatch]] = {table: [] for table in tables}
     size = 0
     with ExitStack() as stack:

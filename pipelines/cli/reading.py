@@ -247,27 +247,34 @@ class Reading:
 
     @contextmanager
     def records(
-        self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False, part: Selection | None = None
+        self,
+        captures: Sequence[str],
+        tables: tuple[str, ...],
+        *,
+        full: bool = False,
+        payloads: bool = False,
+        part: Selection | None = None,
     ) -> Iterator[Relations]:
         """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows.
 
-        full: with decoded bodies, of captures only.
+        full: with decoded bodies; payloads: with keys, values and headers of messages; both of captures only.
         """
         from pipelines.answers import records
         from pipelines.sql.occurring import NamesSeen
 
         without_pandas()
         needed = part.tables(tables) if part else tables
-        with self.source(captures, self.options(needed, full=full)) as source:
+        with self.source(captures, self.options(needed, full=full, payloads=payloads)) as source:
             if not part and isinstance(source, records.KeptRows):
                 yield source.tables
                 return
             if not part:
-                with records.queryable(source.records(), needed, full=full) as found:
+                with records.queryable(source.records(), needed, full=full, payloads=payloads) as found:
                     yield found
                 return
             seen = NamesSeen(part)
-            with records.queryable(part.of(seen.of(source.records())), needed, full=full) as found:
+            chosen_rows = part.of(seen.of(source.records()))
+            with records.queryable(chosen_rows, needed, full=full, payloads=payloads) as found:
                 chosen = records.selected(found, part)
                 self.say_missing(seen, chosen)
                 yield chosen

@@ -35,6 +35,9 @@ def sql(
     full: Annotated[
         bool, typer.Option("--full", help="Exchanges with their bodies: request.acks, response.topics[0].name …")
     ] = False,
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="Messages with key, value and headers, as bytes: key = 'order-7'.")
+    ] = False,
     attach: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,6 +57,7 @@ def sql(
       brokerscope sql capture.pcap "select api, count(*) from exchanges group by 1"
       brokerscope sql capture.pcap "select * from t_latency order by total_p99_ns desc limit 5"
       brokerscope sql capture.pcap --full "select request.acks, count(*) from exchanges group by 1"
+      brokerscope sql capture.pcap --payloads "select * from messages where key = 'order-7'"
       brokerscope sql capture.pcap --attach log=broker.csv "select * from exchanges join log using (correlation_id)"
       brokerscope sql capture.pcap
     """
@@ -68,7 +72,7 @@ def sql(
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
         raise typer.BadParameter("the capture comes from there, so queries cannot: name one", param_hint="QUERY")
-    if full:
+    if full or payloads:
         captures = reading.captures(captures)
     own = {name: attached.read(path) for name, path in _named_files(attach)}
     analysed = single_analysis(captures)
@@ -78,9 +82,9 @@ def sql(
     if analysed and out is not None:
         refuse_read_back(out, captures[0])
     if query is not None and not written:
-        _check(query, own, full=full)
+        _check(query, own, full=full, payloads=payloads)
         wanted = _named(query) or wanted
-    with reading.records(captures, wanted, full=full, part=selection) as tables:
+    with reading.records(captures, wanted, full=full, payloads=payloads, part=selection) as tables:
         stored = records.read_aggregates(captures[0]) if written else {}
         every = {**tables, **{f"{aggregates.PREFIX}{name}": table for name, table in stored.items()}, **own}
         connection = _connection(every, full=full)
@@ -124,7 +128,7 @@ def _connection(tables: Relations, *, full: bool) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _check(query: str, own: Relations, *, full: bool) -> None:
+def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
     """Raise typer.BadParameter for a query that means nothing: before captures are read, which may take long."""
     import duckdb
 
@@ -132,7 +136,7 @@ def _check(query: str, own: Relations, *, full: bool) -> None:
     from pipelines.answers import aggregates
     from pipelines.sql import database
 
-    empty = {name: schema(name, full=full).empty_table() for name in TABLES}
+    empty = {name: schema(name, full=full, payloads=payloads).empty_table() for name in TABLES}
     tables = empty | aggregates.made(empty, aggregates.named(query))
     try:
         _run(_connection({**tables, **own}, full=full), query)

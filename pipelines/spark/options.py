@@ -1,6 +1,6 @@
 """The options of brokerscope on Spark, and the one way in which their texts are read.
 
-count   5000000                        a whole number
+count   20000000                       a whole number
 size    134217728, 16m, 16MB, 1g       bytes, as Spark writes sizes: a k is 1024
 rule    folder, file, /(broker-\\d+)/    what names a capture point
 limits  {"packet_bytes": "1m"}         a JSON object of limits
@@ -167,10 +167,10 @@ SESSION = (
         "are 4 tasks for each core", 1,
     ),
     Option(
-        "tableRows", count, 5_000_000,
-        "records up to which the driver computes the tables in bounded memory, 5,000,000 by default: a second of CPU "
-        "for each 200,000 rows, where Spark needs 40 for planning and compiling its queries, however few the rows are; "
-        "0 has Spark do it", 0,
+        "tableRows", count, 20_000_000,
+        "records up to which the driver computes the tables in bounded memory, 20,000,000 by default: a second of CPU "
+        "for each 200,000 rows, where Spark needs 40 for planning and compiling its queries, and several times as much "
+        "a row; 0 has Spark do it", 0,
     ),
 )  # fmt: skip
 """Settings of a session: `--conf spark.brokerscope.NAME=VALUE`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import os
@@ -195,6 +196,19 @@ def test_answers_need_little_memory_however_many_records_there_are(samples: list
     after, answer = peak()
     assert json.loads(answer)["n"] == many.num_rows
     assert (after - before) * 1024 < many.nbytes / 3
+
+
+def test_sql_finds_messages_by_key(samples: list[str]) -> None:
+    capture = sample(samples, "kafka-codecs.pcap")
+    ask = ["sql", capture, "-f", "json", "select topic, \"offset\" from messages where key = 'key-4'"]
+    asked = CliRunner().invoke(app, [*ask, "--payloads"])
+    told = CliRunner().invoke(app, ["dissect", capture, "-t", "messages", "--payloads", "-f", "json"])
+    key = base64.b64encode(b"key-4").decode()
+    want = [row for row in map(json.loads, told.stdout.splitlines()) if row["key"] == key]
+    found = [json.loads(line) for line in asked.stdout.splitlines()]
+    assert want
+    assert sorted((row["topic"], row["offset"]) for row in found) == sorted((r["topic"], r["offset"]) for r in want)
+    assert CliRunner().invoke(app, ask).exit_code == 2  # without the option messages have no key
 
 
 def test_a_folder_of_any_name_answers(samples: list[str], tmp_path: Path) -> None:
