@@ -44,7 +44,7 @@ def answered(report: Report, request: IggyRequest, read: Body | None, facts: Fra
         if request.offset >= 0:
             _write(report, request, request.frame, request.partition, COMMITTED, request.offset + 1)
     elif request.api == CLUSTER:
-        nodes = read.values["nodes"] if read is not None and layout is not None else ()
+        nodes = read.values.get("nodes", ()) if read is not None and layout is not None else ()
         for node in nodes:
             if len(nodes) > 1 and node["role"] == _LEADS:  # a server alone is a cluster of one
                 led(report, request, facts, None, None, endpoint(node["ip"], node["tcp_port"]), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL
@@ -30,6 +30,7 @@ def test_nor_do_those_of_one_that_began_before_the_capture(seed: int) -> None:
 
 @settings(max_examples=60)
 @given(SEEDS)
+@example(4574)  # an answer to GET_CLUSTER_METADATA without nodes
 def test_every_byte_of_a_conversation_with_holes_is_counted_once(seed: int) -> None:
     rng = random.Random(seed)
     script = with_holes(rng, conversation(rng))
