@@ -29,17 +29,8 @@ class BatchFacts(PlainState):
 
     CARRIED = (
         *("role", "topic", "partition", "first", "last", "position", "records", "size", "format", "producer"),
-        *(
-            "producer_epoch",
-            "base_sequence",
-            "first_time",
-            "last_time",
-            "origin_time",
-            "checksum_kind",
-            "stored",
-            "computed",
-        ),
-        *("verdict", "time", "packet_ref", "stream_offset"),
+        *("producer_epoch", "base_sequence", "first_time", "last_time", "origin_time", "checksum_kind"),
+        *("stored", "computed", "verdict", "time", "packet_ref", "stream_offset"),
     )
 
     def __init__(self, role: str, topic: str | None, partition: cython.longlong) -> None:
