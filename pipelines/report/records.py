@@ -22,7 +22,7 @@ from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
-from pipelines.tables.on_duckdb import LocalEngine, files
+from pipelines.tables.on_duckdb import LocalEngine, files, fitted
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import JUDGED, VERDICTS
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -171,21 +171,5 @@ def _name(engine: LocalEngine) -> None:
 
 def _relation(engine: LocalEngine, filled: Sequence[str], name: str) -> str:
     """All rows of a table with all columns of today; those that the files lack are null."""
-    source, found = "(select 1 where false)", set[str]()
-    if filled:
-        source = files(*filled)
-        found = set(engine.columns(source))
-    columns = []
-    for field in schema(name):
-        value = f'"{field.name}"' if field.name in found else "null"
-        columns.append(f'{value}::{_SQL_TYPES.get(str(field.type), "varchar")} as "{field.name}"')
-    return f"(select {', '.join(columns)} from {source})"
-
-
-_SQL_TYPES = {
-    "int32": "integer",
-    "int64": "bigint",
-    "bool": "boolean",
-    "timestamp[us, tz=UTC]": "timestamptz",
-    "list<item: string>": "varchar[]",
-}
+    source = files(*filled) if filled else "(select 1 where false)"
+    return f"({fitted(engine.duckdb, source, schema(name))})"

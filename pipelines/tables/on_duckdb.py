@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,6 +18,10 @@ from pipelines.storage import filesystem, scratch
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
 from pipelines.tables.table import Table, TableColumn
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from pyarrow.dataset import Dataset
 
 MEMORY = "256MB"  # that reading the tables takes; what does not fit goes to temporary files
 
@@ -60,10 +64,6 @@ class _Connection:
         """The rows of a query, some at a time."""
         return self.duckdb.sql(query).to_arrow_reader(ROWS_AT_ONCE)
 
-    def _columns(self, relation: str) -> list[tuple[str, str]]:
-        """The columns of a relation, and their types."""
-        return [row[:2] for row in self.duckdb.execute(f"describe select * from {relation}").fetchall()]
-
 
 class LocalEngine(_Connection):
     """Runs the tables' queries over OUT/records. What does not fit in `memory` goes to files in `room`."""
@@ -81,13 +81,13 @@ class LocalEngine(_Connection):
         self.dialect: Dialect = DuckDB()
         self.relations: Mapping[str, str] = {f"all_{name}": files(*some) for name, some in sources.items()}
 
-    def add(self, name: str, rows: pa.Table) -> None:
-        """Give a table of few rows a name."""
-        self.duckdb.register(f"given_{name}", rows)
+    def add(self, name: str, rows: pa.Table | Dataset) -> None:
+        """Give rows in memory or in local files a name."""
+        give_name(self.duckdb, f"given_{name}", rows)
         self.relations = {**self.relations, name: f"given_{name}"}
 
     def columns(self, relation: str) -> Sequence[str]:
-        return [column for column, _ in self._columns(relation)]
+        return list(_columns(self.duckdb, relation))
 
     def keep(self, name: str, query: str) -> str:
         self.duckdb.execute(f"create or replace table kept_{name} as {query}")
@@ -184,13 +184,36 @@ class WrittenTables(_Connection):
         """The relation of a table, and the types of its columns."""
         if name not in self._described:
             relation = files(*self._files[name])
-            self._described[name] = relation, dict(self._columns(relation))
+            self._described[name] = relation, _columns(self.duckdb, relation)
         return self._described[name]
 
 
 def _type(column: TableColumn) -> str:
     """The type of a column that is not there."""
     return {"list": "varchar[]", "": "varchar", "time": "timestamptz"}.get(column.unit, "bigint")
+
+
+def give_name(duckdb: DuckDBPyConnection, name: str, rows: pa.Table | Dataset) -> None:
+    """Name the rows of a table, or of a dataset's files: these DuckDB reads three times as fast as through Arrow."""
+    if isinstance(rows, pa.Table):
+        duckdb.register(name, rows)
+    else:
+        duckdb.execute(f"create view {DuckDB().quoted(name)} as {fitted(duckdb, files(*rows.files), rows.schema)}")
+
+
+def fitted(duckdb: DuckDBPyConnection, relation: str, schema: pa.Schema) -> str:
+    """A SELECT of the rows of a relation with the columns of a schema; those that the relation lacks are null."""
+    duckdb.register("wanted", schema.empty_table())
+    wanted, found = _columns(duckdb, "wanted"), _columns(duckdb, relation)
+    duckdb.unregister("wanted")
+    quoted = {name: DuckDB().quoted(name) for name in wanted}
+    terms = (f"{quoted[n] if n in found else 'null'}::{kind} as {quoted[n]}" for n, kind in wanted.items())
+    return f"select {', '.join(terms)} from {relation}"
+
+
+def _columns(duckdb: DuckDBPyConnection, relation: str) -> dict[str, str]:
+    """The columns of a relation -> their types."""
+    return {row[0]: row[1] for row in duckdb.execute(f"describe select * from {relation}").fetchall()}
 
 
 def files(*roots: str) -> str:
