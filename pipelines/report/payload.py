@@ -63,7 +63,7 @@ class Payload:
 
     def __init__(self, share: float = 1.0) -> None:
         """share: of the rows that a page may carry of each table, how many this one does."""
-        self.share = share
+        self._share = share
         self._strings: dict[str, int] = {}
         self._shown: list[str] = []
         self._files: dict[str, int] = {}
@@ -75,7 +75,7 @@ class Payload:
 
     def limit(self, most: int) -> int:
         """How many rows this page carries, of those that a page carries at most."""
-        return max(1, int(most * self.share))
+        return max(1, int(most * self._share))
 
     def text(self, value: Any) -> int:
         """The place of a text. Different texts have different places, also where they look the same."""

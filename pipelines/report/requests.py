@@ -18,7 +18,7 @@ page is of bounded size whatever the capture.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -198,12 +198,14 @@ def _place(dimension: str) -> str:
 class Requests:
     """The requests and batches of an analysis, as the page carries them.
 
-    verdicts: rows of the table `verdicts`; the requests that they count are carried one by one. share: of the rows and
-    names that a page may carry, how many this one does.
+    verdicts: rows of the table `verdicts`; the requests that they count are carried one by one. limit: how many rows or
+    names this page carries, of those that a page carries at most (`Payload.limit`).
     """
 
-    def __init__(self, records: Records, verdicts: Sequence[Mapping[str, Any]], share: float = 1.0) -> None:
-        self._records, self._share = records, share
+    def __init__(
+        self, records: Records, verdicts: Sequence[Mapping[str, Any]], limit: Callable[[int], int] = int
+    ) -> None:
+        self._records, self._limit = records, limit
         records.keep("page_calls", _CALLS)
         records.keep("page_batches", _BATCHES)
         ((self.asked,),) = records.tuples("select count(*) filter (flags & 7 <= 1) from page_calls")
@@ -218,10 +220,6 @@ class Requests:
         records.give("page_places", _places(verdicts))
         self._lay_out()
         self._name()
-
-    def _limit(self, most: int) -> int:
-        """How many rows or names this page carries, of those that a page carries at most."""
-        return max(1, int(most * self._share))
 
     def _lay_out(self) -> None:
         """Make the table `page_rows`: the rows that the page carries, each with its place."""

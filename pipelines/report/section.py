@@ -46,7 +46,7 @@ class Builder:
     def requests(self) -> Requests | None:
         """The requests and batches that the page carries; None where there are no records."""
         records = self.analysis.records
-        return None if records is None else Requests(records, self.analysis.verdicts, self.payload.share)
+        return None if records is None else Requests(records, self.analysis.verdicts, self.payload.limit)
 
     @property
     def count(self) -> int:
