@@ -70,9 +70,9 @@ def only_transactions(batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator
     """The exchanges and batches that say something of transactions, and all connections."""
     for table, batch in batches:
         if table == "exchanges":
-            wanted = pc.is_in(batch.column("api"), pa.array(APIS))
-            of_one = pc.fill_null(pc.match_substring(batch.column("request"), _PULSAR_ID), False)
-            yield table, batch.filter(pc.and_(wanted, pc.or_(pc.not_equal(batch.column("api"), SEND), of_one)))
+            chosen = batch.filter(pc.is_in(batch.column("api"), pa.array(APIS)))
+            of_one = pc.fill_null(pc.match_substring(chosen.column("request"), _PULSAR_ID), False)
+            yield table, chosen.filter(pc.or_(pc.not_equal(chosen.column("api"), SEND), of_one))
         elif table == "batches":
             produced = pc.and_(
                 pc.equal(batch.column("role"), "produce"), pc.fill_null(batch.column("transactional"), False)
