@@ -24,9 +24,7 @@ from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
-from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import First, WrittenTables
-from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -221,9 +219,8 @@ def _made(
         cases = forensics.cases(executor, tables, decoded, store, known_at)
         (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
-        tables.add(CASES, case_table(cases))
-        tables.add(JUDGED, verdicts(filesystem.join(store, RECORD_FOLDER)))
-        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us)
+        judged = verdicts(filesystem.join(store, RECORD_FOLDER))
+        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us, cases=cases, verdicts=judged)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))

@@ -10,10 +10,9 @@ import pyarrow as pa
 from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of, readable
 from pipelines.storage import scratch
 from pipelines.tables import TABLES
-from pipelines.tables.integrity import CASES, CORRUPT, case_table
+from pipelines.tables.integrity import CORRUPT
 from pipelines.tables.table import RECORDS, Ask, Table
-from pipelines.tables.verdicts import JUDGED, VERDICTS
-from pipelines.tables.verdicts.verdict import SCHEMA
+from pipelines.tables.verdicts import VERDICTS
 
 PREFIX = "t_"
 COLUMNS = {
@@ -41,16 +40,14 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
     wanted = [name.removeprefix(PREFIX) for name in names]
     if not wanted:
         return {}
-    verdicts = SCHEMA.empty_table()
+    verdicts = None
     if VERDICTS.name in wanted:
         with counted_once(tables) as (once, _), database_of(once) as connection:
             verdicts = judged(connection)
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():
         for name in RECORDS:
             engine.add(f"all_{name}", tables[name])
-        engine.add(CASES, case_table(()))
-        engine.add(JUDGED, verdicts)
-        known, _ = relations(engine)
+        known, _ = relations(engine, verdicts=verdicts)
         ask = Ask(bucket_us=choose_bucket(engine))
 
         def rows(table: Table) -> pa.Table:

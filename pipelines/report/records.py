@@ -21,10 +21,9 @@ from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
-from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
 from pipelines.tables.table import RECORDS
-from pipelines.tables.verdicts import JUDGED, VERDICTS
+from pipelines.tables.verdicts import VERDICTS
 from pipelines.tables.verdicts.verdict import SCHEMA
 
 if TYPE_CHECKING:
@@ -79,9 +78,8 @@ class Records:
         only: Collection[str] = TABLES,
     ) -> Computed:
         """Write the aggregate tables of these records, or only some. cases: what forensics said of bad checksums."""
-        self.engine.add(CASES, case_table(cases))
-        self.engine.add(JUDGED, self.verdicts() if VERDICTS.name in only else SCHEMA.empty_table())
-        return compute(self.engine, folder, by, bucket_us, only)
+        verdicts = self.verdicts() if VERDICTS.name in only else None
+        return compute(self.engine, folder, by, bucket_us, only, cases=cases, verdicts=verdicts)
 
     def verdicts(self) -> pa.Table:
         """What is wrong, the worst first: the columns of the table `verdicts`."""

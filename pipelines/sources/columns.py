@@ -16,10 +16,7 @@ from dissectors import records
 from dissectors.errors import UsageError
 from pipelines.tables import BY, TABLES, Ask
 from pipelines.tables.compute import bound, relations
-from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine
-from pipelines.tables.verdicts import JUDGED
-from pipelines.tables.verdicts.verdict import SCHEMA
 
 PREFIX = "t_"  # of aggregate tables, as in `brokerscope sql`: `errors` and `findings` are record tables, too
 
@@ -89,8 +86,6 @@ def _aggregate(name: str, by: tuple[str, ...]) -> pa.Schema:
     with LocalEngine(".", {}, Path(tempfile.gettempdir())) as engine:
         for table in records.DEFAULT_TABLES:
             engine.add(f"all_{table}", records.schema(table).empty_table())
-        engine.add(CASES, case_table([]))
-        engine.add(JUDGED, SCHEMA.empty_table())
         known, _ = relations(engine)
         query = bound(engine.dialect, TABLES[name].query(engine.dialect, Ask(by)), known)
         return engine.fetch(f"select * from ({query}) limit 0").schema

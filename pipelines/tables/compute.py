@@ -6,15 +6,18 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from dissectors import records
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
+from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.table import Ask, Table
+from pipelines.tables.verdicts import JUDGED
+from pipelines.tables.verdicts.verdict import SCHEMA
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
@@ -63,9 +66,12 @@ def compute(
     by: Sequence[str] = (),
     bucket_us: int | None = None,
     only: Collection[str] = TABLES,
+    *,
+    cases: Sequence[dict[str, Any]] = (),
+    verdicts: pa.Table | None = None,
 ) -> Computed:
-    """Write every table, or only some, to FOLDER/<name>.parquet."""
-    known, shared = relations(engine)
+    """Write every table, or only some, to FOLDER/<name>.parquet. cases, verdicts: as `relations` takes them."""
+    known, shared = relations(engine, cases, verdicts)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
 
     def write(table: Table) -> None:
@@ -79,11 +85,16 @@ def compute(
     return Computed(ask.bucket_us, shared)
 
 
-def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
+def relations(
+    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), verdicts: pa.Table | None = None
+) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds.
 
-    Of record tables that an older version did not write, there are no rows.
+    cases: what forensics said of bad checksums, as JSON objects; verdicts: what `engine.judged` gave. Without them,
+    the tables made of them have no rows; nor has a record table that an older version did not write.
     """
+    engine.add(CASES, case_table(cases))
+    engine.add(JUDGED, SCHEMA.empty_table() if verdicts is None else verdicts)
     for name in LATER:
         if f"all_{name}" not in engine.relations:
             engine.add(f"all_{name}", records.schema(name).empty_table())

@@ -19,10 +19,7 @@ from pipelines.spark.job import read_records
 from pipelines.spark.tables import SparkEngine
 from pipelines.tables import TABLES
 from pipelines.tables.compute import compute
-from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import WrittenTables
-from pipelines.tables.verdicts import JUDGED
-from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.cluster import servers
 from tests.pipelines import made_lake
 
@@ -41,8 +38,6 @@ def main(connections: int, topics: int) -> None:
             conf |= {"spark.driver.memory": JVM_MEMORY, "spark.executorEnv.PYTHONPATH": str(ROOT)}
             spark = session.start(cluster.master, light=True, conf=conf)
             with SparkEngine(spark, read_records(spark, str(out / "records"), Options(), [])) as engine:
-                engine.add(CASES, case_table([]))
-                engine.add(JUDGED, VERDICTS.empty_table())
                 compute(engine, out / "tables")
             print(f"tables: JVM {_peak(_driver())} MB, Python {_peak(os.getpid())} MB")
             spark.stop()

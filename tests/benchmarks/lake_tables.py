@@ -18,10 +18,7 @@ from dissectors.records import DEFAULT_TABLES
 from pipelines import report
 from pipelines.spark.job import TABLE_MEMORY
 from pipelines.tables.compute import compute
-from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine
-from pipelines.tables.verdicts import JUDGED
-from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import made_lake
 
 HOURS = (8, 32)
@@ -43,8 +40,6 @@ def measured(out: Path) -> tuple[float, float]:
 
     def tables() -> None:
         with LocalEngine(str(records), sources, out / "scratch", memory=TABLE_MEMORY) as engine:
-            engine.add(CASES, case_table([]))
-            engine.add(JUDGED, VERDICTS.empty_table())
             bucket_us = compute(engine, out / "tables").bucket_us
         (out / "analysis.json").write_text(json.dumps({"bucket_us": bucket_us, "files": []}))
 

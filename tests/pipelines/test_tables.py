@@ -18,11 +18,8 @@ import dissectors
 from pipelines.spark.tables import SparkEngine
 from pipelines.tables import BY, PRINTED, TABLES, Ask
 from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
-from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.table import RECORDS as SUMMED
-from pipelines.tables.verdicts import JUDGED
-from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import made_lake, synthetic
 from tests.pipelines.sessions import settings
 
@@ -41,18 +38,12 @@ def written(records: dict[str, pa.Table], folder: Path) -> Path:
 
 def local_engine(records: Path) -> LocalEngine:
     sources = {name: [str(records / name)] for name in SUMMED if (records / name).exists()}
-    engine = LocalEngine(str(records), sources, records / "scratch")
-    engine.add(CASES, case_table([]))
-    engine.add(JUDGED, VERDICTS.empty_table())
-    return engine
+    return LocalEngine(str(records), sources, records / "scratch")
 
 
 def spark_engine(spark: Any, records: Path, exchange: Path | None = None) -> SparkEngine:
     frames = {name: spark.read.parquet(str(records / name)) for name in SUMMED if (records / name).exists()}
-    engine = SparkEngine(spark, frames, None if exchange is None else str(exchange))
-    engine.add(CASES, case_table([]))
-    engine.add(JUDGED, VERDICTS.empty_table())
-    return engine
+    return SparkEngine(spark, frames, None if exchange is None else str(exchange))
 
 
 @pytest.fixture(scope="module")

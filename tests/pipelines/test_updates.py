@@ -31,9 +31,6 @@ from pipelines.lake import arrivals, freshness, update
 from pipelines.lake.update import update_records
 from pipelines.storage import lake_files, outputs
 from pipelines.tables.compute import compute
-from pipelines.tables.integrity import CASES, case_table
-from pipelines.tables.verdicts import JUDGED
-from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines.cutting import cut
 from tests.pipelines.stored import read
 from tests.pipelines.test_tables import computed, local_engine, same, written
@@ -84,8 +81,6 @@ class Store:
 def same_tables(store: Store, made: DecodedRecords, folder: Path) -> None:
     """The tables of the lake are those of one run over everything."""
     with made.engine() as engine:
-        engine.add(CASES, case_table([]))
-        engine.add(JUDGED, VERDICTS.empty_table())
         updated = computed(engine, folder / "updated")
     with local_engine(written(dissectors.dissect(store.files()), folder / "records")) as engine:
         same(updated, computed(engine, folder / "tables"))
