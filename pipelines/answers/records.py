@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
 Relations = Mapping[str, "pa.Table | Dataset"]  # what queries read
-IN_MEMORY = 64 << 20
+IN_MEMORY = 128 << 20
 """Bytes of records of captures that queries read from memory; more go to temporary files."""
 SPILLING = "512MB"  # that counting once takes, beyond which temporary files
 
@@ -253,9 +253,8 @@ def readable() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        damaged = (duckdb.Error, duckdb.InvalidInputException, duckdb.IOException)  # not their subclasses
-        if database.is_unreadable(error) or type(error) in damaged:
-            raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
+        if database.is_unreadable(error):
+            raise database.unreadable(error) from None
         raise
 
 

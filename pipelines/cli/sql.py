@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dissectors.errors import InputError
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from pipelines.answers.records import Relations
 
@@ -68,6 +69,7 @@ def sql(
     from pipelines.cli.sql_prompt import queries
     from pipelines.sql import attached
     from pipelines.storage.layout import refuse_read_back, single_analysis
+    from pipelines.tables.on_duckdb import give_name
 
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
@@ -87,19 +89,19 @@ def sql(
     with reading.records(captures, wanted, full=full, payloads=payloads, part=selection) as tables:
         stored = records.read_aggregates(captures[0]) if written else {}
         every = {**tables, **{f"{aggregates.PREFIX}{name}": table for name, table in stored.items()}, **own}
-        connection = _connection(every, full=full)
         columns = {name: table.schema.names for name, table in every.items()}
         makes = {name: columns for name, columns in aggregates.COLUMNS.items() if name not in every}
-        for text in queries(columns | makes) if query is None else [query]:
-            missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
-            for name, table in aggregates.made(tables, missing).items():
-                connection.register(name, table)
-            try:
-                _answer(connection, text, format or named(out), out, reading.inputs(captures))
-            except ValueError as error:
-                if query is not None:
-                    raise typer.BadParameter(str(error), param_hint="QUERY") from None
-                printing.show_text(str(error), indent=2)
+        with _database(every, full=full) as connection:
+            for text in queries(columns | makes) if query is None else [query]:
+                missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
+                for name, table in aggregates.made(tables, missing).items():
+                    give_name(connection, name, table)
+                try:
+                    _answer(connection, text, format or named(out), out, reading.inputs(captures))
+                except ValueError as error:
+                    if query is not None:
+                        raise typer.BadParameter(str(error), param_hint="QUERY") from None
+                    printing.show_text(str(error), indent=2)
 
 
 def _named_files(pairs: Sequence[str] | None) -> Iterator[tuple[str, str]]:
@@ -113,19 +115,21 @@ def _named_files(pairs: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         yield name, path
 
 
-def _connection(tables: Relations, *, full: bool) -> duckdb.DuckDBPyConnection:
-    """A database that holds nothing but these tables; with `full`, bodies are JSON."""
-    from pipelines.sql import database
+@contextmanager
+def _database(tables: Relations, *, full: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database that holds nothing but these tables; with `full`, bodies are JSON.
 
-    connection = database.connect()
-    for name, table in tables.items():
-        if full and name == "exchanges":
-            connection.register("exchanges_as_text", table)
+    Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
+    """
+    from pipelines.answers.records import database_of
+
+    as_text = full and "exchanges" in tables
+    named = {"exchanges_as_text" if as_text and name == "exchanges" else name: rows for name, rows in tables.items()}
+    with database_of(named) as connection:
+        if as_text:
             bodies = ", ".join(f"{side}::JSON AS {side}" for side in ("request", "response"))
             connection.execute(f"CREATE VIEW exchanges AS SELECT * REPLACE ({bodies}) FROM exchanges_as_text")
-        else:
-            connection.register(name, table)
-    return connection
+        yield connection
 
 
 def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
@@ -139,7 +143,8 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
     empty = {name: schema(name, full=full, payloads=payloads).empty_table() for name in TABLES}
     tables = empty | aggregates.made(empty, aggregates.named(query))
     try:
-        _run(_connection({**tables, **own}, full=full), query)
+        with _database({**tables, **own}, full=full) as connection:
+            _run(connection, query)
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
     except ValueError as error:
@@ -185,7 +190,10 @@ def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRe
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out: str | None, inputs: list[str]) -> None:
-    """Write the rows of a query. Raises ValueError for one that means nothing, or may not run."""
+    """Write the rows of a query.
+
+    Raises ValueError for one that means nothing, or may not run; InputError where a table cannot be read.
+    """
     import duckdb
     import pyarrow as pa
 
@@ -200,9 +208,21 @@ def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out:
             output(out, inputs, binary=format in BINARY_FORMATS) as stream,
             writing(format, "", schema, stream) as writer,
         ):
-            for batch in made:
+            for batch in _read_along(made):
                 writer.write(batch.rename_columns(names))
     except (duckdb.Error, pa.ArrowException) as error:
         if database.is_unreadable(error):
-            raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
+            raise database.unreadable(error) from None
+        raise ValueError(database.sentence(error)) from None
+
+
+def _read_along(answer: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows of an answer, some at a time. Raises InputError where a table cannot be read further."""
+    from pipelines.sql import database
+
+    try:
+        yield from answer
+    except OSError as error:  # as Arrow has what DuckDB says; else it would be taken for one of writing
+        if database.is_unreadable(error):
+            raise database.unreadable(error) from None
         raise ValueError(database.sentence(error)) from None

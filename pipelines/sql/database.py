@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from dissectors.errors import InputError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -16,10 +19,11 @@ _SETTINGS = {
     "python_enable_replacements": "false",  # a query sees what is registered, not the variables of this program
     "temp_directory": "",
 }
+_OF_FILE = re.compile(r"""^(IO|Invalid) Error:|\bfile ["']|Parquet|reading the stream registered as""")
+"""What DuckDB says of a damaged file, and not of a query that means nothing."""
 
-
-SMALL = 4 << 20
-"""Bytes of rows that one thread goes through sooner than it wakes others."""
+SMALL = 128 << 20
+"""Bytes of rows up to which planning queries costs more than running them, so that further threads only add to it."""
 
 
 def connect(size: int | None = None, files: Sequence[str] = ()) -> DuckDBPyConnection:
@@ -54,8 +58,21 @@ def sentence(error: Exception) -> str:
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Whether a query failed because a table that it reads could not be read: the file behind it is damaged."""
-    return "reading the stream registered as" in str(error)
+    """Whether a query failed because a table that it reads could not be read: the file behind it is damaged.
+
+    error: DuckDB's, or Arrow's of an answer that is read along.
+    """
+    import duckdb
+
+    if type(error) in (duckdb.Error, duckdb.IOException):
+        return True
+    unsure = not isinstance(error, duckdb.Error) or type(error) is duckdb.InvalidInputException
+    return unsure and bool(_OF_FILE.search(str(error)))
+
+
+def unreadable(error: Exception) -> InputError:
+    """The error to raise where `is_unreadable`."""
+    return InputError(f"records that cannot be read: {sentence(error)}")
 
 
 def literal(text: str) -> str:
