@@ -93,9 +93,9 @@ _VIEWS = {
                 on {_SAME_PLACE} and f.file = x.response_file and f.packet = x.response_packet
             where f.direction is distinct from 'client'
         )
-        select distinct on (site, exchange_id, finding) * exclude (topic, begins) from noted
+        select * exclude (topic, begins) from noted
         where topic is null or list_contains(coalesce(topics, [topic]), topic)
-        order by site, exchange_id, finding, begins""",
+        qualify row_number() over (partition by site, exchange_id, finding order by begins) = 1""",
     "v_whole": f"""
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0

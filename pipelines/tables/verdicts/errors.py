@@ -50,7 +50,7 @@ _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
 # one row for each answer and name of an error, with whether and when it healed
 _SEEN = f"""
     with named as (
-        select distinct on (e.site, e.exchange_id, e.name) e.* exclude ("group", until),
+        select e.* exclude ("group", until),
             coalesce(e.name, 'error ' || e.code) as what, x."group" as "group",
             {_FAMILY.replace("api", "e.api")} as family,
             case when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
@@ -65,7 +65,8 @@ _SEEN = f"""
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
             anti join {MISMATCHED} m
                 on e.site = m.site and e.connection = m.connection and e.incarnation = m.incarnation
-        order by e.site, e.exchange_id, e.name, e.time, e.packet, e.topic, e.partition
+        qualify row_number() over (
+            partition by e.site, e.exchange_id, e.name order by e.time, e.packet, e.topic, e.partition) = 1
     ), worked as (
         select protocol, client as who, {_FAMILY} as family, "group", time, until,
             unnest(list_concat([null::varchar], list_distinct(coalesce(topics, [])))) as topic_asked

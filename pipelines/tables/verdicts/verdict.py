@@ -123,4 +123,4 @@ def sql_list(values: Sequence[str | int]) -> str:
 
 
 def _listed(column: str) -> str:
-    return f"coalesce(list(distinct {column} order by {column}) filter ({column} <> ''), [])[:{LISTED}]"
+    return f"coalesce(list_sort(list_distinct(list({column}) filter ({column} <> '')))[:{LISTED}], [])"
