@@ -16,6 +16,7 @@ SEEDS = st.integers(0, 1 << 32)
 
 @settings(max_examples=30)
 @given(SEEDS)
+@example(80944273)  # VSR frames behind junk, read as legacy: an answer that no layout reads ends the capture
 def test_rows_do_not_depend_on_how_the_bytes_of_a_conversation_arrive(seed: int) -> None:
     feed_every_way(PROTOCOL, conversation(random.Random(seed)))
 

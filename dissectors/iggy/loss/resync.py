@@ -152,7 +152,7 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
         if length:
             whole = pos + PREFIX + length
             have = _sample(pos, whole, end)
-            verdict = _judge_filled(buf, pos, have, final, clues, budget)
+            verdict = _judge_filled(buf, pos, have, clues, budget)
             if verdict is Judgement.WAIT:
                 return Judgement.YES if suffice else budget.wait_for(min(whole, 2 * have - pos) - at)
             if verdict is not Judgement.YES or not clues.stranger:
@@ -176,16 +176,17 @@ def _sample(pos: int, whole: int, end: int) -> int:
     return end if whole <= end or have < _SAMPLE else pos + (1 << (have.bit_length() - 1))
 
 
-def _judge_filled(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """An answer with a payload, or an error with a text."""
+def _judge_filled(buf: bytes, pos: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
+    """Whether an answer with a payload, or an error with a text, may begin at `pos`.
+
+    Bytes that are there rule it out whether or not more will come, so that no cut of the stream decides.
+    """
     status, length = PAIR.unpack_from(buf, pos)
     whole = pos + PREFIX + length
     if status:
         if not layouts.error_texts(clues.allowed):
             return Judgement.NO
         return Judgement.YES if whole <= end else Judgement.WAIT
-    if final and whole > end:
-        return Judgement.WAIT  # for ever: no layout need be tried
     return _judge_payload(buf, pos + 8, whole, end, clues, budget)
 
 
