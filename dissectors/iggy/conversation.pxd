@@ -21,6 +21,7 @@ cdef class IggyConversation(Conversation):
     cdef public bint is_vsr
     cdef public long long most
     cdef public tuple _searched
+    cdef public object _turns
     cdef public long long client_end
     cdef public long long server_end
     cdef public FrameFacts _first

@@ -139,6 +139,12 @@ class Framing(ConnectionReporter):
         search: _Search | None = self.inboxes[direction].search
         return search.skipped if search else 0
 
+    def looked(self, direction: int) -> int:
+        """Stream offset up to which the search that is under way has looked."""
+        inbox: Inbox = self.inboxes[direction]
+        search: _Search = inbox.search
+        return max(search.looked, inbox.offset)
+
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""
         if search := self.inboxes[direction].search:
