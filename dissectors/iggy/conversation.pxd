@@ -8,6 +8,8 @@ from dissectors.iggy.pending cimport IggyRequest
 from dissectors.iggy.vsr cimport Vsr
 from dissectors.session.inbox cimport MORE
 
+cdef str LEGACY, VSR
+
 cdef enum:
     CLIENT = 0
     SERVER = 1
