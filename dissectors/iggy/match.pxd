@@ -4,7 +4,7 @@ from dissectors.iggy.pending cimport Answer, IggyRequest
 from dissectors.rows.fields cimport ABSENT
 
 cdef tuple _ALIGNING, _DOUBTFUL, _MULTIPLEXED, _NONE, _PIPELINED
-cdef long long PAIRING_STEPS_PER_FRAME, SEND_MESSAGES, _QUIET_NS
+cdef long long SEND_MESSAGES, _QUIET_NS
 cdef object _BEFORE_CAPTURE, _CERTAIN, RequestHole
 cdef str _PAIRED
 
