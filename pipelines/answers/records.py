@@ -246,15 +246,17 @@ def _seen_once(connections: pa.Table | Dataset) -> bool:
 
 
 @contextmanager
-def readable() -> Iterator[None]:
-    """Raises InputError where a query in the block fails because a table cannot be read."""
+def readable(files: Sequence[str] = ()) -> Iterator[None]:
+    """Raises InputError where a query in the block fails because a table cannot be read. files: those that it reads."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
         damaged = (duckdb.Error, duckdb.InvalidInputException, duckdb.IOException)  # not their subclasses
-        if database.is_unreadable(error) or type(error) in damaged:
+        # of a file that an update has removed meanwhile, DuckDB says that it may not be read
+        gone = isinstance(error, duckdb.PermissionException) and not all(Path(file).exists() for file in files)
+        if gone or database.is_unreadable(error) or type(error) in damaged:
             raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
         raise
 
@@ -310,7 +312,7 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
     stored = [file for table in tables.values() if not isinstance(table, pa.Table) for file in table.files]
-    with database.connect(size, stored) as connection, readable():
+    with database.connect(size, stored) as connection, readable(stored):
         for name, table in tables.items():
             give_name(connection, name, table)
         yield connection

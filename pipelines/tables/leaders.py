@@ -1,7 +1,8 @@
 """Who led each partition, from when to when.
 
-told     what answers say of leaders, in order of time; what an answer says with an epoch below one that was known
-         already is old, and left out
+told     what answers say of leaders
+ordered  with its turn in order of time: one answer may name a partition more than once
+newest   without what an answer says with an epoch below one that was known already: that is old
 runs     answers in a row that say the same leader and epoch
 behind   how far replicas were behind: their fetch positions against the end of the partition, as it was known then
 """
@@ -16,9 +17,8 @@ _PLACE = "protocol, topic, part"
 
 def _leaders(d: Dialect, ask: Ask) -> str:
     part = "coalesce(partition, -1) as part"
-    order = "at_us, file, packet"
     so_far = "rows between unbounded preceding and current row"
-    within = f"partition by {_PLACE} order by {order}"
+    within = f"partition by {_PLACE} order by turn"
     ended = d.latest("case when what = 'end' then value end", f"partition by {_PLACE} order by at_us, what, value")
     return f"""
         with told as (
@@ -27,8 +27,11 @@ def _leaders(d: Dialect, ask: Ask) -> str:
                 coalesce(file, '') as file, coalesce(packet, 0) as packet
             from positions
             where what = 'leader' and (topic is not null or protocol = 'iggy') and time is not null
+        ), ordered as (
+            select *, row_number() over (partition by {_PLACE} order by at_us, file, packet, epoch, leader) as turn
+            from told
         ), newest as (
-            select * from (select *, max(epoch) over ({within} {so_far}) as highest from told)
+            select * from (select *, max(epoch) over ({within} {so_far}) as highest from ordered)
             where epoch = highest
         ), compared as (
             select *, case when lag(packet) over ({within}) is null

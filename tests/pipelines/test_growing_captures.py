@@ -226,7 +226,7 @@ def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(executor: Exe
     assert lake_rows(growing.lake) == at_once([copy, late])
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("fragments", [False, True])
 def test_captures_that_grow_side_by_side_give_what_one_run_gives(
