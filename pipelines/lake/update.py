@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Packet
@@ -53,7 +53,7 @@ from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, sha
 from pipelines.jobs.records import DecodedRecords, named
 from pipelines.lake import expire, gone
 from pipelines.lake.gone import Replaced
-from pipelines.lake.new_files import Given, choose, has_returned, present
+from pipelines.lake.new_files import FILE, Fate, Given, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
@@ -69,14 +69,23 @@ _LARGE = 5  # sixteenfold: files of half a million rows stay as they are
 
 
 @dataclass(frozen=True)
+class SiteJob:
+    """What tasks are given of a site that goes on."""
+
+    points: Sequence[str]  # its capture points: itself, or each of its files
+    files: Sequence[str]  # by their numbers
+    clock: int  # time of the stage from which it goes on, ns
+    states: Mapping[int, str]  # part -> URL of its state
+    tails: Mapping[int, Tail]  # part -> what it left of its open connections
+    kept: Sequence[str]  # URLs of the table `connections`, as of `gone.used`
+
+
+@dataclass(frozen=True)
 class UpdateJob(Job):
     """What every task of an update is given."""
 
-    numbered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # site -> its files, by their numbers
-    clocks: Mapping[str, int] = field(default_factory=dict)  # site -> time of the stage from which it goes on, ns
-    states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
-    tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
-    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)  # site -> URLs of connections, as of `gone.used`
+    sites: Mapping[str, SiteJob] = field(default_factory=dict)
+    site_of_point: Mapping[str, str] = field(default_factory=dict)  # capture point -> its site, if not of that name
 
 
 @dataclass
@@ -105,42 +114,78 @@ def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
     """Go on with the engines of a part's sites."""
     assert isinstance(job, UpdateJob)
     secrets = list(job.secrets)
-    engines: dict[str, tuple[int, Engine, Mapping[bytes, bytes]]] = {}
+    running: dict[str, _Running] = {}
 
-    def carried(site: str, part: int) -> list[Packet]:
-        running, fragments = _load(job, site, part)
-        engines[site] = part, running, running.packed(site)
-        return fragments
+    def site_of(point: str) -> _Running:
+        name = job.site_of_point.get(point, point)
+        if name not in running:
+            running[name] = _Running(job, name, given.number, secrets)
+        return running[name]
 
-    def ended(site: str, blocks: Iterable[tuple[str, PacketBlock]]) -> SitePart:
-        part, running, before = engines.pop(site)
+    arrival = Arrival(*given, job.sharing, secrets.append, lambda point, _: site_of(point).waiting_fragments(point))
+    for point, blocks in groupby(arrival.blocks(), key=itemgetter(0)):
+        site_of(point).decode(point, blocks, arrival)
+    return [site.end(arrival) for site in running.values()]
+
+
+class _Running:
+    """The engine of a part of a site, which goes on."""
+
+    def __init__(self, job: UpdateJob, name: str, part: int, secrets: Iterable[bytes]) -> None:
+        """secrets: TLS key logs."""
+        self._job, self._name, self._part = job, name, part
+        self._site = job.sites[name]
+        self._engine, self._fragments = _load(job, self._site, part)
         for secret in secrets:
-            running.keylog.add(secret)
-        times = times_of_stages(job.clocks[site], arrival.ends.get(site, ()))
-        steps = []
+            self._engine.keylog.add(secret)
+        self._before = {point: self._engine.packed(point) for point in self._site.points}
+        self._steps: list[PartStage] = []
+        self._output = self._new_output()
+
+    def waiting_fragments(self, point: str) -> list[Packet]:
+        """Fragments of a capture point that wait for others since an earlier run."""
+        return self._fragments.pop(point, [])
+
+    def decode(self, point: str, blocks: Iterable[tuple[str, PacketBlock]], arrival: Arrival) -> None:
+        """Decode the packets of a capture point, up to one stage after the other."""
+        times = self._times(point, arrival)
         for stage, some in _by_stage(blocks, times):
             first = list(islice(some, 1))
-            is_last = stage == len(times)
-            waits = not is_last and arrival.wait_at(site, times[stage])
-            if not first and not is_last and not waits:
-                continue  # it stands where it stood
-            stay = Output(job.staging)
-            stay.take(running, decode_all(running, chain(first, some)))
-            running.pack()
-            state = None if waits else _save(job, running, arrival.pending.get(site, []) if is_last else [])
-            steps.append(PartStage(stage, state, stay.close()))
-        tail = Output(job.staging)
-        untouched = Untouched.since(before, running, site)
-        running.leave_out(site, untouched.keys)
-        tail.take(running, end_all(running))
-        if (site, part) in job.tails:
-            tail.copy(job.tails[site, part], untouched)
-        return SitePart(site, part, steps, tail.close())
+            waits = stage < len(times) and arrival.wait_at(point, times[stage])
+            if first or waits:  # else the part stands where it stood
+                self._output.take(self._engine, decode_all(self._engine, chain(first, some)))
+                if stage < len(times):
+                    self._stand(stage, None if waits else {})
 
-    arrival = Arrival(*given, job.sharing, secrets.append, carried)
-    sites = [ended(site, blocks) for site, blocks in groupby(arrival.blocks(), key=itemgetter(0))]
-    sites += [ended(site, ()) for site in list(engines)]  # those of which there are fragments only
-    return sites
+    def end(self, arrival: Arrival) -> SitePart:
+        """Reach the last stage, and let the captures end."""
+        points = self._site.points
+        for point in points:
+            if point in arrival.pending:
+                self._fragments[point] = arrival.pending[point]
+        self._stand(len(self._times(points[0], arrival)), self._fragments)
+        untouched = Untouched.since(self._before, self._engine)
+        for point, keys in untouched.keys.items():
+            self._engine.leave_out(point, keys)
+        self._output.take(self._engine, end_all(self._engine))
+        if self._part in self._site.tails:
+            self._output.copy(self._site.tails[self._part], untouched)
+        return SitePart(self._name, self._part, self._steps, self._output.close())
+
+    def _times(self, point: str, arrival: Arrival) -> list[int]:
+        """Times (ns) of the stages before the last."""
+        ends = arrival.ends.get(point, ())
+        return [] if self._job.options.site == FILE else times_of_stages(self._site.clock, ends)
+
+    def _stand(self, stage: int, fragments: dict[str, list[Packet]] | None) -> None:
+        """Note that a stage is reached. fragments: those that wait there; None where nothing can go on from there."""
+        self._engine.pack()
+        state = None if fragments is None else _save(self._job, self._engine, fragments)
+        self._steps.append(PartStage(stage, state, self._output.close()))
+        self._output = self._new_output()
+
+    def _new_output(self) -> Output:
+        return Output(self._job.staging, by_site=self._job.by_site)
 
 
 def _by_stage(
@@ -164,15 +209,15 @@ def _by_stage(
     yield len(times), chain(rest, waiting)
 
 
-def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
-    """The engine of a part of a site, and the fragments that wait for others."""
-    files = list(job.numbered[site])
-    url = job.states.get((site, part))
+def _load(job: UpdateJob, site: SiteJob, part: int) -> tuple[Engine, dict[str, list[Packet]]]:
+    """The engine of a part of a site, and by capture point the fragments that wait for others."""
+    files = list(site.files)
+    url = site.states.get(part)
     if url is None:
         begun = Engine(job.options, files)
-        if site in job.kept:
-            begun.number_on(site, gone.used(job.kept[site], job.sharing.parts, part))
-        return begun, []
+        for point, ends, number in gone.used(site.kept, job.sharing.parts, part):
+            begun.number_on(point, [(ends, number)])
+        return begun, {}
     data = filesystem.read(url)
     if data is None:
         raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
@@ -185,7 +230,7 @@ def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
     return running, fragments
 
 
-def _save(job: UpdateJob, running: Engine, fragments: list[Packet]) -> str | None:
+def _save(job: UpdateJob, running: Engine, fragments: Mapping[str, Sequence[Packet]]) -> str | None:
     """Write an engine's state; None where it holds what cannot or must not be written."""
     if len(running.keylog):
         return None
@@ -269,7 +314,7 @@ class Update:
             lake = Staged(self.before, filesystem.join(self.lake, name))
             executor.check(lake.staging)
             gone.keep(self.replaced, lake, after, options)
-            new_names = _add(after, self.inputs, self._decoded(executor, lake))
+            new_names = _add(after, self.inputs, self._decoded(executor, lake), options.site)
             _resolve(executor, lake, after, new_names, clock, options)
             if self.replaced.gone:
                 gone.notice(after, lake)
@@ -283,7 +328,8 @@ class Update:
         """Decode what is new: a list of SitePart of each part."""
         if not self.inputs:
             return DecodedParts([], [])
-        sites = {name: self.after.sites[name] for name in self.inputs}
+        sites = {name: self._site_job(name, self.after.sites[name], lake) for name in self.inputs}
+        is_file = self.options.site == FILE
         job = UpdateJob(
             lake.staging,
             self.options,
@@ -291,21 +337,19 @@ class Update:
             Sharing(self.after.parts),
             tuple(self.keylog),
             True,
-            numbered={name: tuple(file.path for file in site.files) for name, site in sites.items()},
-            clocks={name: site.clock for name, site in sites.items()},
-            states={
-                (name, part): lake.state(state)
-                for name, site in sites.items()
-                for part, state in site.states().items()
-                if state
-            },
-            tails={
-                (name, part): _tail(lake, rows) for name, site in sites.items() for part, rows in site.tails.items()
-            },
-            kept=gone.kept_connections(self.after, lake, sites),
+            by_site=not is_file,
+            sites=sites,
+            site_of_point={point: name for name, site in sites.items() for point in site.points} if is_file else {},
         )
         files = [file for some in self.inputs.values() for file in some]
         return decoded(executor, job, share_out(executor, files, self.options).works, continue_part)
+
+    def _site_job(self, name: str, site: Site, lake: Staged) -> SiteJob:
+        files = [file.path for file in site.files]
+        points = files if self.options.site == FILE else [name]
+        states = {part: lake.state(state) for part, state in site.states().items() if state}
+        tails = {part: _tail(lake, rows) for part, rows in site.tails.items()}
+        return SiteJob(points, files, site.clock, states, tails, gone.kept_connections(self.after, lake, points))
 
 
 @contextmanager
@@ -337,9 +381,9 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
         news = choose(after, paths, options, given)
         replaced = Replaced.of_all(before.manifest, after.gone) if before and anew else news.replaced
-        if (news.moved or news.dropped) and not news.inputs:
+        if not news.inputs and not news.fates.isdisjoint((Fate.MOVED, Fate.FORGOTTEN)):
             with lake_files.staging(lake) as name:
-                if news.dropped:
+                if Fate.FORGOTTEN in news.fates:
                     _report(Staged(before, filesystem.join(lake, name)), after, options)
                     after.edition = lake_files.new_edition()
                 lake_files.commit(lake, name, before, after)
@@ -363,52 +407,47 @@ def _tail(lake: Staged, rows: Rows) -> Tail:
     return Tail(records, [TableFile(file.table, lake.waiting(file.path)) for file in rows.open])
 
 
-def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts) -> list[str]:
-    """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts, rule: str) -> list[str]:
+    """Enter what tasks made into the manifest; returns the files of names, below staging/names.
+
+    rule: what names capture points.
+    """
     new_names = []
-    reports: dict[str, list[FileReport]] = {}
+    reports: dict[str, list[FileReport]] = defaultdict(list)
     for read in made.reports:
-        reports.setdefault(read.path, []).append(read)
-    stages = {
-        name: _stages(after.sites[name], {file.number: reports.get(file.path, []) for file in files})
-        for name, files in inputs.items()
-    }
+        reports[read.path].append(read)
+    stages: dict[str, list[Stage]] = {}
+    for name, files in inputs.items():
+        site = after.sites[name]
+        read_of_site = [read for file in files for read in reports[file.path]]
+        ends = [read.clock for read in read_of_site if read.last]
+        times = [] if rule == FILE else times_of_stages(site.clock, ends)
+        clock = max([site.clock, *(read.clock for read in read_of_site)])
+        stages[name] = [Stage(time) for time in [*times, clock]]
+        for file in files:
+            for read in reports[file.path]:
+                _enter(site.files[file.number], read)
     for one in (one for sites in made.parts for one in sites):
-        site = after.sites[one.site]
         for step in one.steps:
             stage = stages[one.site][step.stage]
             stage.states[one.part] = step.state
             _extend(stage.rows, step.rows)
             new_names += step.rows.names
-        tail = site.tails[one.part] = Rows()
+        tail = after.sites[one.site].tails[one.part] = Rows()
         _extend(tail, one.tail)
         new_names += one.tail.names
-    for name, some in stages.items():
-        after.sites[name].stages += some
-        after.sites[name].thin()
+    for name, files in inputs.items():
+        after.sites[name].add(stages[name], _first_time(files, reports))
     return new_names
 
 
-def _stages(site: Site, reports: Mapping[int, Sequence[FileReport]]) -> list[Stage]:
-    """Enter what was read of files into their site; returns the stages that this makes, still without rows.
-
-    reports: of the parts of each file, by its number.
-    """
-    marks = {number: [site.reached(-1, number)] for number in reports}
-    for number, parts in reports.items():
-        for read in parts:
-            _enter(site.files[number], read)
-            marks[number] += read.marks
-    ends = {number: max((read.clock for read in parts), default=0) for number, parts in reports.items()}
-    stages = []
-    for time in times_of_stages(site.clock, (read.clock for parts in reports.values() for read in parts if read.last)):
-        begun = [number for number in reports if (first := site.files[number].first) is not None and first <= time]
-        files = max([site.stages[-1].files, *(number + 1 for number in begun)])
-        behind = [number for number in reports if number < files and ends[number] > time]
-        before = {number: [mark for mark in marks[number] if mark.clock <= time] for number in behind}
-        grown = {number: max(some, key=attrgetter("clock")) for number, some in before.items()}
-        stages.append(Stage(time, files, grown))
-    return [*stages, Stage(max([site.clock, *ends.values()]), len(site.files))]
+def _first_time(files: Iterable[Input], reports: Mapping[str, Sequence[FileReport]]) -> int | None:
+    """Earliest time (ns) of a packet that was new."""
+    times = []
+    for file in files:
+        before = max(file.since.clock, file.since.after + 1) if file.since else 0
+        times += [max(read.first, before) for read in reports[file.path] if read.first is not None]
+    return min(times, default=None)
 
 
 def _enter(file: File, read: FileReport) -> None:
@@ -416,16 +455,12 @@ def _enter(file: File, read: FileReport) -> None:
     file.problems += read.problems
     if any(kind == UNREADABLE for kind, _ in read.problems):
         file.size = UNKNOWN
-    file.packets = max(file.packets or 0, read.packets)
+    file.packets = max(file.packets, read.packets)
     file.clock = max(file.clock, read.clock)
-    if read.first is not None:
-        file.first = read.first if file.first is None else min(file.first, read.first)
-    if file.end is None or read.end is None:
-        file.end = read.end
-    else:
-        file.end = max(file.end, read.end)
-    if read.beginning is not None:
-        file.beginning = read.beginning
+    file.first = min((time for time in (file.first, read.first) if time is not None), default=None)
+    file.end = read.end if file.end is None or read.end is None else max(file.end, read.end)
+    file.beginning = read.beginning or file.beginning
+    file.marks += read.marks
 
 
 def _extend(rows: Rows, made: DecodingPart) -> None:

@@ -430,5 +430,5 @@ def test_a_lake_of_an_unknown_format_is_refused_in_one_line(executor: Executor, 
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
     (growing.lake / ".lake").mkdir(parents=True)
     (growing.lake / ".lake" / "manifest.json").write_text('{"format": 3}')
-    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 6; use another OUT"):
+    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 7; use another OUT"):
         growing.update(executor)
