@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import itemgetter
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Packet
@@ -123,8 +122,8 @@ def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
         return running[name]
 
     arrival = Arrival(*given, job.sharing, secrets.append, lambda point, _: site_of(point).waiting_fragments(point))
-    for point, blocks in groupby(arrival.blocks(), key=itemgetter(0)):
-        site_of(point).decode(point, blocks, arrival)
+    for site, blocks in groupby(arrival.blocks(), key=lambda read: site_of(read[0])):
+        site.decode(blocks, arrival)
     return [site.end(arrival) for site in running.values()]
 
 
@@ -138,7 +137,7 @@ class _Running:
         self._engine, self._fragments = _load(job, self._site, part)
         for secret in secrets:
             self._engine.keylog.add(secret)
-        self._before = {point: self._engine.packed(point) for point in self._site.points}
+        self._before = self._engine.packed(name)
         self._steps: list[PartStage] = []
         self._output = self._new_output()
 
@@ -146,12 +145,12 @@ class _Running:
         """Fragments of a capture point that wait for others since an earlier run."""
         return self._fragments.pop(point, [])
 
-    def decode(self, point: str, blocks: Iterable[tuple[str, PacketBlock]], arrival: Arrival) -> None:
-        """Decode the packets of a capture point, up to one stage after the other."""
-        times = self._times(point, arrival)
+    def decode(self, blocks: Iterable[tuple[str, PacketBlock]], arrival: Arrival) -> None:
+        """Decode packets of the site, with their capture points, up to one stage after the other."""
+        times = self._times(arrival)
         for stage, some in _by_stage(blocks, times):
             first = list(islice(some, 1))
-            waits = stage < len(times) and arrival.wait_at(point, times[stage])
+            waits = stage < len(times) and arrival.wait_at(self._name, times[stage])
             if first or waits:  # else the part stands where it stood
                 self._output.take(self._engine, decode_all(self._engine, chain(first, some)))
                 if stage < len(times):
@@ -159,27 +158,23 @@ class _Running:
 
     def end(self, arrival: Arrival) -> SitePart:
         """Reach the last stage, and let the captures end."""
-        points = self._site.points
-        for point in points:
-            if point in arrival.pending:
-                self._fragments[point] = arrival.pending[point]
-        self._stand(len(self._times(points[0], arrival)), self._fragments)
-        untouched = Untouched.since(self._before, self._engine)
-        for point, keys in untouched.keys.items():
-            self._engine.leave_out(point, keys)
+        self._fragments |= {point: arrival.pending[point] for point in self._site.points if point in arrival.pending}
+        self._stand(len(self._times(arrival)), self._fragments)
+        untouched = Untouched.since(self._before, self._engine, self._name)
+        self._engine.leave_out(self._name, untouched.keys)
         self._output.take(self._engine, end_all(self._engine))
         if self._part in self._site.tails:
             self._output.copy(self._site.tails[self._part], untouched)
         return SitePart(self._name, self._part, self._steps, self._output.close())
 
-    def _times(self, point: str, arrival: Arrival) -> list[int]:
+    def _times(self, arrival: Arrival) -> list[int]:
         """Times (ns) of the stages before the last."""
-        ends = arrival.ends.get(point, ())
-        return [] if self._job.options.site == FILE else times_of_stages(self._site.clock, ends)
+        return _times_of_stages(self._job.options, self._site.clock, arrival.ends.get(self._name, ()))
 
     def _stand(self, stage: int, fragments: dict[str, list[Packet]] | None) -> None:
         """Note that a stage is reached. fragments: those that wait there; None where nothing can go on from there."""
-        self._engine.pack()
+        if self._job.options.site != FILE:  # of such captures hardly one goes on
+            self._engine.pack()
         state = None if fragments is None else _save(self._job, self._engine, fragments)
         self._steps.append(PartStage(stage, state, self._output.close()))
         self._output = self._new_output()
@@ -207,6 +202,11 @@ def _by_stage(
     for stage, time in enumerate(times):
         yield stage, until(time)
     yield len(times), chain(rest, waiting)
+
+
+def _times_of_stages(options: Options, since: int, ends: Iterable[int]) -> list[int]:
+    """Times (ns) of the stages before the last of a run; none where each capture is decoded by itself."""
+    return [] if options.site == FILE else times_of_stages(since, ends)
 
 
 def _load(job: UpdateJob, site: SiteJob, part: int) -> tuple[Engine, dict[str, list[Packet]]]:
@@ -314,7 +314,7 @@ class Update:
             lake = Staged(self.before, filesystem.join(self.lake, name))
             executor.check(lake.staging)
             gone.keep(self.replaced, lake, after, options)
-            new_names = _add(after, self.inputs, self._decoded(executor, lake), options.site)
+            new_names = _add(after, self.inputs, self._decoded(executor, lake), options)
             _resolve(executor, lake, after, new_names, clock, options)
             if self.replaced.gone:
                 gone.notice(after, lake)
@@ -407,11 +407,8 @@ def _tail(lake: Staged, rows: Rows) -> Tail:
     return Tail(records, [TableFile(file.table, lake.waiting(file.path)) for file in rows.open])
 
 
-def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts, rule: str) -> list[str]:
-    """Enter what tasks made into the manifest; returns the files of names, below staging/names.
-
-    rule: what names capture points.
-    """
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts, options: Options) -> list[str]:
+    """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
     reports: dict[str, list[FileReport]] = defaultdict(list)
     for read in made.reports:
@@ -421,7 +418,7 @@ def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedPa
         site = after.sites[name]
         read_of_site = [read for file in files for read in reports[file.path]]
         ends = [read.clock for read in read_of_site if read.last]
-        times = [] if rule == FILE else times_of_stages(site.clock, ends)
+        times = _times_of_stages(options, site.clock, ends)
         clock = max([site.clock, *(read.clock for read in read_of_site)])
         stages[name] = [Stage(time) for time in [*times, clock]]
         for file in files:

@@ -27,40 +27,38 @@ class Tail(NamedTuple):
 
 
 class Untouched(NamedTuple):
-    """Connections for which nothing came since their engine was loaded."""
+    """Connections of a site for which nothing came since their engine was loaded."""
 
-    keys: dict[str, list[bytes]]  # by capture point
+    keys: list[bytes]
     names: pa.Array  # as `_names` makes them of their rows
 
     @classmethod
-    def since(cls, before: Mapping[str, Mapping[bytes, bytes]], engine: Engine) -> Untouched:
-        """Those that are packed as they were before. before: by capture point, what `Engine.packed` gave."""
-        keys, names = {}, []
-        for point, packed in before.items():
-            now = engine.packed(point)
-            keys[point] = [key for key, one in packed.items() if now.get(key) is one]
-            names += [name for key in keys[point] for name in _names_of(point, key, now[key])]
-        return cls(keys, pa.array(names, pa.string()))
+    def since(cls, before: Mapping[bytes, bytes], engine: Engine, site: str) -> Untouched:
+        """Those that are packed as they were before."""
+        now = engine.packed(site)
+        keys = [key for key, packed in before.items() if now.get(key) is packed]
+        return cls(keys, pa.array([name for key in keys for name in _names_of(key, now[key])], pa.string()))
 
 
 def copied(files: Iterable[TableFile], untouched: Untouched) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of a tail that are about these connections."""
-    if not len(untouched.names):
+    if not untouched.keys:
         return
     for table, url in files:
         for batch in rows_of(url):
             yield table, batch.filter(pc.is_in(_names(batch), untouched.names))
 
 
-def _names_of(point: str, key: bytes, packed: bytes) -> tuple[str, str]:
+def _names_of(key: bytes, packed: bytes) -> tuple[str, str]:
     """What a packed connection may be called: which end is the client is not asked of it."""
     a_hi, a_lo, a_port, b_hi, b_lo, b_port = ends_of(key)
     a, b = endpoint(address(a_hi, a_lo), a_port), endpoint(address(b_hi, b_lo), b_port)
     incarnation = Packed.of(packed).incarnation
-    return f"{point} {a}>{b} {incarnation}", f"{point} {b}>{a} {incarnation}"
+    return f"{a}>{b} {incarnation}", f"{b}>{a} {incarnation}"
 
 
 def _names(batch: pa.RecordBatch) -> pa.Array:
-    """The capture point, connection and incarnation of each row; null where it is about none."""
-    parts = (batch.column(name).cast(pa.string()) for name in ("site", "connection", "incarnation"))
-    return pc.binary_join_element_wise(*parts, " ")
+    """The connection and incarnation of each row; null where it is about none."""
+    return pc.binary_join_element_wise(
+        batch.column("connection").cast(pa.string()), batch.column("incarnation").cast(pa.string()), " "
+    )

@@ -70,14 +70,14 @@ def test_connections_without_news_are_neither_made_ready_nor_ended_again(
 
     monkeypatch.setattr(Packer, "unpack", counting)
     engine = pickle.loads(state)
-    packed = {"": engine.packed("")}
+    packed = engine.packed("")
     engine.feed("", after)
     engine.decode()
     stay += engine.take_rows()
     engine.pack()
-    untouched = Untouched.since(packed, engine)
-    assert (len(packed[""]), len(untouched.keys[""])) == (OPEN, OPEN - NEWS)
-    engine.leave_out("", untouched.keys[""])
+    untouched = Untouched.since(packed, engine, "")
+    assert (len(packed), len(untouched.keys)) == (OPEN, OPEN - NEWS)
+    engine.leave_out("", untouched.keys)
     ended = rows(end_all(engine))
     assert len(ended["connections"]) == NEWS
     assert len(ready) == 2 * NEWS  # for their packets, and for their end
@@ -99,8 +99,8 @@ def test_rows_about_no_connection_are_not_copied(tmp_path: Path) -> None:
     engine.decode()
     engine.pack()
     copy = pickle.loads(pickle.dumps(engine))
-    untouched = Untouched.since({"": copy.packed("")}, copy)
-    assert untouched.keys[""]
+    untouched = Untouched.since(copy.packed(""), copy, "")
+    assert untouched.keys
     writer = RecordWriter(str(tmp_path / "tail"), "tail")
     for table, batch in end_all(engine):
         writer.write(table, batch)
