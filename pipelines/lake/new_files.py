@@ -23,22 +23,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from dissectors.capture.beginning import Beginning
 from dissectors.capture.files import site_of
-from dissectors.capture.reader import Part, Reached, Reader
-from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
-from dissectors.errors import InputError
-from dissectors.limits import KIB, Limits
 from dissectors.options import Options
+from pipelines.lake.captures import FILE, Alike, CapturesNow, Given, Look
 from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
 from pipelines.storage.stages import UNKNOWN, File, Site
-
-FILE = "file"  # the rule by which each capture is a capture point of its own
-Given = Mapping[str, str]  # a file's public name -> as the user gives it
-Alike = tuple[int, str] | None  # so many first packets of a file, and their digest
 
 
 class Fate(Enum):
@@ -74,30 +66,30 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
 
     paths: public names of the captures that the user names, behind those that only the manifest knows.
     """
-    store = _Store.of(paths, given, options)
+    captures = CapturesNow.of(paths, given, options)
     news = News()
     known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
-    changed = filesystem.each(lambda path: store.has_changed(path, known.get(path)), paths)
+    changed = filesystem.each(lambda path: captures.has_changed(path, known.get(path)), paths)
     for file in known.values():
         if file.is_unread and file.place not in given:
             file.place, file.problems = "", []
             news.fates.add(Fate.FORGOTTEN)
     found = _by_site([path for path, has_changed in zip(paths, changed, strict=True) if has_changed], after, options)
-    looks = store.looks([path for name, some in found.items() if name in after.sites for path in some])
+    looks = captures.looks([path for name, some in found.items() if name in after.sites for path in some])
     for name, some in found.items():
         site = after.sites.setdefault(name, Site())
-        fates = _fates(site, {path: looks.get(path) for path in some}, store)
+        fates = _fates(site, {path: looks.get(path) for path in some}, captures)
         news.fates.update(fate for fate, _ in fates.values())
-        inputs = _continued(site, fates, looks, store)
+        inputs = _continued(site, fates, looks, captures)
         if inputs is None:
-            inputs = _begun_anew(after, name, fates, news.replaced, store)
+            inputs = _begun_anew(after, name, fates, news.replaced, captures)
         if inputs:
             news.inputs[name] = inputs
     return news
 
 
 def _by_site(paths: Iterable[str], after: Manifest, options: Options) -> dict[str, list[str]]:
-    """Captures by the name of the site with which they are decoded.
+    """CapturesNow by the name of the site with which they are decoded.
 
     Where each capture is a capture point of its own, those that are new are one site: what a lake keeps for each site
     would else be more than the packets of small captures.
@@ -118,25 +110,25 @@ def _by_site(paths: Iterable[str], after: Manifest, options: Options) -> dict[st
 # --- what has become of each file ------------------------------------------------------------------------------------
 
 
-def _fates(site: Site, looks: Mapping[str, _Look | None], store: _Store) -> Fates:
+def _fates(site: Site, looks: Mapping[str, Look | None], captures: CapturesNow) -> Fates:
     """What has become of files of a site, and which file of it each is. Enters where files lie now."""
     fates: Fates = {}
     for file in site.files:
         if file.place in looks:
-            fate = _fate(file, looks[file.place], store.size[file.place])
+            fate = _fate(file, looks[file.place], captures.size[file.place])
             if fate == Fate.REPLACED:
                 file.place = ""
             else:
                 fates[file.place] = fate, file
     gone: dict[Alike, list[File]] = defaultdict(list)
     for file in reversed(site.files):
-        if not store.has(file):
+        if not captures.has(file):
             gone[file.beginning].append(file)
     for path, look in looks.items():
         if path not in fates:
             alike = [gone[beginning] for beginning in reversed(look.beginnings) if beginning in gone] if look else []
             moved = next((files.pop() for files in alike if files), None)
-            fates[path] = (Fate.NEW if moved is None else _fate_of_moved(moved, look, store.size[path])), moved
+            fates[path] = (Fate.NEW if moved is None else _fate_of_moved(moved, look, captures.size[path])), moved
             if moved is not None:
                 moved.place = path
     for path, (_, known) in fates.items():
@@ -145,7 +137,7 @@ def _fates(site: Site, looks: Mapping[str, _Look | None], store: _Store) -> Fate
     return fates
 
 
-def _fate(file: File, look: _Look | None, size: int) -> Fate:
+def _fate(file: File, look: Look | None, size: int) -> Fate:
     """What has become of a file where it lay before, by a look at what lies there."""
     if look is None:
         return Fate.UNCHANGED
@@ -156,14 +148,14 @@ def _fate(file: File, look: _Look | None, size: int) -> Fate:
     return Fate.REWRITTEN if look.is_plain and file.end is not None and size < file.end else Fate.GROWN
 
 
-def _fate_of_moved(file: File, look: _Look | None, size: int) -> Fate:
+def _fate_of_moved(file: File, look: Look | None, size: int) -> Fate:
     return Fate.MOVED if file.size == size else _fate(file, look, size)
 
 
 # --- what is to be read ----------------------------------------------------------------------------------------------
 
 
-def _continued(site: Site, fates: Fates, looks: Mapping[str, _Look | None], store: _Store) -> list[Input] | None:
+def _continued(site: Site, fates: Fates, looks: Mapping[str, Look | None], captures: CapturesNow) -> list[Input] | None:
     """What has to be read of a site, which goes back to the last stage before all packets that are new.
 
     None where captures are gone that every such stage needs.
@@ -171,33 +163,33 @@ def _continued(site: Site, fates: Fates, looks: Mapping[str, _Look | None], stor
     read = {path: (fate, file) for path, (fate, file) in fates.items() if fate in READ}
     if not read:
         return []
-    lost = set(map(id, _lost(site.files, [file for file in site.files if store.has(file)])))
-    usable = site.stages_before(_earliest(site, read, looks, store))
-    stage = next((stage for stage in usable if not _misses(site, stage, lost, store)), None)
+    lost = set(map(id, _lost(site.files, [file for file in site.files if captures.has(file)])))
+    usable = site.stages_before(_earliest(site, read, looks, captures))
+    stage = next((stage for stage in usable if not _misses(site, stage, lost, captures)), None)
     if stage is None:
         return None
     clock, is_last, begun = site.stages[stage].clock, stage == len(site.stages) - 1, site.begun(stage)
-    anew = [file.place for file in site.files[begun:] if store.has(file)]
+    anew = [file.place for file in site.files[begun:] if captures.has(file)]
     anew += [path for path, (_, file) in read.items() if file is None]
     site.go_back(stage)
     del site.files[begun:]
     rests = [
-        store.rest(number, file, file.reached if is_last else file.reached_at(clock), -1 if is_last else clock)
+        captures.rest(number, file, file.reached if is_last else file.reached_at(clock), -1 if is_last else clock)
         for number, file in enumerate(site.files)
         if file.place in read or file.goes_beyond(clock)
     ]
-    return rests + store.add_to(site, anew)
+    return rests + captures.add_to(site, anew)
 
 
-def _earliest(site: Site, read: Fates, looks: Mapping[str, _Look | None], store: _Store) -> int | None:
+def _earliest(site: Site, read: Fates, looks: Mapping[str, Look | None], captures: CapturesNow) -> int | None:
     """Time (ns) of the first packet that is to be read and does not follow all that was read of its capture point."""
     points: dict[str, list[File]] = defaultdict(list)
     for one in site.files:
-        points[store.point_of(one.path)].append(one)
+        points[captures.point_of(one.path)].append(one)
     times = []
     for path, (fate, file) in read.items():
         grown = file if fate == Fate.GROWN else None
-        others = points[store.point_of(file.path if file else path)]
+        others = points[captures.point_of(file.path if file else path)]
         latest = max((one.clock for one in others if one is not grown), default=-1)
         if fate == Fate.REWRITTEN:
             times.append(0)
@@ -205,27 +197,27 @@ def _earliest(site: Site, read: Fates, looks: Mapping[str, _Look | None], store:
             look = looks.get(path)
             times += [look.first] if look is not None and look.first is not None and look.first <= latest else []
         elif grown.clock <= latest:
-            times += store.next_times(grown)
+            times += captures.next_times(grown)
     return min(times, default=None)
 
 
-def _misses(site: Site, stage: int, lost: Collection[int], store: _Store) -> bool:
+def _misses(site: Site, stage: int, lost: Collection[int], captures: CapturesNow) -> bool:
     """Whether files are gone that are needed to go on from a stage. lost: ids of what `_lost` gives."""
     clock, begun = site.stages[stage].clock, site.begun(stage)
     behind = ((number, file) for number, file in enumerate(site.files) if file.goes_beyond(clock))
-    return any(id(file) in lost or (number < begun and not store.has(file)) for number, file in behind)
+    return any(id(file) in lost or (number < begun and not captures.has(file)) for number, file in behind)
 
 
-def _begun_anew(after: Manifest, name: str, fates: Fates, replaced: Replaced, store: _Store) -> list[Input]:
+def _begun_anew(after: Manifest, name: str, fates: Fates, replaced: Replaced, captures: CapturesNow) -> list[Input]:
     """What has to be read of a site that begins anew, with the captures that are there. The rows of the others stay."""
     site = after.sites[name]
-    again = [file for file in site.files if store.has(file) and not after.has_expired(file)]
+    again = [file for file in site.files if captures.has(file) and not after.has_expired(file)]
     gone = [file for file in _lost(site.files, again) if file.packets]
     replaced.add(site, gone)
     after.gone += gone
     after.sites[name] = Site()
     paths = {*(file.place for file in again), *(path for path, (fate, _) in fates.items() if fate in READ)}
-    return store.add_to(after.sites[name], paths)
+    return captures.add_to(after.sites[name], paths)
 
 
 def _lost(files: Sequence[File], there: Sequence[File]) -> list[File]:
@@ -256,14 +248,14 @@ def present(before: Manifest, options: Options, given: Given) -> Present:
     """Which captures of a lake that is to be decoded anew can be read again, wherever they lie now."""
     known = [file for site in before.sites.values() for file in site.files]
     read = [file for file in known + before.gone if file.packets]
-    store = _Store.of({file.place for file in read if file.place} | set(given), given, options)
-    there = [file for file in read if file.place and store.size[file.place] == file.size]
+    captures = CapturesNow.of({file.place for file in read if file.place} | set(given), given, options)
+    there = [file for file in read if file.place and captures.size[file.place] == file.size]
     expired = [file for file in there if before.has_expired(file)]
     rest = _lost(read, there)
-    begin = store.beginnings(set(store.size) - {file.place for file in there} if rest else ())
+    begin = captures.beginnings(set(captures.size) - {file.place for file in there} if rest else ())
     gone = [file for file in rest if file.beginning not in begin]
     skipped = {file.place for file in expired}
-    places = {file.place for file in known if file.packets and file.place and store.size[file.place]}
+    places = {file.place for file in known if file.packets and file.place and captures.size[file.place]}
     return Present(places - skipped, gone + expired, skipped)
 
 
@@ -273,102 +265,4 @@ def has_returned(before: Manifest, options: Options, given: Given) -> bool:
     if not missed:
         return False
     new = set(given) - before.places()
-    return not missed.isdisjoint(_Store.of(new, given, options).beginnings(new))
-
-
-# --- the files as they are now ---------------------------------------------------------------------------------------
-
-
-class _Look(NamedTuple):
-    """What a capture begins with."""
-
-    first: int | None  # time of its first packet, ns
-    beginnings: list[tuple[int, str]]  # as of a file that was read when it had one packet, two, and so on
-    is_plain: bool  # whether its packets lie on disk as they are
-
-
-@dataclass(frozen=True)
-class _Store:
-    """Capture files as they are now, by their public names."""
-
-    size: Mapping[str, int]  # bytes; 0 where it cannot be learnt
-    given: Given
-    options: Options
-
-    @classmethod
-    def of(cls, paths: Iterable[str], given: Given, options: Options) -> _Store:
-        names = list(paths)
-        sizes = filesystem.each(file_size, [given.get(path, path) for path in names])
-        return cls(dict(zip(names, sizes, strict=True)), given, options)
-
-    def has(self, file: File) -> bool:
-        """Whether there is a file where this one was last."""
-        return bool(file.place) and self.size[file.place] != 0
-
-    def has_changed(self, path: str, file: File | None) -> bool:
-        """Whether there may be more in a file than was read. file: what is known of it."""
-        size = self.size[path]
-        if file is None:
-            return True
-        if size == file.size:
-            return file.breaks_off and bool(self.next_times(file))
-        return size != 0 and (path in self.given or not file.is_unread)
-
-    def point_of(self, path: str) -> str:
-        """The capture point of a file, among those of its site."""
-        return path if self.options.site == FILE else ""
-
-    def looks(self, paths: Collection[str]) -> dict[str, _Look | None]:
-        """What files begin with; None of what is no capture."""
-        return dict(zip(paths, filesystem.each(self._look, list(paths)), strict=True))
-
-    def beginnings(self, paths: Iterable[str]) -> set[Alike]:
-        """What files begin with, with each number of first packets."""
-        looks = self.looks([path for path in paths if self.size[path]]).values()
-        return {beginning for look in looks if look is not None for beginning in look.beginnings}
-
-    def next_times(self, file: File) -> list[int]:
-        """Time of the first packet of a file that has not been read, ns; nothing where there is none."""
-        rest = _unread(file.reached, self.size[file.place])
-        try:
-            raw = next(self._reader(file.place, rest).raw_blocks(), None)
-        except InputError:
-            return []
-        return [] if raw is None else [max(int(raw.time[0]), rest.clock)]
-
-    def rest(self, number: int, file: File, reached: Reached, after: int) -> Input:
-        """What is to be read of a file behind a place in it, as this run reads it. after: as of Part."""
-        size, path = self.size[file.place], self.given.get(file.place, file.place)
-        whole = not file.packets
-        file.marks += [] if whole else [file.reached]
-        file.size, file.problems = size, []
-        return Input(number, path, None if whole else _unread(reached, size, after))
-
-    def add_to(self, site: Site, paths: Collection[str]) -> list[Input]:
-        """Whole files, behind those that a site has, in the order in which they were given."""
-        start = len(site.files)
-        ordered = [path for path in self.size if path in set(paths)] if len(paths) > 1 else paths
-        site.files += [File(path, self.size[path], place=path) for path in ordered]
-        return [Input(number, self.given.get(path, path)) for number, path in enumerate(ordered, start)]
-
-    def _look(self, path: str) -> _Look | None:
-        first, beginning = None, Beginning()
-        try:
-            reader = self._reader(path, None)
-        except InputError:
-            return None
-        reader.beginning = beginning
-        for raw in reader.raw_blocks():
-            first = int(raw.time[0]) if first is None else first
-            if beginning.is_whole:
-                break
-        return _Look(first, list(enumerate(beginning.digests, 1)), reader.packet_header is not None)
-
-    def _reader(self, path: str, part: Part | None) -> Reader:
-        limits = Limits(block_bytes=64 * KIB, packet_bytes=self.options.limits.packet_bytes)
-        return Reader(self.given.get(path, path), 0, limits, part)
-
-
-def _unread(reached: Reached, size: int, after: int = -1) -> Part:
-    """What of a file of so many bytes lies behind a place in it."""
-    return Part(reached.end, size - (reached.end or 0), (reached.packets or 0) + 1, reached.clock, after)
+    return not missed.isdisjoint(CapturesNow.of(new, given, options).beginnings(new))

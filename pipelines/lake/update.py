@@ -3,6 +3,8 @@
     new files ─ cut ─► parts ─ the engine that stopped there goes on ─► rows, which stay
                                      │ pickled: the new state      └─► tail: what the end of the captures makes of it
 
+What is to be read is found by `new_files`, tasks decode it as `engines` says, and this module commits what they made.
+
 An engine is kept for each site and part, as it was before its captures ended; what their end made of open connections
 (unanswered requests, their rows in `connections`) is the tail, which the next run replaces: it ends those that got
 packets, and copies the rows of the others, which stay the bytes that they are in the state. So a run costs what is new.
@@ -15,35 +17,26 @@ name, and opens it by the one that the user gives.
 from __future__ import annotations
 
 import hashlib
-import pickle
 import secrets as random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby, islice
 
-from dissectors.capture.block import PacketBlock
-from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
-from dissectors.engine import Engine, decode_all, end_all
-from dissectors.errors import BrokerscopeError, UsageError
+from dissectors.errors import UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
 from pipelines.executors.executor import Executor
 from pipelines.formats import units
 from pipelines.jobs import names
-from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing
 from pipelines.jobs.decode import (
     NAMES,
     DecodingPart,
-    Job,
-    Output,
-    PartPackets,
     merge_files,
     put_in_names,
     write_problems,
@@ -51,196 +44,21 @@ from pipelines.jobs.decode import (
 from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
 from pipelines.jobs.records import DecodedRecords, named
 from pipelines.lake import expire, gone
+from pipelines.lake.captures import FILE, Given
+from pipelines.lake.engines import SiteJob, UpdateJob, continue_part, inner_stages
 from pipelines.lake.gone import Replaced
-from pipelines.lake.new_files import FILE, Fate, Given, choose, has_returned, present
+from pipelines.lake.new_files import Fate, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import RECORD_FOLDER
 from pipelines.storage.record_files import TableFile, Written, may_hold, share, write_empty
-from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
-from pipelines.storage.tails import Tail, Untouched
+from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage
+from pipelines.storage.tails import Tail
 
-STATE = "state"  # folder of a run's staging folder
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
 MERGED = 16  # files of records, of about the same size, that become one
 _LARGE = 5  # sixteenfold: files of half a million rows stay as they are
-
-
-@dataclass(frozen=True)
-class SiteJob:
-    """What tasks are given of a site that goes on."""
-
-    points: Sequence[str]  # its capture points: itself, or each of its files
-    files: Sequence[str]  # by their numbers
-    clock: int  # time of the stage from which it goes on, ns
-    states: Mapping[int, str]  # part -> URL of its state
-    tails: Mapping[int, Tail]  # part -> what it left of its open connections
-    kept: Sequence[str]  # URLs of the table `connections`, as of `gone.used`
-
-
-@dataclass(frozen=True)
-class UpdateJob(Job):
-    """What every task of an update is given."""
-
-    sites: Mapping[str, SiteJob] = field(default_factory=dict)
-    site_of_point: Mapping[str, str] = field(default_factory=dict)  # capture point -> its site, if not of that name
-
-
-@dataclass
-class PartStage:
-    """What came to one part of a site up to a stage."""
-
-    stage: int  # of those of the run
-    state: str | None  # where the part stood: below staging/state; None where it cannot go on from there
-    rows: DecodingPart
-
-
-@dataclass
-class SitePart:
-    """What became of one part of a site."""
-
-    site: str
-    part: int
-    steps: list[PartStage]
-    tail: DecodingPart
-
-
-# --- the tasks -------------------------------------------------------------------------------------------------------
-
-
-def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
-    """Go on with the engines of a part's sites."""
-    assert isinstance(job, UpdateJob)
-    secrets = list(job.secrets)
-    running: dict[str, _Running] = {}
-
-    def site_of(point: str) -> _Running:
-        name = job.site_of_point.get(point, point)
-        if name not in running:
-            running[name] = _Running(job, name, given.number, secrets)
-        return running[name]
-
-    arrival = Arrival(*given, job.sharing, secrets.append, lambda point, _: site_of(point).waiting_fragments(point))
-    for site, blocks in groupby(arrival.blocks(), key=lambda read: site_of(read[0])):
-        site.decode(blocks, arrival)
-    return [site.end(arrival) for site in running.values()]
-
-
-class _Running:
-    """The engine of a part of a site, which goes on."""
-
-    def __init__(self, job: UpdateJob, name: str, part: int, secrets: Iterable[bytes]) -> None:
-        """secrets: TLS key logs."""
-        self._job, self._name, self._part = job, name, part
-        self._site = job.sites[name]
-        self._engine, self._fragments = _load(job, self._site, part)
-        for secret in secrets:
-            self._engine.keylog.add(secret)
-        self._before = self._engine.packed(name)
-        self._steps: list[PartStage] = []
-        self._output = self._new_output()
-
-    def waiting_fragments(self, point: str) -> list[Packet]:
-        """Fragments of a capture point that wait for others since an earlier run."""
-        return self._fragments.pop(point, [])
-
-    def decode(self, blocks: Iterable[tuple[str, PacketBlock]], arrival: Arrival) -> None:
-        """Decode packets of the site, with their capture points, up to one stage after the other."""
-        times = self._times(arrival)
-        for stage, some in _by_stage(blocks, times):
-            first = list(islice(some, 1))
-            waits = stage < len(times) and arrival.wait_at(self._name, times[stage])
-            if first or waits:  # else the part stands where it stood
-                self._output.take(self._engine, decode_all(self._engine, chain(first, some)))
-                if stage < len(times):
-                    self._stand(stage, None if waits else {})
-
-    def end(self, arrival: Arrival) -> SitePart:
-        """Reach the last stage, and let the captures end."""
-        self._fragments |= {point: arrival.pending[point] for point in self._site.points if point in arrival.pending}
-        self._stand(len(self._times(arrival)), self._fragments)
-        untouched = Untouched.since(self._before, self._engine, self._name)
-        self._engine.leave_out(self._name, untouched.keys)
-        self._output.take(self._engine, end_all(self._engine))
-        if self._part in self._site.tails:
-            self._output.copy(self._site.tails[self._part], untouched)
-        return SitePart(self._name, self._part, self._steps, self._output.close())
-
-    def _times(self, arrival: Arrival) -> list[int]:
-        """Times (ns) of the stages before the last."""
-        return _times_of_stages(self._job.options, self._site.clock, arrival.ends.get(self._name, ()))
-
-    def _stand(self, stage: int, fragments: dict[str, list[Packet]] | None) -> None:
-        """Note that a stage is reached. fragments: those that wait there; None where nothing can go on from there."""
-        if self._job.options.site != FILE:  # of such captures hardly one goes on
-            self._engine.pack()
-        state = None if fragments is None else _save(self._job, self._engine, fragments)
-        self._steps.append(PartStage(stage, state, self._output.close()))
-        self._output = self._new_output()
-
-    def _new_output(self) -> Output:
-        return Output(self._job.staging, by_site=self._job.by_site)
-
-
-def _by_stage(
-    blocks: Iterable[tuple[str, PacketBlock]], times: Sequence[int]
-) -> Iterator[tuple[int, Iterator[tuple[str, PacketBlock]]]]:
-    """(stage, what comes up to its time) for each stage of a run; times: of all but the last, ns."""
-    waiting = iter(blocks)
-    rest: list[tuple[str, PacketBlock]] = []
-
-    def until(time: int) -> Iterator[tuple[str, PacketBlock]]:
-        for site, block in chain([rest.pop()] if rest else [], waiting):
-            before, behind = block.cut_at(time)
-            if before is not None:
-                yield site, before
-            if behind is not None:
-                rest.append((site, behind))
-                return
-
-    for stage, time in enumerate(times):
-        yield stage, until(time)
-    yield len(times), chain(rest, waiting)
-
-
-def _times_of_stages(options: Options, since: int, ends: Iterable[int]) -> list[int]:
-    """Times (ns) of the stages before the last of a run; none where each capture is decoded by itself."""
-    return [] if options.site == FILE else times_of_stages(since, ends)
-
-
-def _load(job: UpdateJob, site: SiteJob, part: int) -> tuple[Engine, dict[str, list[Packet]]]:
-    """The engine of a part of a site, and by capture point the fragments that wait for others."""
-    files = list(site.files)
-    url = site.states.get(part)
-    if url is None:
-        begun = Engine(job.options, files)
-        for point, ends, number in gone.used(site.kept, job.sharing.parts, part):
-            begun.number_on(point, [(ends, number)])
-        return begun, {}
-    data = filesystem.read(url)
-    if data is None:
-        raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
-    try:
-        running, fragments = pickle.loads(data)
-    except Exception as error:  # a damaged pickle may raise anything
-        text = f"{url}: is damaged, and OUT cannot be updated without it; analyze into another OUT"
-        raise BrokerscopeError(text) from error
-    running.sink.files = files
-    return running, fragments
-
-
-def _save(job: UpdateJob, running: Engine, fragments: Mapping[str, Sequence[Packet]]) -> str | None:
-    """Write an engine's state; None where it holds what cannot or must not be written."""
-    if len(running.keylog):
-        return None
-    try:
-        data = pickle.dumps((running, fragments))
-    except (TypeError, AttributeError, pickle.PicklingError, RecursionError):  # a cipher in the middle of a stream
-        return None
-    name = f"{random.token_hex(8)}.pickle"
-    filesystem.write(filesystem.join(job.staging, STATE, name), data)
-    return name
 
 
 @dataclass
@@ -259,9 +77,6 @@ def _merge_names(staging: str, wait_ns: int, paths: tuple[Sequence[str], Sequenc
     name = f"names-{random.token_hex(8)}.parquet"
     names.save(after, filesystem.join(staging, NAMES, name))
     return MergedNames(name, after.news(before))
-
-
-# --- the driver ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -329,7 +144,7 @@ class Update:
         if not self.inputs:
             return DecodedParts([], [])
         sites = {name: self._site_job(name, self.after.sites[name], lake) for name in self.inputs}
-        is_file = self.options.site == FILE
+        own = self.options.site == FILE  # whether each capture is a capture point of its own
         job = UpdateJob(
             lake.staging,
             self.options,
@@ -337,9 +152,9 @@ class Update:
             Sharing(self.after.parts),
             tuple(self.keylog),
             True,
-            by_site=not is_file,
+            by_site=not own,
             sites=sites,
-            site_of_point={point: name for name, site in sites.items() for point in site.points} if is_file else {},
+            site_of_point={point: name for name, site in sites.items() for point in site.points} if own else {},
         )
         files = [file for some in self.inputs.values() for file in some]
         return decoded(executor, job, share_out(executor, files, self.options).works, continue_part)
@@ -418,7 +233,7 @@ def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedPa
         site = after.sites[name]
         read_of_site = [read for file in files for read in reports[file.path]]
         ends = [read.clock for read in read_of_site if read.last]
-        times = _times_of_stages(options, site.clock, ends)
+        times = inner_stages(options, site.clock, ends)
         clock = max([site.clock, *(read.clock for read in read_of_site)])
         stages[name] = [Stage(time) for time in [*times, clock]]
         for file in files:
