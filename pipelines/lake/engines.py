@@ -77,17 +77,22 @@ def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
     assert isinstance(job, UpdateJob)
     secrets = list(job.secrets)
     running: dict[str, _Running] = {}
+    done: list[SitePart] = []
+    last = ""
 
     def site_of(point: str) -> _Running:
-        name = job.site_of_point.get(point, point)
+        nonlocal last
+        last, name = point, job.site_of_point.get(point, point)
         if name not in running:
             running[name] = _Running(job, name, given.number, secrets)
         return running[name]
 
     arrival = Arrival(*given, job.sharing, secrets.append, lambda point, _: site_of(point).waiting_fragments(point))
     for site, blocks in groupby(arrival.blocks(), key=lambda read: site_of(read[0])):
+        over = [name for name, one in running.items() if one.last < last]  # packets come in the order of their points
+        done += [running.pop(name).end(arrival) for name in over]
         site.decode(blocks, arrival)
-    return [site.end(arrival) for site in running.values()]
+    return done + [site.end(arrival) for site in running.values()]
 
 
 class _Running:
@@ -97,6 +102,7 @@ class _Running:
         """secrets: TLS key logs."""
         self._job, self._name, self._part = job, name, part
         self._site = job.sites[name]
+        self.last = max(self._site.points)
         self._engine, self._fragments = _load(job, self._site, part)
         for secret in secrets:
             self._engine.keylog.add(secret)

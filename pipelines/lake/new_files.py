@@ -18,7 +18,7 @@ that are there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -31,6 +31,8 @@ from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
 from pipelines.storage.stages import UNKNOWN, File, Site
+
+TOGETHER = 2000  # captures of which each is a capture point of its own, that are one site: tasks hold all at once
 
 
 class Fate(Enum):
@@ -88,22 +90,21 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
     return news
 
 
-def _by_site(paths: Iterable[str], after: Manifest, options: Options) -> dict[str, list[str]]:
-    """CapturesNow by the name of the site with which they are decoded.
+def _by_site(paths: Sequence[str], after: Manifest, options: Options) -> dict[str, list[str]]:
+    """Captures by the name of the site with which they are decoded.
 
-    Where each capture is a capture point of its own, those that are new are one site: what a lake keeps for each site
-    would else be more than the packets of small captures.
+    Where each capture is a capture point of its own, up to TOGETHER of those that are new are one site: what a lake
+    keeps of each site would else be more than the packets of small captures.
     """
-    found: dict[str, list[str]] = defaultdict(list)
     if options.site == FILE:
         names = {name: site for site, one in after.sites.items() for f in one.files for name in (f.path, f.place)}
-        paths = list(paths)
-        new = next((path for path in paths if path not in names), "")
-        for path in paths:
-            found[names.get(path, new)].append(path)
+        new = sorted(path for path in paths if path not in names)
+        names |= {path: new[n - n % TOGETHER] for n, path in enumerate(new)}
     else:
-        for path in paths:
-            found[site_of(path, options.site)].append(path)
+        names = {path: site_of(path, options.site) for path in paths}
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        found[names[path]].append(path)
     return found
 
 

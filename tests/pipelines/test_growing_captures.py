@@ -23,6 +23,7 @@ from dissectors.limits import SPLIT_BYTES
 from pipelines.answers.records import read_analysis
 from pipelines.executors.executor import Executor
 from pipelines.executors.local import LocalExecutor
+from pipelines.lake import new_files
 from pipelines.lake.new_files import choose
 from pipelines.lake.update import planned, update_records
 from pipelines.storage import lake_files
@@ -437,7 +438,11 @@ def test_a_lake_of_an_unknown_format_is_refused_in_one_line(executor: Executor, 
         growing.update(executor)
 
 
-def test_captures_that_are_capture_points_of_their_own_share_what_a_lake_keeps(growing: Growing) -> None:
+@pytest.mark.parametrize("together", [12, 5])
+def test_captures_that_are_capture_points_of_their_own_share_what_a_lake_keeps(
+    growing: Growing, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(new_files, "TOGETHER", together)
     options = replace(OPTIONS, site="file")
     executor = LocalExecutor(1)
 
@@ -456,14 +461,14 @@ def test_captures_that_are_capture_points_of_their_own_share_what_a_lake_keeps(g
         growing.put(f"{n:02}.pcap", growing.bytes_of(n / 12, (n + 1) / 12))
     growing.put("00.pcap", growing.bytes_of(0, 0.04))
     manifest = update()
-    (site,) = manifest.sites.values()
-    assert len(site.files) == 12
+    shares = [min(together, 12 - n) for n in range(0, 12, together)]
+    assert [len(site.files) for site in manifest.sites.values()] == shares
     assert not any(names_site(file.path) for file in manifest.records())
     kept = lasting("00.pcap")
 
     growing.put("late.pcap", growing.bytes_of(0.5, 0.6))
     manifest = update()
-    assert [len(site.files) for site in manifest.sites.values()] == [12, 1], "what comes together is one site"
+    assert [len(site.files) for site in manifest.sites.values()] == [*shares, 1], "what comes together is one site"
     assert lasting("00.pcap") == kept, "no capture is late where each is decoded by itself"
 
     growing.put("00.pcap", growing.bytes_of(0, 0.08))
