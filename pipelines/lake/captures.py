@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,9 +24,14 @@ Alike = tuple[int, str] | None  # so many first packets of a file, and their dig
 class Look(NamedTuple):
     """What a capture begins with."""
 
-    first: int | None  # time of its first packet, ns
-    beginnings: list[tuple[int, str]]  # as of a file that was read when it had one packet, two, and so on
-    is_plain: bool  # whether its packets lie on disk as they are
+    first: int | None = None  # time of its first packet, ns
+    beginnings: Sequence[tuple[int, str]] = ()  # as of a file that was read when it had one packet, two, and so on
+    is_plain: bool = True  # whether its packets lie on disk as they are
+    is_capture: bool = True
+
+
+NO_CAPTURE = Look(is_capture=False)
+"""Of what is no capture, or was not looked at."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,14 @@ class CapturesNow:
         """The capture point of a file, among those of its site."""
         return path if self.options.site == FILE else ""
 
-    def looks(self, paths: Collection[str]) -> dict[str, Look | None]:
-        """What files begin with; None of what is no capture."""
+    def looks(self, paths: Collection[str]) -> dict[str, Look]:
+        """What files begin with."""
         return dict(zip(paths, filesystem.each(self._look, list(paths)), strict=True))
 
     def beginnings(self, paths: Iterable[str]) -> set[Alike]:
         """What files begin with, with each number of first packets."""
         looks = self.looks([path for path in paths if self.size[path]]).values()
-        return {beginning for look in looks if look is not None for beginning in look.beginnings}
+        return {beginning for look in looks for beginning in look.beginnings}
 
     def next_times(self, file: File) -> list[int]:
         """Time of the first packet of a file that has not been read, ns; nothing where there is none."""
@@ -94,12 +99,12 @@ class CapturesNow:
         site.files += [File(path, self.size[path], place=path) for path in ordered]
         return [Input(number, self.given.get(path, path)) for number, path in enumerate(ordered, start)]
 
-    def _look(self, path: str) -> Look | None:
+    def _look(self, path: str) -> Look:
         first, beginning = None, Beginning()
         try:
             reader = self._reader(path, None)
         except InputError:
-            return None
+            return NO_CAPTURE
         reader.beginning = beginning
         for raw in reader.raw_blocks():
             first = int(raw.time[0]) if first is None else first

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from dissectors.capture.files import site_of
 from dissectors.capture.split import Input
 from dissectors.options import Options
-from pipelines.lake.captures import FILE, Alike, CapturesNow, Given, Look
+from pipelines.lake.captures import FILE, NO_CAPTURE, Alike, CapturesNow, Given, Look
 from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
@@ -77,10 +77,11 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
             file.place, file.problems = "", []
             news.fates.add(Fate.FORGOTTEN)
     found = _by_site([path for path, has_changed in zip(paths, changed, strict=True) if has_changed], after, options)
-    looks = captures.looks([path for name, some in found.items() if name in after.sites for path in some])
+    in_known_sites = [path for name, some in found.items() if name in after.sites for path in some]
+    looks = defaultdict(lambda: NO_CAPTURE, captures.looks(in_known_sites))
     for name, some in found.items():
         site = after.sites.setdefault(name, Site())
-        fates = _fates(site, {path: looks.get(path) for path in some}, captures)
+        fates = _fates(site, {path: looks[path] for path in some}, captures)
         news.fates.update(fate for fate, _ in fates.values())
         inputs = _continued(site, fates, looks, captures)
         if inputs is None:
@@ -111,7 +112,7 @@ def _by_site(paths: Sequence[str], after: Manifest, options: Options) -> dict[st
 # --- what has become of each file ------------------------------------------------------------------------------------
 
 
-def _fates(site: Site, looks: Mapping[str, Look | None], captures: CapturesNow) -> Fates:
+def _fates(site: Site, looks: Mapping[str, Look], captures: CapturesNow) -> Fates:
     """What has become of files of a site, and which file of it each is. Enters where files lie now."""
     fates: Fates = {}
     for file in site.files:
@@ -127,20 +128,20 @@ def _fates(site: Site, looks: Mapping[str, Look | None], captures: CapturesNow) 
             gone[file.beginning].append(file)
     for path, look in looks.items():
         if path not in fates:
-            alike = [gone[beginning] for beginning in reversed(look.beginnings) if beginning in gone] if look else []
-            moved = next((files.pop() for files in alike if files), None)
+            alike = [gone[beginning] for beginning in reversed(look.beginnings) if gone.get(beginning)]
+            moved = alike[0].pop() if alike else None
             fates[path] = (Fate.NEW if moved is None else _fate_of_moved(moved, look, captures.size[path])), moved
             if moved is not None:
                 moved.place = path
     for path, (_, known) in fates.items():
-        if known is not None and (seen := looks[path]) is not None and not seen.is_plain:
+        if known is not None and not looks[path].is_plain:
             known.forget_offsets()
     return fates
 
 
-def _fate(file: File, look: Look | None, size: int) -> Fate:
+def _fate(file: File, look: Look, size: int) -> Fate:
     """What has become of a file where it lay before, by a look at what lies there."""
-    if look is None:
+    if not look.is_capture:
         return Fate.UNCHANGED
     if file.beginning is not None and file.beginning not in look.beginnings:
         return Fate.REPLACED if look.first is not None and look.first > file.clock else Fate.REWRITTEN
@@ -149,14 +150,14 @@ def _fate(file: File, look: Look | None, size: int) -> Fate:
     return Fate.REWRITTEN if look.is_plain and file.end is not None and size < file.end else Fate.GROWN
 
 
-def _fate_of_moved(file: File, look: Look | None, size: int) -> Fate:
+def _fate_of_moved(file: File, look: Look, size: int) -> Fate:
     return Fate.MOVED if file.size == size else _fate(file, look, size)
 
 
 # --- what is to be read ----------------------------------------------------------------------------------------------
 
 
-def _continued(site: Site, fates: Fates, looks: Mapping[str, Look | None], captures: CapturesNow) -> list[Input] | None:
+def _continued(site: Site, fates: Fates, looks: Mapping[str, Look], captures: CapturesNow) -> list[Input] | None:
     """What has to be read of a site, which goes back to the last stage before all packets that are new.
 
     None where captures are gone that every such stage needs.
@@ -182,24 +183,29 @@ def _continued(site: Site, fates: Fates, looks: Mapping[str, Look | None], captu
     return rests + captures.add_to(site, anew)
 
 
-def _earliest(site: Site, read: Fates, looks: Mapping[str, Look | None], captures: CapturesNow) -> int | None:
+def _earliest(site: Site, read: Fates, looks: Mapping[str, Look], captures: CapturesNow) -> int | None:
     """Time (ns) of the first packet that is to be read and does not follow all that was read of its capture point."""
-    points: dict[str, list[File]] = defaultdict(list)
+    ends: dict[str, list[int]] = defaultdict(lambda: [-1, -1])  # of the files of each capture point, in order
     for one in site.files:
-        points[captures.point_of(one.path)].append(one)
+        ends[captures.point_of(one.path)].append(one.clock)
+    for some in ends.values():
+        some.sort()
     times = []
     for path, (fate, file) in read.items():
-        grown = file if fate == Fate.GROWN else None
-        others = points[captures.point_of(file.path if file else path)]
-        latest = max((one.clock for one in others if one is not grown), default=-1)
-        if fate == Fate.REWRITTEN:
-            times.append(0)
-        elif grown is None:
-            look = looks.get(path)
-            times += [look.first] if look is not None and look.first is not None and look.first <= latest else []
-        elif grown.clock <= latest:
-            times += captures.next_times(grown)
+        before = ends[captures.point_of(file.path if file else path)]
+        is_last = fate == Fate.GROWN and file is not None and file.clock == before[-1]
+        latest = before[-2 if is_last else -1]  # of the others, where it goes on
+        times += [time for time in _first_times(fate, file, looks[path], captures) if time <= latest]
     return min(times, default=None)
+
+
+def _first_times(fate: Fate, file: File | None, look: Look, captures: CapturesNow) -> list[int]:
+    """Time (ns) of the first packet of a file that is to be read; nothing where there is none."""
+    if fate == Fate.REWRITTEN:
+        return [0]  # before all that was read
+    if fate == Fate.GROWN and file is not None:
+        return captures.next_times(file)
+    return [] if look.first is None else [look.first]
 
 
 def _misses(site: Site, stage: int, lost: Collection[int], captures: CapturesNow) -> bool:
