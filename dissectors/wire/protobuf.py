@@ -262,8 +262,11 @@ class WireField(NamedTuple):
     end: int  # index after the field
 
 
-def fields(data: bytes, at: int, end: int) -> Iterator[WireField]:
-    """The fields in data[at:end], as far as they are whole and not of a group."""
+def fields(data: bytes, at: int, end: int, *, cut: bool = False) -> Iterator[WireField]:
+    """The fields in data[at:end], as far as they are whole and not of a group.
+
+    cut: yield the bytes, text or message that goes on behind `end`, too; its `end` is where it would end
+    """
     while tag := within(data, at, end):
         kind, value, start = tag[0] & 7, 0, tag[1]
         if kind in (FIXED32, FIXED64):
@@ -277,7 +280,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[WireField]:
             after = start + number[0]
         else:
             return
-        if after > end:
+        if after > end and not (cut and kind == BYTES):
             return
         yield WireField(tag[0] >> 3, kind, value, start, after)
         at = after

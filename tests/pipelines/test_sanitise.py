@@ -27,6 +27,7 @@ from pipelines.answers.sanitise.pulsar import PulsarFrames
 from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import _compressors, refitted
 from pipelines.cli import app
+from tests.iggy.test_snaplen import cut
 from tests.kafka.wire import batch, produce, record
 from tests.pulsar import wire
 from tests.wires import CLIENT, SERVER, T0, pcap, segment
@@ -65,6 +66,14 @@ def meaning(path: Path, table: str) -> Counter[tuple[str, ...]]:
 def test_the_same_rows_come_of_a_sanitised_capture(path: Path, sanitised: dict[str, Path]) -> None:
     for table in ("exchanges", "batches", "errors", "connections", "findings"):
         assert meaning(sanitised[path.name], table) == meaning(path, table), table
+
+
+@pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)
+def test_a_capture_cut_by_the_snap_length_decodes_as_far_as_before(path: Path, tmp_path: Path) -> None:
+    short, made = cut(path, tmp_path / "short.pcap", 100), tmp_path / "made.pcapng"
+    assert CliRunner().invoke(app, ["extract", str(short), "--sanitise", "-o", str(made), "-q"]).exit_code == 0
+    for table in ("exchanges", "batches", "connections"):
+        assert meaning(made, table) == meaning(short, table), table
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)

@@ -44,10 +44,9 @@ class PulsarFrames:
         """Write a frame as far as it is understood."""
         copy.head(8)
         after = 8 + int.from_bytes(copy.source[4:8], "big")
-        if copy.whole(8, after):
-            copy.put(8, _message(copy.source[8:after], _MESSAGES["BaseCommand"], copy.names))
-            if after < len(copy.source):
-                self._entry(copy, after)
+        self._put(copy, 8, after, "BaseCommand")
+        if after < len(copy.source):
+            self._entry(copy, after)
 
     def _entry(self, copy: FrameCopy, at: int) -> None:
         """Write metadata, checksum and payload behind a command."""
@@ -76,15 +75,20 @@ class PulsarFrames:
             right = compute(CRC32C, bytes(copy.out[covered:]))
             copy.put(at + 2, (right ^ difference).to_bytes(4, "big"))
 
-    @staticmethod
-    def _sized(copy: FrameCopy, at: int, magic: int, message: str) -> int:
+    def _sized(self, copy: FrameCopy, at: int, magic: int, message: str) -> int:
         """Write a message behind a magic of so many bytes and its size; the index after it."""
         start = at + magic + 4
         copy.keep(at, start)
         end = start + int.from_bytes(copy.source[start - 4 : start], "big")
-        copy.need(start, end)
-        copy.put(start, _message(copy.source[start:end], _MESSAGES[message], copy.names))
+        self._put(copy, start, end, message)
         return end
+
+    @staticmethod
+    def _put(copy: FrameCopy, start: int, end: int, message: str) -> None:
+        """Write a message, as far as it was captured; raise NotUnderstoodError where that is not to its end."""
+        there = copy.source[start : min(end, copy.first_hole(start))]
+        copy.put(start, _message(there, _MESSAGES[message], copy.names))
+        copy.need(start, end)
 
     def _payload(self, meta: Any, data: bytes, names: Pseudonyms) -> bytes:
         """What stands for the payload of an entry."""
@@ -124,17 +128,17 @@ def _plain(meta: Any, data: bytes, names: Pseudonyms) -> FilledData:
 
 
 def _message(data: bytes, descriptor: Any, names: Pseudonyms) -> bytes:
-    """What stands for a message of the schema, of the same length."""
+    """What stands for a message of the schema, or for its captured beginning, of the same length."""
     out = bytearray(PAYLOAD * len(data))
     known = {field.number: field for field in descriptor.fields}
     known_pair = descriptor.name == "KeyValue" and position_in(data, 0, len(data)) is not None
     at = 0
-    for found in fields(data, 0, len(data)):
+    for found in fields(data, 0, len(data), cut=True):
         field, value = known.get(found.number), data[found.start : found.end]
         if found.kind != BYTES or (field is not None and (known_pair or field.name in KEPT_FIELDS)):
             put = value
-        elif field is None:
-            put = PAYLOAD * len(value)
+        elif field is None or (found.end > len(data) and field.message_type is None):
+            put = PAYLOAD * len(value)  # a pseudonym of a part would be another than the whole's
         elif field.message_type is not None:
             put = _message(value, field.message_type, names)
         elif field.type == _STRING:
@@ -144,6 +148,6 @@ def _message(data: bytes, descriptor: Any, names: Pseudonyms) -> bytes:
         else:
             put = value  # packed numbers
         out[at : found.start] = data[at : found.start]  # tag and length
-        out[found.start : found.end] = put
+        out[found.start : found.start + len(put)] = put
         at = found.end
     return bytes(out)
