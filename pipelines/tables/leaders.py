@@ -20,6 +20,9 @@ def _leaders(d: Dialect, ask: Ask) -> str:
     so_far = "rows between unbounded preceding and current row"
     within = f"partition by {_PLACE} order by turn"
     ended = d.latest("case when what = 'end' then value end", f"partition by {_PLACE} order by at_us, what, value")
+    spans = f"""
+            select *, lead(since_us) over (partition by {_PLACE} order by run) as until_us from runs
+        """
     return f"""
         with told as (
             select protocol, topic, {part}, leader, coalesce(leader_epoch, -1) as epoch, {d.micros("time")} as at_us,
@@ -50,9 +53,7 @@ def _leaders(d: Dialect, ask: Ask) -> str:
                 {d.first("file", "at_us", "file", "packet")} as file,
                 {d.first("packet", "at_us", "file", "packet")} as packet
             from numbered group by {_PLACE}, run
-        ), {d.once("spans")} (
-            select *, lead(since_us) over (partition by {_PLACE} order by run) as until_us from runs
-        ), marks as (
+        ), {d.once("spans", spans)}, marks as (
             select protocol, topic, {part}, 'end' as what, value, {d.micros("time")} as at_us
             from positions where what = 'high_watermark' and protocol = 'kafka' and topic is not null
             union all

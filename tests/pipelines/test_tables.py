@@ -18,6 +18,7 @@ import dissectors
 from pipelines.spark.tables import SparkEngine
 from pipelines.tables import BY, PRINTED, TABLES, Ask
 from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
+from pipelines.tables.dialect import Spark
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.table import RECORDS as SUMMED
@@ -363,3 +364,10 @@ def test_times_that_spark_makes_say_utc_whatever_zone_the_session_has(spark: Any
         assert rows.schema.field("time").type == pa.timestamp("us", "UTC")
         assert rows.schema.field("chain").type.value_type.field("time").type == pa.timestamp("us", "UTC")
     assert pq.read_table(tmp_path / "empty.parquet").schema == made[1].schema
+
+
+def test_what_several_parts_of_a_query_read_is_computed_once_on_spark(spark: Any) -> None:
+    part = Spark().once("part", "select id, id * id as square from range(30) where id % 3 = 0")
+    frame = spark.sql(f"with {part} select count(*) as n from part union all select max(square) from part")
+    assert [row.n for row in frame.collect()] == [10, 27 * 27]
+    assert "ReusedExchange" in frame._jdf.queryExecution().executedPlan().toString()
