@@ -38,7 +38,7 @@ test: $(VENV)/.compiled  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 test-uncompiled: $(VENV)/.test  ## run the tests of the compiled modules again, on their sources
-	BROKERSCOPE_UNCOMPILED=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup --hypothesis-profile quick $(UNCOMPILED_TESTS)
+	BROKERSCOPE_UNCOMPILED=1 FUZZ_SECONDS=$(or $(FUZZ_SECONDS),8) $(BIN)/pytest -n $(JOBS) --dist loadgroup --hypothesis-profile quick $(UNCOMPILED_TESTS)
 
 test-cluster: $(VENV)/.cluster  ## tests on an S3 server, a Spark cluster, Spark Connect and HDFS, started here
 	$(BIN)/pytest tests/cluster

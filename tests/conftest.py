@@ -8,6 +8,7 @@ A test gets its marker here, by what it uses or where it lies, and nowhere else:
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -58,6 +59,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
         if quick:
             try_few_examples(item)
+        group = group_of(item)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported and collected stays: no pass of the garbage collector looks at it again
 
 
 def starts_a_process(item: pytest.Item) -> bool:
@@ -65,6 +73,22 @@ def starts_a_process(item: pytest.Item) -> bool:
     names = vars(item.getparent(pytest.Module).obj)  # type: ignore[union-attr]
     fixtures = getattr(item, "fixturenames", ())
     return any(name in (fixtures if where == "fixture" else names) for name, where in STARTERS.items())
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The group of a test that shares with others of its module a fixture that makes files, or a parameter of one.
+
+    A group runs in one worker, which makes the fixture once; the groups with most tests begin first.
+    """
+    if item.get_closest_marker("xdist_group") is not None:
+        return None
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
+    last = {name: definitions[-1] for name, definitions in fixtures.items()}
+    shared = [n for n, made in last.items() if made.scope == "module" and "tmp_path_factory" in made.argnames]
+    if not shared:
+        return None
+    indices = getattr(getattr(item, "callspec", None), "indices", {})
+    return "-".join([item.path.stem, *(str(indices[name]) for name in shared if name in indices)])
 
 
 def try_few_examples(item: pytest.Item) -> None:

@@ -6,6 +6,9 @@ from dissectors.iggy.pending cimport Answer, IggyRequest
 from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.reader cimport WireReader, reader
 
+cdef object layouts, tables
+cdef long long ANY_LENGTH, DISCONNECTED
+
 cdef class AnswerFit(PlainState):
     cdef public Era era
 

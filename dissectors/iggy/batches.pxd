@@ -4,6 +4,8 @@ from dissectors.iggy.message cimport *
 from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.reader cimport WireReader, reader
 
+cdef str CRC32, NONE, XXH3
+
 cdef extern from *:
     """
     #define LARGEST 0x7FFFFFFFFFFFFFFFLL

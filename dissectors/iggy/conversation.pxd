@@ -8,6 +8,8 @@ from dissectors.iggy.pending cimport IggyRequest
 from dissectors.iggy.vsr cimport Vsr
 from dissectors.session.inbox cimport MORE
 
+cdef str LEGACY, VSR
+
 cdef enum:
     CLIENT = 0
     SERVER = 1
@@ -21,6 +23,7 @@ cdef class IggyConversation(Conversation):
     cdef public bint is_vsr
     cdef public long long most
     cdef public tuple _searched
+    cdef public object _turns
     cdef public long long client_end
     cdef public long long server_end
     cdef public FrameFacts _first

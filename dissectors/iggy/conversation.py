@@ -13,6 +13,7 @@ from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.iggy.legacy import Legacy
 from dissectors.iggy.loss import resync
 from dissectors.iggy.loss.places import Clues
+from dissectors.iggy.loss.turns import Turns
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.vsr import Vsr
 from dissectors.options import Options
@@ -21,7 +22,7 @@ from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.session.resends import AT_END
-from dissectors.session.search import Judgement, SearchBudget
+from dissectors.session.search import Judgement
 from dissectors.tcp.chunk import Gap
 
 if not cython.compiled:
@@ -39,7 +40,7 @@ class IggyConversation(Conversation):
     CARRIED = (
         *Conversation.CARRIED,
         *("era", "exchanges", "legacy", "vsr", "framing", "is_vsr", "most", "_searched", "client_end", "server_end"),
-        *("_first", "_latest", "_reported", "of_older_server"),
+        *("_first", "_latest", "_reported", "_turns", "of_older_server"),
     )
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
@@ -54,6 +55,7 @@ class IggyConversation(Conversation):
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._searched: tuple[dict[str, int], dict[str, int]] = ({}, {})  # by direction: see resync.search
+        self._turns: Turns | None = None  # where answers can begin, while one is searched
         self.client_end = self.server_end = 0  # stream offset after the last frame of a direction
         self._first: FrameFacts | None = None  # the first frame
         self._latest = 0  # when the latest came
@@ -90,19 +92,30 @@ class IggyConversation(Conversation):
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         clues = Clues(self.era.allowed, self.most, stranger=not self.frames, alone=-self.inboxes[direction].base)
         budget = self.budget(direction)
-        needs = resync.FAR  # index without which the answer that is expected next cannot be judged
+        turn = -1
         if direction == SERVER:
+            if self._turns is None:
+                self._turns = Turns(self.inboxes[SERVER].base + pos)
             clues = self._expected(clues, end)
-            pos, needs, found = self._next_answer(buf, pos, end, final, clues, budget)
-            if found:
-                return pos, True
+            pos, turn = self._next_answer(pos, end, clues)
+            if pos <= turn < end:
+                verdict = resync.starts_answer(buf, turn, end, final, clues, budget)
+                if verdict is Judgement.YES:
+                    self._turns = None
+                    return turn, True
+                if verdict is Judgement.WAIT and not final:
+                    budget.needs = turn - pos + budget.needs if budget.needs else 0
+                    return pos, False
         known = LEGACY if self.of_older_server and direction == SERVER else self.framing
         at, found, framing = resync.search(
             known, direction, buf, pos, end, final, clues, budget, self._searched[direction]
         )
-        budget.needs = max(0, min(budget.needs, needs - at))
+        if turn == end:
+            budget.needs = 0  # whatever comes next may be that answer
         if found and framing:
             self._frame_as(framing)
+        if found and direction == SERVER:
+            self._turns = None
         return at, found
 
     def on_frame(self, frame: Frame) -> None:
@@ -115,7 +128,8 @@ class IggyConversation(Conversation):
         if frame.direction == CLIENT:
             lost -= self.client_end
             self.client_end = frame.offset + frame.size
-            self.search_again(SERVER)  # a new request may decide what a search in the answers could not
+            if self.inboxes[SERVER].search is not None:
+                self._request_in_search(frame.order)
             if lost:
                 self.exchanges.pairing.found(frame.order, lost)
         else:
@@ -130,6 +144,8 @@ class IggyConversation(Conversation):
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         within = self.inboxes[direction].inside_frame
+        if direction == SERVER:
+            self._turns = None
         end = self.client_end if direction == CLIENT else self.server_end
         lost = gap.offset + gap.length - max(end, gap.offset)
         if direction == CLIENT and not within and lost > 0:
@@ -181,29 +197,19 @@ class IggyConversation(Conversation):
             earliest=self._after(empty[-1].order, end) if empty else 0,
         )
 
-    def _next_answer(
-        self, buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget
-    ) -> tuple[int, int, bool]:
-        """Where the search for an answer begins: no answer begins before the oldest request was there.
+    def _next_answer(self, pos: int, end: int, clues: Clues) -> tuple[int, int]:
+        """Indices: where the search for an answer begins, and where the answer to the newest request is expected.
 
-        Gives that index, the index without which the answer that is expected next cannot be judged, and whether that
-        answer begins just here: a client that takes turns has had all of the answers before its newest request.
+        No answer begins before the oldest request was there. That to the newest one is expected where the first byte
+        came after it, `end` where none came yet; -1 where the client does not wait for answers, or no request does.
         """
         pairing = self.exchanges.pairing
         waiting = [entry for entry in pairing.queue if isinstance(entry, IggyRequest)]
         if waiting:
             pos = max(pos, self._after(waiting[0].order, end))
         if not clues.waiting or self.framing != LEGACY or pairing.pipelined:
-            return pos, resync.FAR, False
-        turn = self._after(waiting[-1].order, end)
-        if turn == end:
-            return pos, 0, False  # whatever comes next may be that answer
-        if pos >= turn:
-            return pos, resync.FAR, False
-        verdict, needs = resync.starts_answer(buf, turn, end, final, clues, budget)
-        if verdict is Judgement.YES:
-            return turn, needs, True
-        return pos, needs + turn if needs else 0, False
+            return pos, -1
+        return pos, self._after(waiting[-1].order, end)
 
     # --- framing ---
 
@@ -226,9 +232,21 @@ class IggyConversation(Conversation):
             self.exchanges.meet_older_server()
         return self.of_older_server
 
+    def _request_in_search(self, order: int) -> None:
+        """Note where a request came in the search for an answer, and search again: it may decide more.
+
+        order: its delivery order
+        """
+        self.search_again(SERVER)
+        looked = self.looked(SERVER)
+        if self._turns is None:
+            self._turns = Turns(looked)
+        self._turns.note(order, looked)
+
     def _after(self, order: int, end: int) -> int:
-        """Index of the first byte from the server that was delivered after a request: no answer begins before."""
-        return self.inboxes[SERVER].delivered_after(order, end)
+        """Index of the first byte that can be of the answer to a request, at most `end`; below 0 before the buffer."""
+        assert self._turns is not None
+        return min(end, self._turns.place(order) - self.inboxes[SERVER].base)
 
     def _cut_in_header(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         """Size of a VSR frame whose packet was cut by the snap length before the command, else MORE.

@@ -1,9 +1,12 @@
 cimport cython
+from dissectors.iggy.batches cimport read as read_run
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.layouts cimport BodyLayout
 from dissectors.iggy.message cimport MessageRun
 from dissectors.iggy.walk cimport Fields
 from dissectors.rows.fields cimport ABSENT
+
+cdef object _here
 
 @cython.final
 cdef class Body:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import HEADER, RESERVED_END
@@ -35,6 +35,7 @@ from dissectors.redaction import without_tokens
 from dissectors.session.frame import Frame
 
 if not cython.compiled:
+    from dissectors.iggy.batches import read as read_run
     from dissectors.rows.layout import ABSENT
 
 _U32 = Struct("<I")
@@ -81,9 +82,7 @@ class Body:
             if not layout.run:
                 self.trailing = end - after
             elif metadata_fits(layout, self.fields, pos, after):
-                self.run = batches.read(
-                    layout.run, buf, after, end, end, announced(layout, self.fields), True, self._run
-                )
+                self.run = read_run(layout.run, buf, after, end, end, announced(layout, self.fields), True, self._run)
             else:
                 self.problem = "metadata_length does not fit what it covers"
         except MalformedBodyError as error:
@@ -98,9 +97,7 @@ class Body:
         try:
             after = self.fields.read(layout.plan, buf, pos, limit)
             if layout.run and metadata_fits(layout, self.fields, pos, after):
-                self.run = batches.read(
-                    layout.run, buf, after, end, limit, announced(layout, self.fields), True, self._run
-                )
+                self.run = read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), True, self._run)
         except MalformedBodyError:
             pass
 

@@ -14,6 +14,11 @@ from dissectors.iggy.walk cimport PARTITION, Fields
 from dissectors.session.exchange cimport elapsed, queued
 from dissectors.rows.fields cimport ABSENT
 
+cdef str CONSUME, OK, ONE_WAY, PAIRED, PRODUCE, UNANSWERED
+cdef int SERVER
+cdef dict _NOTHING
+cdef object LOGINS, NAMING, positions, tables
+
 cdef enum:
     LONG_NS = 1000000000
     SINGLE_CONSUMER = 1

@@ -1,6 +1,8 @@
 from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.wire.reader cimport WireReader, reader
 
+cdef object tables
+
 cdef enum:
     CLIENT = 0
 

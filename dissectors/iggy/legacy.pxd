@@ -6,6 +6,9 @@ from dissectors.iggy.pending cimport Answer
 from dissectors.iggy.frames cimport PREFIX
 from dissectors.wire.reader cimport WireReader, reader
 
+cdef str HELD, UNSURE
+cdef object layouts
+
 cdef enum:
     CLIENT = 0
 

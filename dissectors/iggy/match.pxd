@@ -3,6 +3,11 @@ from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.pending cimport Answer, IggyRequest
 from dissectors.rows.fields cimport ABSENT
 
+cdef tuple _ALIGNING, _DOUBTFUL, _MULTIPLEXED, _NONE, _PIPELINED
+cdef long long SEND_MESSAGES, _QUIET_NS
+cdef object _BEFORE_CAPTURE, _CERTAIN, RequestHole
+cdef str _PAIRED
+
 @cython.final
 cdef class Pairing(PlainState):
     cdef public object queue

@@ -36,10 +36,12 @@ from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
 
-QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
+QUIET_NS = _QUIET_NS = (
+    100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
+)
 
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
-PAIRED = "paired"
+PAIRED = _PAIRED = "paired"
 ORPHAN = "orphan"  # its request is in a hole
 SURPLUS = "surplus"  # it answers nothing
 UNSURE = "unsure"  # its request may be one of those given up
@@ -54,6 +56,7 @@ _PIPELINED = (Order.PIPELINED, Order.MULTIPLEXED_PIPELINED)
 _MULTIPLEXED = (Order.MULTIPLEXED, Order.MULTIPLEXED_PIPELINED)
 _ALIGNING = (Certainty.ALIGNING, Certainty.SILENT)
 _DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
+_CERTAIN, _BEFORE_CAPTURE = Certainty.CERTAIN, Origin.BEFORE_CAPTURE
 
 
 class Pairing(PlainState):
@@ -115,7 +118,7 @@ class Pairing(PlainState):
             return [request]  # found late: its answer may have been taken for one to the hole
         given_up: Sequence[IggyRequest] = _NONE
         self._steps += PAIRING_STEPS_PER_FRAME
-        if request.frame.first_ns - self._last_ns > QUIET_NS:
+        if request.frame.first_ns - self._last_ns > _QUIET_NS:
             given_up = self._silence()
         if len(self.queue) >= self.limit:
             more = self._surrender(len(self.queue)) if self._aligns else self._requests([self.queue.popleft()])
@@ -146,7 +149,7 @@ class Pairing(PlainState):
         self._answered = answer.order
         self._steps += PAIRING_STEPS_PER_FRAME
         head = self.queue[0] if self.queue else None
-        certain = self.certainty is Certainty.CERTAIN
+        certain = self.certainty is _CERTAIN
         if certain and isinstance(head, IggyRequest) and not lost and self._is_for(head, answer):
             return self._paired(head, answer)
         ready = self._ready(answer)
@@ -168,7 +171,7 @@ class Pairing(PlainState):
             self.order = following(self.order, PairingEvent.SEVERAL_IN_FLIGHT)
 
     def _matched(self) -> None:
-        if self.origin is Origin.BEFORE_CAPTURE:
+        if self.origin is _BEFORE_CAPTURE:
             self.origin = following(self.origin, PairingEvent.FIRST_MATCH)
 
     def _silence(self) -> Sequence[IggyRequest]:
@@ -253,7 +256,7 @@ class Pairing(PlainState):
         request = queue[last]
         assert isinstance(request, IggyRequest)
         self._note_refusal(request, answer)
-        return PAIRED, request, given_up
+        return _PAIRED, request, given_up
 
     # --- the steps of these ---
 
@@ -285,7 +288,7 @@ class Pairing(PlainState):
                 self.queue.appendleft(entry)
             return ORPHAN, None, given_up
         self._note_refusal(entry, answer)
-        return PAIRED, entry, given_up
+        return _PAIRED, entry, given_up
 
     @staticmethod
     def _is_last_word(answer: Answer, lost: int) -> bool:
@@ -330,7 +333,7 @@ class Pairing(PlainState):
             if answer.request_id in (ABSENT, second.correlation_id):
                 self._several_in_flight()
         self._note_refusal(head, answer)
-        return PAIRED, head, _NONE
+        return _PAIRED, head, _NONE
 
     def _note_refusal(self, request: IggyRequest, answer: Answer) -> None:
         if answer.status and request.api_code == SEND_MESSAGES and answer.request_id == ABSENT:
@@ -423,15 +426,15 @@ class Pairing(PlainState):
             for i in reversed(matching):
                 if i <= at:
                     del self.queue[i]
-            return PAIRED, request, self._requests(older)
+            return _PAIRED, request, self._requests(older)
         if at and not holes:  # nothing is missing: those before it are answered later
             self._several_in_flight()
         if self.pipelined:
             del self.queue[at]
-            return PAIRED, request, []
+            return _PAIRED, request, []
         given_up = self._requests(islice(self.queue, at))
         self._drop(at + 1)
-        return PAIRED, request, given_up
+        return _PAIRED, request, given_up
 
     @staticmethod
     def _requests(entries: Iterable[Entry]) -> list[IggyRequest]:

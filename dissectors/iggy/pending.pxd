@@ -3,6 +3,7 @@ from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.iggy.plain_state cimport PlainState
 from dissectors.session.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
+from dissectors.rows.table cimport int64
 
 @cython.final
 cdef class BatchFacts(PlainState):

@@ -8,12 +8,12 @@ from typing import Any
 import cython
 
 from dissectors.iggy.plain_state import PlainState
-from dissectors.rows.table import int64
 from dissectors.session.exchange import PendingRequest
 from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
+    from dissectors.rows.table import int64
 
 INVALID_COMMAND, DISCONNECTED = 3, 8
 ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload

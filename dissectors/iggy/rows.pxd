@@ -5,10 +5,13 @@ from dissectors.iggy.era cimport Era
 from dissectors.iggy.message cimport MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun
 from dissectors.iggy.pending cimport BatchFacts, IggyRequest
 from dissectors.iggy.state cimport IggyState
+from dissectors.iggy.verify cimport verify
 from dissectors.session.exchange cimport PendingRequest, Report
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
+
+cdef str CALL, CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN
 
 cdef extern from *:
     """

@@ -20,7 +20,7 @@ from dissectors.iggy.pending import BatchFacts, IggyRequest
 from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
-from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
+from dissectors.iggy.verify import ChecksumVerdict, suspects
 from dissectors.records import Conn, endpoint
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
@@ -42,6 +42,7 @@ from dissectors.session.frame import Frame, FrameFacts
 
 if not cython.compiled:
     from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP
+    from dissectors.iggy.verify import verify
     from dissectors.rows import fields
     from dissectors.rows.layout import ABSENT
 

@@ -3,6 +3,9 @@ from dissectors.iggy.era cimport Era
 from dissectors.iggy.names cimport IggyNames
 from dissectors.iggy.pending cimport IggyRequest
 
+cdef dict _CHANGES
+cdef object NAMING, layouts, tables
+
 cdef class IggyState(PlainState):
     cdef public IggyNames names
     cdef public str user

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.iggy import frames, layouts, replica, tables
+from dissectors.iggy import layouts, replica, tables
 from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
 from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
-from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
 from dissectors.iggy.plain_state import PlainState
-from dissectors.rows.table import int64
 from dissectors.session.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
 if not cython.compiled:
+    from dissectors.iggy.frames import COMMAND_AT, COMMAND_END, EVICTION, HEADER, REASON_AT, REPLY, REQUEST
     from dissectors.rows.layout import ABSENT
+    from dissectors.rows.table import int64
 
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
@@ -40,10 +40,10 @@ class Vsr(PlainState):
 
     def on_frame(self, frame: Frame, lost: cython.longlong) -> None:
         """Take a frame, after `lost` bytes of its direction."""
-        if frame.known - frame.start < frames.COMMAND_END:
+        if frame.known - frame.start < COMMAND_END:
             self._cut_in_header(frame, lost)
         else:
-            command = frame.data[frame.start + frames.COMMAND_AT]
+            command = frame.data[frame.start + COMMAND_AT]
             if command == REQUEST:
                 self._request(frame, lost)
             elif command == REPLY:
@@ -86,7 +86,7 @@ class Vsr(PlainState):
 
     def _read_request(self, frame: Frame, number: int, command: int) -> tuple[int, str, Body]:
         """Command code (0 where the operation has none), name and body of a request. number: of the operation."""
-        exchanges, start = self._exchanges, frame.start + frames.HEADER
+        exchanges, start = self._exchanges, frame.start + HEADER
         if number == _REGISTER:
             read = exchanges.body(layouts.REQUEST, layouts.REGISTER, frame, start)
             return *_LOGINS.get(read.name or "", _LOGINS["LOGIN_REGISTER"]), read
@@ -119,8 +119,8 @@ class Vsr(PlainState):
         exchanges.pairing.multiplex(self._era.settled and self._era.dialect == _MULTIPLEXED)
         operation = tables.operations().get(header.operation)
         requested = operation.request if operation else header.operation
-        status, start = header.status, frame.start + frames.HEADER
-        length, id_ = frame.size - frames.HEADER, int64(header.request)
+        status, start = header.status, frame.start + HEADER
+        length, id_ = frame.size - HEADER, int64(header.request)
         answer = Answer(frame.order, frame.first_ns, status, length, id_, requested, cut_in_header=id_ == ABSENT)
         _, request = exchanges.pair(answer, lost)
         if not status and operation and operation.result:
@@ -137,10 +137,10 @@ class Vsr(PlainState):
             exchanges.orphans.unknown(frame, status)
 
     def _eviction(self, frame: Frame, lost: int) -> None:
-        if frame.known - frame.start < frames.HEADER:  # the reason is its last byte
+        if frame.known - frame.start < HEADER:  # the reason is its last byte
             self._unread(frame, lost)
             return
-        evicted = eviction(frame.data[frame.start + frames.REASON_AT], self._era.allowed)
+        evicted = eviction(frame.data[frame.start + REASON_AT], self._era.allowed)
         request, facts = self._exchanges.pairing.oldest(frame.order), frame.facts
         if request is None:
             self._exchanges.rows.lone(facts, PUSH, "EVICTION", EVICTION, error=evicted)

@@ -1,4 +1,5 @@
 cimport cython
+from dissectors.wire.memory cimport part
 from dissectors.kafka.words cimport FORGOTTEN, GROUP_PLACE, KEY_TYPE_PLACE, NUMBERED, VALUE_COUNT, MessageWords
 from dissectors.rows.fields cimport ABSENT
 
@@ -30,6 +31,8 @@ cdef enum:
     WHAT = 2
     STATED = 3
     ELEMENTS = 4
+
+cdef Py_ssize_t _FIRST_ROWS, _MOST_ROWS, _LONGEST_KEPT, _MOST_KEPT
 
 @cython.final
 cdef class NoteRows:

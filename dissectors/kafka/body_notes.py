@@ -28,6 +28,7 @@ from dissectors.wire.arrays import Numbers, grid
 if not cython.compiled:
     from dissectors.kafka.words import FORGOTTEN, GROUP_PLACE, KEY_TYPE_PLACE, NUMBERED, VALUE_COUNT
     from dissectors.rows.layout import ABSENT
+    from dissectors.wire.memory import part
 
     NAME_AT, NAME_SIZE, ID_AT, LISTED = 0, 1, 2, 3
     SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE = 0, 1, 2, 3
@@ -320,11 +321,11 @@ class BodyNotes:
         return self._text(self.named.cells[i, NAME_AT], size) if size > 0 else self._id(i)
 
     def _id(self, i: cython.Py_ssize_t) -> bytes:
-        at = self.named.cells[i, ID_AT]
-        return self.data[at : at + 16]
+        at: cython.Py_ssize_t = self.named.cells[i, ID_AT]
+        return part(self.data, at, at + 16)
 
     def _text(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> str:
-        raw: bytes = self.data[at : at + size]
+        raw: bytes = part(self.data, at, at + size)
         text = self._texts.get(raw)
         if text is None:
             text = raw.decode("utf-8", "backslashreplace")

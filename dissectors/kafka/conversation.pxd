@@ -21,7 +21,12 @@ from dissectors.session.exchange cimport queued
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
+from dissectors.wire.memory cimport part
 from dissectors.wire.reader cimport WireReader
+
+cdef str CALL, OK, ONE_WAY, ORPHAN, UNANSWERED
+cdef int SERVER
+cdef object positions, special
 
 cdef enum:
     CLIENT = 0

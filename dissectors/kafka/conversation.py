@@ -56,6 +56,7 @@ if not cython.compiled:
     from dissectors.session.exchange import queued
     from dissectors.session.inbox import INVALID, MORE
     from dissectors.tcp.chunk import CLIENT
+    from dissectors.wire.memory import part
 
     REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
     BEHIND_ID, WITHOUT_ID = 14, 12  # where a client id begins, or what follows where there is none
@@ -361,7 +362,7 @@ class KafkaConversation(Conversation):
         self, frame: Frame, start: cython.Py_ssize_t, end: cython.Py_ssize_t, have: cython.Py_ssize_t
     ) -> str | None:
         """The client id that stands in data[start:end]; None for the beginning of a name that is not known."""
-        raw: bytes = frame.data[start:end]
+        raw: bytes = part(frame.data, start, end)
         if end <= have:
             self.client_raw, self.client_size = raw, end - start
         known = self.known_clients.get(raw)

@@ -3,6 +3,8 @@ from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.kafka.walk cimport Walker
 from dissectors.kafka.words cimport MessageWords
 
+cdef MessageWords NO_MESSAGE
+
 cpdef enum:
     PRODUCE = 0
     FETCH = 1

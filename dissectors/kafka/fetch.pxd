@@ -11,6 +11,10 @@ from dissectors.kafka.words cimport EPOCH_PLACE, ISOLATION_PLACE, MAX_WAIT_PLACE
 from dissectors.session.exchange cimport elapsed, held
 from dissectors.rows.fields cimport ABSENT
 
+cdef str OK, REPLICATE
+cdef int NO_MAGIC
+cdef tuple _METADATA_LOG
+
 cdef extern from *:
     """
     #define TICK_NS 200000000LL

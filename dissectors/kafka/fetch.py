@@ -85,7 +85,7 @@ def received(
     looks: cython.bint = rows.report.wants_batches or rows.report.wants_messages or rows.report.wants_findings
     shared: cython.bint = api.key == SHARE_FETCH and frame.complete
     found: list[RecordSet] = notes.sets()
-    old: cython.int = old_format(False, api.version) if api.key == FETCH else NO_MAGIC
+    old: cython.int = NO_MAGIC if api.key != FETCH or api.version > 3 else old_format(False, api.version)
     listed: Mapping[tuple[str, int], Aborted | Acquired] | None = None
     for records in found:
         size += records.size

@@ -17,41 +17,18 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-
-from dissectors.arrow import Octets
 from dissectors.checksum import CRC32C, compute
 from dissectors.kafka import batches
-from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
+from dissectors.kafka.batches import KEEPS_LENGTH, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
-from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.record_batch import RecordBatch, header_places
 from dissectors.session.frame import Frame
-from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
-from dissectors.wire.structs import structs
 
-HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("first_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
-)
-"""The header of a batch of magic 2."""
-HEAD = HEADER.itemsize  # 61
+HEAD = 61  # bytes of a header
 _GATHERED = 1 << 16  # bytes that are searched at once
-_MAGIC, _MAGIC_AT = 2, 16
-_CODECS, _ATTRIBUTES = 5, 128  # numbers above them were never given
+_WINDOW = 1 << 14  # bytes whose places are looked for at once
 _COVERED = 21  # where the bytes begin that the checksum covers
 _START = attrgetter("start")
 
@@ -169,7 +146,7 @@ class BatchSearch:
         budget = self.budget
         budget.base = captured.base
         for a, b in captured.within(start, end):
-            for at in chain.from_iterable(places(begins, HEAD, data, a, b)):
+            for at in chain.from_iterable(_places(data, a, b)):
                 if at < a or not budget.allows(at):
                     continue
                 budget.begin()
@@ -217,7 +194,7 @@ class BatchSearch:
     def _next(self, data: bytes, pos: int, final: bool) -> tuple[int, bool]:
         """Where the next batch begins: see `search.first_start`."""
         end = len(data)
-        found = places(begins, HEAD, data, pos, end)
+        found = _places(data, pos, end)
         return first_start(
             found, lambda at: self._judge(data, at, _end(data, at), end), self.budget, pos, end, HEAD, final
         )
@@ -243,12 +220,7 @@ def _end(data: bytes, at: int) -> int:
     return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
 
 
-def begins(octets: Octets, n: int) -> Places:
-    """Of the places 0 … n - 1 those at which a batch may begin: known attributes, a length and counts that fit."""
-    at = np.flatnonzero(octets[_MAGIC_AT : _MAGIC_AT + n] == _MAGIC)
-    if not len(at):
-        return at
-    head = structs(octets, HEADER, at)
-    attributes, delta, count = head["attributes"], head["last_offset_delta"].astype(np.int64), head["count"]
-    fits = (attributes >= 0) & (attributes < _ATTRIBUTES) & (attributes & batches.CODEC_BITS < _CODECS)
-    return at[fits & (head["length"] >= SMALLEST[_MAGIC]) & (delta >= 0) & (count >= 0) & (count <= delta + 1)]
+def _places(data: bytes, start: int, end: int) -> Iterator[list[int]]:
+    """The places in data[start:end] at which the header of a batch may begin, in order, some at a time."""
+    for at in range(start, end - HEAD + 1, _WINDOW):
+        yield header_places(data, at, min(end, at + _WINDOW + HEAD - 1))

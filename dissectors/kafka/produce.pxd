@@ -7,6 +7,9 @@ from dissectors.kafka.rows cimport KafkaRows
 from dissectors.kafka.verify cimport BatchVerifier
 from dissectors.rows.fields cimport ABSENT
 
+cdef str FAILED, OK, PRODUCE, UNKNOWN
+cdef int NO_MAGIC
+
 cdef int sent(KafkaRows rows, BatchVerifier verifier, KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, BodyNotes notes) except -1
 cdef settle(KafkaRows rows, KafkaDiagnostics diagnostics, KafkaRequest call, BodyNotes notes, bint answered, long long order)
 cdef bint _begins_later(RecordSet records) except -1

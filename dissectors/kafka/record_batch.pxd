@@ -1,7 +1,7 @@
 cimport cython
 from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.memory cimport crc32c
-from dissectors.wire.reader cimport WireReader
+from dissectors.wire.reader cimport WireReader, reader
 
 cdef extern from *:
     """
@@ -19,6 +19,10 @@ cdef enum:
     TRANSACTIONAL_BIT = 16
     CONTROL_BIT = 32
     HORIZON_BIT = 64
+    LAST_CODEC = 4
+    MOST_ATTRIBUTES = 127
+
+cdef tuple _CODECS
 
 cpdef enum:
     NO_TIMESTAMP = -1
@@ -59,5 +63,7 @@ cdef class RecordBatch:
     cpdef bint verify(self, bytes data) except -1
 
 cpdef list read_batches(WireReader r, Py_ssize_t end, Py_ssize_t known)
+@cython.locals(octets="const unsigned char[::1]")
+cpdef list header_places(bytes data, Py_ssize_t start, Py_ssize_t end)
 cpdef long long checksum(bytes data, Py_ssize_t start, Py_ssize_t end)
 cdef long long plus(long long number, long long more)

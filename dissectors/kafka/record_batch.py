@@ -28,18 +28,22 @@ from typing import Any
 import cython
 
 from dissectors.kafka.state import set_state, state_of
+from dissectors.wire.arrays import Bytes
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
     from dissectors.wire.memory import crc32c
+    from dissectors.wire.reader import reader
 
     HEADER_BYTES, COVERED_FROM, KEEPS_LENGTH, SMALLEST_LENGTH = 61, 21, 12, 49
     CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, HORIZON_BIT = 7, 8, 16, 32, 64
+    LAST_CODEC, MOST_ATTRIBUTES = 4, 127  # numbers above them were never given
     NO_TIMESTAMP = -1
     LARGEST = (1 << 63) - 1
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
+_CODECS = CODECS  # a C variable, not a name that is looked up for every batch
 
 
 class RecordBatch:
@@ -174,7 +178,7 @@ class RecordBatch:
         self.producer_epoch = r.i16()
         self.base_sequence = r.i32()
         self.announced = max(0, r.i32())
-        self.codec = CODECS[attributes & CODEC_BITS]
+        self.codec = _CODECS[attributes & CODEC_BITS]
         self.log_append = (attributes & LOG_APPEND_BIT) != 0
         self.transactional = (attributes & TRANSACTIONAL_BIT) != 0
         self.control = (attributes & CONTROL_BIT) != 0
@@ -213,6 +217,35 @@ def read_batches(r: WireReader, end: cython.Py_ssize_t, known: cython.Py_ssize_t
         batch._read(r, known)
         r.pos = start + batch.size
         found.append(batch)
+    return found
+
+
+def header_places(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[int]:
+    """The indices of data[start:end], in order, at which the whole header of a batch of magic 2 may begin.
+
+    There its attributes are known ones, its length is not too small, and its count fits its offsets.
+    """
+    found: list[int] = []
+    octets: Bytes = data
+    at: cython.Py_ssize_t
+    length: cython.longlong
+    delta: cython.longlong
+    count: cython.longlong
+    r: WireReader = reader()
+    r.open(data, start, end)
+    for at in range(start, r.end - HEADER_BYTES + 1):
+        if octets[at + 16] != 2 or octets[at + 21] or octets[at + 22] > MOST_ATTRIBUTES:
+            continue
+        if octets[at + 22] & CODEC_BITS > LAST_CODEC:
+            continue
+        r.pos = at + 8
+        length = r.i32()
+        r.pos = at + 23
+        delta = r.i32()
+        r.pos = at + 57
+        count = r.i32()
+        if length >= SMALLEST_LENGTH and 0 <= count <= delta + 1 and delta >= 0:
+            found.append(at)
     return found
 
 

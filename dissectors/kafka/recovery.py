@@ -9,14 +9,15 @@ from dissectors.kafka import batches
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.fetch import fetching
-from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
+from dissectors.kafka.lost_batches import HEAD, BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import KafkaRequest
-from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.record_batch import RecordBatch, read_batches
 from dissectors.kafka.walk import Walker
 from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import OK, UNKNOWN
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.wire.reader import reader
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
@@ -80,7 +81,8 @@ class BatchRecovery:
     def places(self, frame: Frame, start: int) -> list[tuple[int, int]]:
         """[start, end) of the whole batches in a frame's data, from an index on."""
         search = self.search(frame.direction)
-        found = list(search.every(frame.data, self._captured(frame), start, frame.end))
+        fits = frame.end - start >= HEAD  # most frames are too short for a batch
+        found = list(search.every(frame.data, self._captured(frame), start, frame.end)) if fits else []
         self._conversation.report_passed_over(search.budget, frame.direction, frame.first_ns, frame.packet_ref)
         return found
 
@@ -145,9 +147,10 @@ class BatchRecovery:
 
     def look(self, frame: Frame, start: int, end: int) -> list[RecordBatch]:
         """The batch at [start, end) of a frame's data."""
-        verifier = self._conversation.verifier
-        found = list(batches.units(frame.data, start, end - start, end, verifier.limit, lenient=True))
-        verifier.look(frame, None, found)
+        r = reader()
+        r.open(frame.data, start, end)
+        found = read_batches(r, end, end)
+        self._conversation.verifier.look(frame, None, found)
         return found
 
     def _captured(self, frame: Frame) -> CapturedRanges:

@@ -14,6 +14,9 @@ cdef extern from *:
     """
     const long long LATEST_MS
 
+cdef str PRODUCE
+cdef tuple CHECKSUM_KINDS, FORMATS
+
 cdef enum:
     NS = 1000000
 

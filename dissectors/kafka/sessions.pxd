@@ -2,6 +2,9 @@ cimport cython
 from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.rows.fields cimport ABSENT
 
+cdef long long NEW, FINAL
+cdef dict _NONE
+
 @cython.final
 cdef class FetchSession:
     cdef public dict held

@@ -16,6 +16,8 @@ from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.protobuf cimport MessageFields
 from dissectors.wire.reader cimport WireReader
 
+cdef object _here, decompress
+
 cdef enum:
     BROKER_ENTRY_MAGIC = 0x0E02
     CHECKSUM_MAGIC = 0x0E01

@@ -13,6 +13,10 @@ from dissectors.pulsar.pending cimport PulsarRequest, new_request
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.fields cimport ABSENT
 
+cdef str UNKNOWN
+cdef object ALWAYS_ERRORS, error_in, named_by, stated
+cdef long long DEFAULT_MESSAGE_BYTES, PADDING
+
 cdef enum:
     CLIENT = 0
     SERVER = 1

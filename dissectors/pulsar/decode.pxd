@@ -5,6 +5,10 @@ from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.protobuf cimport BYTES, VARINT, MessageFields, MessageShape
 from dissectors.wire.reader cimport WireReader
 
+cdef list _LAYOUTS
+cdef object _here
+cdef MessageShape _ID, _NO_FIELDS
+
 cdef enum:
     TYPE_FIELD = 1
 

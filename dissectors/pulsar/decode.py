@@ -142,7 +142,7 @@ class PulsarCommand:
         return (
             self.readable
             and self.fields.has(field)
-            and self.id.read(ID_SHAPE, self.data, self.fields.start(field), self.fields.stop(field))
+            and self.id.read(_ID, self.data, self.fields.start(field), self.fields.stop(field))
         )
 
     def ledger(self) -> cython.longlong:
@@ -163,7 +163,7 @@ class PulsarCommand:
         start: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         for start, stop in self.fields.each(field):
-            self.id.read(ID_SHAPE, self.data, start, stop)
+            self.id.read(_ID, self.data, start, stop)
             found.append((self.ledger(), self.entry()))
         return found
 
@@ -177,7 +177,7 @@ class PulsarCommand:
         return first.value - (1 << 64) if first.value >> 63 else first.value
 
 
-ID_SHAPE = api.shape("MessageIdData")
+ID_SHAPE = _ID = api.shape("MessageIdData")
 
 
 def _own_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:

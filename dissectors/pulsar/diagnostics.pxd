@@ -21,6 +21,13 @@ from dissectors.pulsar.fields cimport (
 )
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.fields cimport ABSENT
+from dissectors.wire.protobuf cimport MessageShape
+
+cdef int CLIENT, SERVER
+cdef Py_ssize_t _CONSUMERS, _SAMPLES
+cdef dict _INSPECTIONS
+cdef MessageShape ID_SHAPE
+cdef object takewhile
 
 cdef enum:
     CUMULATIVE = 1

@@ -155,7 +155,7 @@ class PulsarDiagnostics:
 
     def inspect(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """Take a command of either side."""
-        inspect = INSPECTIONS.get(command.code)
+        inspect = _INSPECTIONS.get(command.code)
         if inspect is not None:
             inspect(self, frame, command, request)
 
@@ -462,3 +462,4 @@ INSPECTIONS: dict[int, Callable[[PulsarDiagnostics, Frame, PulsarCommand, Pulsar
     CLOSE_CONSUMER: PulsarDiagnostics._close,
 }
 """Types of commands that are looked at."""
+_INSPECTIONS = INSPECTIONS

@@ -6,6 +6,9 @@ from dissectors.session.exchange cimport Report, queued
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 
+cdef str CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN
+cdef int CLIENT
+
 @cython.final
 cdef class PulsarEmitter:
     cdef readonly Report report

@@ -28,6 +28,9 @@ from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable
 from dissectors.wire.memory cimport crc32c
 
+cdef str CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, _CRC32C, _NO_CHECKSUM
+cdef object batches
+
 cdef extern from *:
     """
     #define LATEST_MS 9223372036854LL

@@ -3,6 +3,8 @@ from dissectors.pulsar.decode cimport PulsarCommand, CommandLayout
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.fields cimport ABSENT
 
+cdef object deque
+
 cpdef tuple key_of(PulsarCommand command, CommandLayout layout)
 
 @cython.final

@@ -88,7 +88,7 @@ class PulsarPendingRequests:
         """The request that an answer from `direction` would answer."""
         table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
         there = table.get(key)
-        return there[0] if isinstance(there, deque) else there
+        return there if there is None or isinstance(there, PulsarRequest) else there[0]
 
     def only(self, direction: int, space: str) -> tuple[Any, ...] | None:
         """The key of the one request that is open in a space for an answer from `direction`; None if there are more."""

@@ -4,6 +4,8 @@ from dissectors.pulsar.names cimport Endpoint, Topic
 from dissectors.session.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
 
+cdef str OK
+
 @cython.freelist(64)
 cdef class PulsarRequest(PendingRequest):
     cdef public object type

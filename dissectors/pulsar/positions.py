@@ -99,16 +99,10 @@ def _lookup(report: Report, facts: FrameFacts, command: PulsarCommand, request: 
         _owned(report, facts, request, url or command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS))
 
 
-def _producer_closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
-    url = command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL)
-    owner = url or command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS)
-    if owner:
-        _owned(report, facts, request, owner)
-
-
-def _consumer_closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
-    url = command.fields.text(CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL)
-    owner = url or command.fields.text(CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS)
+def _closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
+    """A producer or consumer was closed: the broker may say which one it should go to."""
+    plain, tls = _ASSIGNED[command.code]
+    owner = command.fields.text(plain) or command.fields.text(tls)
     if owner:
         _owned(report, facts, request, owner)
 
@@ -148,11 +142,17 @@ def _opened(report: Report, facts: FrameFacts, request: PulsarRequest, what: str
 STATING: Mapping[int, Callable[[Report, FrameFacts, PulsarCommand, PulsarRequest], None]] = {
     10: _ack,
     11: _flow,
-    15: _producer_closed,
-    16: _consumer_closed,
+    15: _closed,
+    16: _closed,
     24: _lookup,
     26: _stats,
     28: _seek,
     30: _last_message,
 }
 """Type of command -> what writes its rows."""
+
+_ASSIGNED = {
+    15: (CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL, CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS),
+    16: (CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL, CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS),
+}
+"""Type of command -> the fields with the URL of the broker to go to, without and with TLS."""

@@ -4,7 +4,11 @@ from dissectors.pulsar.fields cimport *
 from dissectors.pulsar.names cimport Endpoint, PulsarNames
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.fields cimport ABSENT
-from dissectors.wire.protobuf cimport MessageFields
+from dissectors.wire.protobuf cimport MessageFields, MessageShape
+
+cdef object short, topic
+cdef dict SUBJECTS, _UPDATES
+cdef MessageShape _FEATURES, _SUBSCRIPTION
 
 cdef enum:
     NEWEST = 1073741824

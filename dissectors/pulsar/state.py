@@ -105,7 +105,7 @@ class PulsarState:
 
     def update(self, code: cython.int, fields: MessageFields, request: PulsarRequest) -> None:
         """Take what a command of a type says. `request`: the request that it is, or answers."""
-        update = UPDATES.get(code)
+        update = _UPDATES.get(code)
         if update is not None:
             update(self, fields, request)
 
@@ -261,6 +261,7 @@ UPDATES: dict[int, Callable[[PulsarState, MessageFields, PulsarRequest], None]] 
     SCALABLE_TOPIC_SUBSCRIBE: PulsarState._subscribe_scalable,
 }
 """Types of commands that change what is known."""
+_UPDATES = UPDATES
 
 SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, CommandLayout, MessageFields], None]] = {
     "topic": PulsarState._about_topic,

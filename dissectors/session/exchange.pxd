@@ -4,6 +4,10 @@ from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
+cdef str _ORPHAN, _UNKNOWN
+cdef tuple SIDES
+cdef int CLIENT
+
 cdef enum:
     HELD_NS = 4000000
     HELD_NS_PER_BYTE = 10

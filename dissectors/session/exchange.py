@@ -38,6 +38,7 @@ CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push"
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
 ASKED_BY_CLIENT, ASKED_BY_SERVER = SIDES
+_ORPHAN, _UNKNOWN = ORPHAN, UNKNOWN  # for what every row asks: C variables, not names that are looked up
 
 
 class ErrorCode(NamedTuple):
@@ -201,7 +202,7 @@ class Report:
         table.put(slot, fields.EXCHANGE_CLIENT_ID, request.client_id)
         table.put(slot, fields.EXCHANGE_GROUP, request.group)
         table.put(slot, fields.EXCHANGE_TOPICS, request.topics)
-        table.put(slot, fields.EXCHANGE_STATUS, UNKNOWN)
+        table.put(slot, fields.EXCHANGE_STATUS, _UNKNOWN)
         table.put(slot, fields.EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
         if request.body is not None and self.sink.wants_body(request.api):
             table.put(slot, fields.EXCHANGE_REQUEST, request.body)
@@ -232,9 +233,13 @@ class Report:
         self._finish(self.exchanges, slot)
 
     def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> bool:
-        frames = [frame for frame in (request, response) if frame is not None]
-        order = frames[-1].order if until is None else until
-        return any(self._resends.within(frame, order) for frame in frames)
+        last = request if response is None else response
+        if last is None:
+            return False
+        order = last.order if until is None else until
+        if request is not None and self._resends.within(request, order):
+            return True
+        return response is not None and self._resends.within(response, order)
 
     def _write_frames(self, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None) -> None:
         """Set what the frames of an exchange say of it: its times, sizes and places. One of them may be None."""
@@ -352,10 +357,10 @@ def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | Non
     frame: FrameFacts | None = response if request is None else request
     if frame is None:
         return None
-    by_client: cython.bint = frame.direction == CLIENT
-    if request is None and kind == ORPHAN:  # the frame answers the other side
-        by_client = not by_client
-    return ASKED_BY_CLIENT if by_client else ASKED_BY_SERVER
+    direction: cython.int = frame.direction
+    if request is None and kind == _ORPHAN:  # the frame answers the other side
+        direction = 1 - direction
+    return SIDES[direction]
 
 
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:

@@ -8,6 +8,8 @@ cdef extern from *:
     """
     const long long NEVER
 
+cdef int CLIENT, SERVER
+
 cdef class Framing(ConnectionReporter):
     cdef public tuple inboxes
     cdef public object resends

@@ -139,6 +139,12 @@ class Framing(ConnectionReporter):
         search: _Search | None = self.inboxes[direction].search
         return search.skipped if search else 0
 
+    def looked(self, direction: int) -> int:
+        """Stream offset up to which the search that is under way has looked."""
+        inbox: Inbox = self.inboxes[direction]
+        search: _Search = inbox.search
+        return max(search.looked, inbox.offset)
+
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""
         if search := self.inboxes[direction].search:
@@ -287,7 +293,7 @@ class Framing(ConnectionReporter):
                 if 0 < size <= inbox.end - inbox.pos:
                     return inbox.order_at(inbox.pos + size - 1)
                 if size == INVALID:
-                    return inbox.order_at(inbox.pos)
+                    return self._rejected(inbox)
             if not inbox.pull():
                 gap = inbox.gap_ahead
                 return NEVER if gap is None else gap.order
@@ -359,6 +365,16 @@ class Framing(ConnectionReporter):
         self._report_gap(inbox.direction, gap)
         inbox.jump()
         self._begin_search(inbox)
+
+    def _rejected(self, inbox: Inbox) -> int:
+        """Order of the segment with which it showed that no frame begins at the position."""
+        offset = inbox.offset
+        while True:
+            order, stop = inbox.segment(offset)
+            end = inbox.pos + stop - inbox.offset
+            if end >= inbox.end or self.measure(inbox.direction, inbox.buf, inbox.pos, end) != MORE:
+                return order
+            offset = stop
 
     def _skip(self, inbox: Inbox, end: int) -> None:
         """Move on to an index of the window: what lies before it is in no frame."""

@@ -7,6 +7,9 @@ cpdef enum:
     MORE = 0
     INVALID = -1
 
+cdef object Gap
+cdef Py_ssize_t _HEAD
+
 @cython.final
 cdef class Inbox:
     cdef readonly int direction
@@ -36,6 +39,7 @@ cdef class Inbox:
     cdef long long order_at(self, Py_ssize_t index)
     cpdef object located(self, long long offset)
     cpdef bint pull(self) except -1
+    cdef object _next_event(self)
     cpdef Frame cut(self, Py_ssize_t end)
     cpdef settle(self)
     cdef Py_ssize_t _segment(self, long long offset)

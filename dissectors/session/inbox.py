@@ -202,13 +202,6 @@ class Inbox:
         at = bisect_right(starts, offset) - 1
         return segments[SEGMENT_FIELDS * at + SEGMENT_ORDER], starts[at + 1] if at + 1 < len(starts) else end
 
-    def delivered_after(self, order: int, end: int) -> int:
-        """Index of the first byte of the window that was delivered after `order`, at most `end`."""
-        segment = bisect_right(self._segments[SEGMENT_ORDER::SEGMENT_FIELDS], order)
-        if segment == self._count:
-            return end
-        return min(end, self._segments[SEGMENT_FIELDS * segment + SEGMENT_START] - self._base)
-
     def missing(self, start: int, end: int) -> int:
         """How many bytes of [start, end) of the stream were not captured."""
         return sum(hole_end - hole_start for hole_start, hole_end in self.holes(start, end))

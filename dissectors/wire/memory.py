@@ -36,6 +36,16 @@ def copy(
         memmove(cython.address(target[at]), cython.address(source[start]), size)
 
 
+def part(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
+    """Copy data[start:end]; indices beyond the end stand for the end. Raises IndexError for negative ones."""
+    end = min(end, len(data))
+    start = min(start, end)
+    _check(start, end - start, len(data))
+    if cython.compiled:
+        return PyBytes_FromStringAndSize(PyBytes_AsString(data) + start, end - start)
+    return data[start:end]
+
+
 def gather(
     buffers: list[Bytes],
     which: Numbers,

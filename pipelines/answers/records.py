@@ -245,15 +245,20 @@ def _seen_once(connections: pa.Table | Dataset) -> bool:
     return len(set(sites)) <= 1 and len(set(known)) == len(known)
 
 
+def files_of(tables: Relations) -> list[str]:
+    """The files whose rows queries of these tables read."""
+    return [file for table in tables.values() if not isinstance(table, pa.Table) for file in table.files]
+
+
 @contextmanager
-def readable() -> Iterator[None]:
-    """Raises InputError where a query in the block fails because a table cannot be read."""
+def readable(files: Sequence[str] = ()) -> Iterator[None]:
+    """Raises InputError where a query in the block fails because a table cannot be read. files: those that it reads."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        if database.is_unreadable(error):
+        if database.is_unreadable(error, files):
             raise database.unreadable(error) from None
         raise
 
@@ -308,8 +313,8 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
 
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
-    stored = [file for table in tables.values() if not isinstance(table, pa.Table) for file in table.files]
-    with database.connect(size, stored) as connection, readable():
+    stored = files_of(tables)
+    with database.connect(size, stored) as connection, readable(stored):
         for name, table in tables.items():
             give_name(connection, name, table)
         yield connection

@@ -91,13 +91,14 @@ def sql(
         every = {**tables, **{f"{aggregates.PREFIX}{name}": table for name, table in stored.items()}, **own}
         columns = {name: table.schema.names for name, table in every.items()}
         makes = {name: columns for name, columns in aggregates.COLUMNS.items() if name not in every}
+        files = records.files_of(every)
         with _database(every, full=full) as connection:
             for text in queries(columns | makes) if query is None else [query]:
                 missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
                 for name, table in aggregates.made(tables, missing).items():
                     give_name(connection, name, table)
                 try:
-                    _answer(connection, text, format or named(out), out, reading.inputs(captures))
+                    _answer(connection, text, format or named(out), out, reading.inputs(captures), files)
                 except ValueError as error:
                     if query is not None:
                         raise typer.BadParameter(str(error), param_hint="QUERY") from None
@@ -189,8 +190,15 @@ def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRe
     return connection.sql(query)
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out: str | None, inputs: list[str]) -> None:
-    """Write the rows of a query.
+def _answer(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    format: str,
+    out: str | None,
+    inputs: Sequence[str],
+    files: Sequence[str],
+) -> None:
+    """Write the rows of a query. inputs: files that it must not replace; files: those of stored records.
 
     Raises ValueError for one that means nothing, or may not run; InputError where a table cannot be read.
     """
@@ -211,7 +219,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out:
             for batch in _read_along(made):
                 writer.write(batch.rename_columns(names))
     except (duckdb.Error, pa.ArrowException) as error:
-        if database.is_unreadable(error):
+        if database.is_unreadable(error, files):
             raise database.unreadable(error) from None
         raise ValueError(database.sentence(error)) from None
 

@@ -32,7 +32,7 @@ from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing, Survey, Work, cut, survey
 from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
 from pipelines.storage import filesystem
-from pipelines.storage.record_files import RecordWriter, TableFile, Written, rows_of
+from pipelines.storage.record_files import RecordWriter, TableFile, Written, names_site, rows_of
 from pipelines.storage.tails import Tail, Untouched, copied
 
 RECORDS, OPEN, NAMES, CUT = "records", "open", "names", "cut"  # folders of a run's staging folder
@@ -139,31 +139,32 @@ def put_in_names(
     files: Sequence[TableFile],
     *,
     only: frozenset[str] | None = None,
-    by_site: bool = True,
 ) -> list[list[Written] | None]:
     """Put names into rows that wait for them; returns the record files that are made of each file.
 
-    paths: files of names. only: keys; None is made of a file in which none of them stands. by_site: as of Job.
+    paths: files of names. only: keys; None is made of a file in which none of them stands.
     """
     keys = [{key for batch in rows_of(file.url) for key in open_keys(batch)} for file in files]
     wanted = pa.array(sorted(set().union(*keys)), pa.string())
     known = names.load(paths, keys=wanted, wait_ns=options.limits.name_wait_ns)
     return [
-        None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging, by_site=by_site)
+        None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging)
         for file, own in zip(files, keys, strict=True)
     ]
 
 
-def _with_names(file: TableFile, known: Names, staging: str, *, by_site: bool) -> list[Written]:
-    writer = RecordWriter(filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}", by_site=by_site)
+def _with_names(file: TableFile, known: Names, staging: str) -> list[Written]:
+    root, name = filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}"
+    writer = RecordWriter(root, name, by_site=names_site(file.url))
     for batch in rows_of(file.url):
         writer.write(file.table, resolve(batch, known))
     return writer.close()
 
 
-def merge_files(root: str, files: Iterable[TableFile]) -> list[Written]:
-    """Write the rows of small files as larger ones below a folder, one for each table, site and day."""
-    writer = RecordWriter(root, f"merged-{random.token_hex(8)}")
+def merge_files(root: str, files: Sequence[TableFile]) -> list[Written]:
+    """Write the rows of small files as larger ones below a folder, one for each table, day and site that files name."""
+    by_site = any(names_site(file.url) for file in files)
+    writer = RecordWriter(root, f"merged-{random.token_hex(8)}", by_site=by_site)
     for file in files:
         for batch in rows_of(file.url):
             writer.write(file.table, batch)

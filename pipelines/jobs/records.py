@@ -151,7 +151,7 @@ def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> lis
     if changes > REDUCED:
         described_as = f"bringing names together: {units.count(changes)}"
         paths = executor.map(partial(decode.reduce_names, staging, paths), range(names.BUCKETS), described_as)
-    done = named(executor, partial(decode.put_in_names, staging, paths, options, by_site=job.by_site), waiting)
+    done = named(executor, partial(decode.put_in_names, staging, paths, options), waiting)
     return [file for files in done for file in files or ()]
 
 

@@ -12,7 +12,7 @@ and one of the rest, with another incarnation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,7 @@ from pipelines.storage import filesystem
 from pipelines.storage.chosen_rows import CONNECTIONS, ChosenRows, time_column
 from pipelines.storage.lake_files import Manifest, Staged
 from pipelines.storage.layout import RECORD_FOLDER
-from pipelines.storage.record_files import Written, is_of_site, schemas
+from pipelines.storage.record_files import Written, may_be_of_site, schemas
 from pipelines.storage.stages import File, Site
 
 _ENDPOINTS = ["client_ip", "client_port", "server_ip", "server_port"]
@@ -117,25 +117,30 @@ def keep(replaced: Replaced, lake: Staged, after: Manifest, options: Options) ->
         )
 
 
-def kept_connections(after: Manifest, lake: Staged, sites: Iterable[str]) -> dict[str, list[str]]:
-    """Site -> files of the table `connections` with rows of captures that are gone; only of sites that have some."""
+def kept_connections(after: Manifest, lake: Staged, points: Collection[str]) -> list[str]:
+    """Files of the table `connections` with rows of captures that are gone, of one of these capture points or any."""
     files = _connections(after.kept)
-    found = {site: [lake.record(file) for file in files if is_of_site(file.path, site)] for site in sites}
-    return {site: some for site, some in found.items() if some}
+    only = next(iter(points)) if len(points) == 1 else None
+    return [lake.record(file) for file in files if only is None or may_be_of_site(file.path, only)]
 
 
-def used(urls: Sequence[str], parts: int, part: int) -> Iterator[tuple[Ends, int]]:
-    """(endpoints, incarnation): the last connection between each two endpoints of some files, of one of so many parts.
+def used(urls: Sequence[str], parts: int, part: int) -> Iterator[tuple[str, Ends, int]]:
+    """(capture point, endpoints, incarnation): the last connection between each two endpoints in some files.
 
-    What is decoded anew counts on from there: two connections never have the same name, nor two exchanges the same id.
+    Only of one of so many parts. What is decoded anew counts on from there: two connections never have the same name,
+    nor two exchanges the same id.
     """
-    rows = _rows(urls, [*_ENDPOINTS, "incarnation"]).group_by(_ENDPOINTS).aggregate([("incarnation", "max")])
+    if not urls:
+        return
+    key = ["site", *_ENDPOINTS]
+    rows = _rows(urls, [*key, "incarnation"]).group_by(key).aggregate([("incarnation", "max")])
     for batch in rows.to_batches():
-        for client, client_port, server, server_port, number in zip(*map(pa.Array.to_pylist, batch), strict=True):
+        columns = map(pa.Array.to_pylist, batch)
+        for point, client, client_port, server, server_port, number in zip(*columns, strict=True):
             one, other = (*address_halves(client), client_port), (*address_halves(server), server_port)
             ends = (*min(one, other), *max(one, other))
             if share_of(key_of(ends)) % parts == part:
-                yield ends, number
+                yield point, ends, number
 
 
 def notice(after: Manifest, lake: Staged) -> None:

@@ -1,31 +1,57 @@
-"""What of a capture store is new to a lake: which files, and from which packet on.
+"""What has become of the captures of a lake, and what is therefore to be read.
 
-A capture is known by its first packets, not by its name alone. So one that has grown is read on from where it ended,
-one that was renamed or compressed is not read twice, and one that was written over is another capture, while the
-records of what it held stay.
+    fate       how it is known                                              what follows
+    UNCHANGED  its size is that of before, or no capture can be read there  nothing: its rows stay
+    FORGOTTEN  it could never be read, and nobody names it any more         its findings go
+    UNREAD     no packet of it has been read, or some part could not be     it is read whole
+    GROWN      it begins with the packets that were read                    it is read on from where it ended
+    REWRITTEN  it begins with others, or ends before where it ended         its site is decoded anew
+    REPLACED   it begins with others, all of them later: a ring of files    its rows stay; what lies there is another
+    MOVED      a new name, and begins as a file that is gone                it is that file, and may have GROWN
+    NEW        any other new name                                           it is read whole
+
+A site goes on behind its last stage (see `storage.stages`) where all that is to be read follows what was read of its
+capture point, else behind a stage before; where captures are gone that each such stage needs, it begins anew with those
+that are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from enum import Enum, auto
 from typing import NamedTuple
 
-from dissectors.capture.beginning import Beginning
 from dissectors.capture.files import site_of
-from dissectors.capture.reader import Part, Reached, Reader
-from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
-from dissectors.errors import InputError
-from dissectors.limits import KIB, Limits
 from dissectors.options import Options
+from pipelines.lake.captures import FILE, NO_CAPTURE, Alike, CapturesNow, Given, Look
 from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
 from pipelines.storage.stages import UNKNOWN, File, Site
 
-Given = Mapping[str, str]  # a file's public name -> as the user gives it
+TOGETHER = 2000  # captures of which each is a capture point of its own, that are one site: tasks hold all at once
+
+
+class Fate(Enum):
+    """What has become of a file: see above."""
+
+    UNCHANGED = auto()
+    FORGOTTEN = auto()
+    UNREAD = auto()
+    GROWN = auto()
+    REWRITTEN = auto()
+    REPLACED = auto()
+    MOVED = auto()
+    NEW = auto()
+
+
+READ = (Fate.UNREAD, Fate.GROWN, Fate.REWRITTEN, Fate.NEW)
+"""Fates of files of which there is something to read."""
+Fates = dict[str, tuple[Fate, File | None]]
+"""Name -> what has become of a file, and which of those of its site it is; None of one that is NEW."""
 
 
 @dataclass
@@ -33,45 +59,188 @@ class News:
     """What has to be read."""
 
     inputs: dict[str, list[Input]] = field(default_factory=dict)  # by site
-    moved: bool = False  # whether a file lies elsewhere than the lake knew
-    dropped: bool = False  # whether a file is not to be complained of any more
+    fates: set[Fate] = field(default_factory=set)  # that files had
     replaced: Replaced = field(default_factory=Replaced)  # rows of sites that begin anew
 
 
 def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
-    """The files that are to be read, which are entered into the manifest; sites go back to the stage they go on from.
+    """Find what is to be read, enter it into the manifest, and bring sites back to the stage that they go on from.
 
-    A site that cannot go on from any stage, as a late file needs captures that are gone, begins anew with those that
-    are there. paths: public names of those that the user names, behind those that only the manifest knows.
+    paths: public names of the captures that the user names, behind those that only the manifest knows.
     """
-    opened = [given.get(path, path) for path in paths]
-    size = dict(zip(paths, filesystem.each(file_size, opened), strict=True))
-    store = _Store(size, given, options.limits)
+    captures = CapturesNow.of(paths, given, options)
     news = News()
     known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
-    changes = filesystem.each(lambda path: _has_changed(path, known.get(path), store), paths)
-    changed = [path for path, has_changed in zip(paths, changes, strict=True) if has_changed]
-    for file in (file for path, file in known.items() if file.is_unread and path not in given):
-        file.place, file.problems, news.dropped = "", [], True  # nobody asks for it any more
-    by_site: dict[str, list[str]] = {}
-    for path in changed:
-        by_site.setdefault(site_of(path, options.site), []).append(path)
-    for name, found in by_site.items():
+    changed = filesystem.each(lambda path: captures.has_changed(path, known.get(path)), paths)
+    for file in known.values():
+        if file.is_unread and file.place not in given:
+            file.place, file.problems = "", []
+            news.fates.add(Fate.FORGOTTEN)
+    found = _by_site([path for path, has_changed in zip(paths, changed, strict=True) if has_changed], after, options)
+    in_known_sites = [path for name, some in found.items() if name in after.sites for path in some]
+    looks = defaultdict(lambda: NO_CAPTURE, captures.looks(in_known_sites))
+    for name, some in found.items():
         site = after.sites.setdefault(name, Site())
-        before = [file.place for file in site.files]
-        inputs = _continued(site, found, store) if site.files else _added(site, found, store)
+        fates = _fates(site, {path: looks[path] for path in some}, captures)
+        news.fates.update(fate for fate, _ in fates.values())
+        inputs = _continued(site, fates, looks, captures)
         if inputs is None:
-            again = [file for file in site.files if store.has(file) and not after.has_expired(file)]
-            gone = [file for file in _lost(site.files, again) if file.packets]
-            news.replaced.add(site, gone)
-            after.gone += gone
-            after.sites[name] = Site()
-            inputs = _added(after.sites[name], store.in_order({*(file.place for file in again), *found}), store)
+            inputs = _begun_anew(after, name, fates, news.replaced, captures)
         if inputs:
             news.inputs[name] = inputs
-        else:
-            news.moved |= [file.place for file in site.files] != before
     return news
+
+
+def _by_site(paths: Sequence[str], after: Manifest, options: Options) -> dict[str, list[str]]:
+    """Captures by the name of the site with which they are decoded.
+
+    Where each capture is a capture point of its own, up to TOGETHER of those that are new are one site: what a lake
+    keeps of each site would else be more than the packets of small captures.
+    """
+    if options.site == FILE:
+        names = {name: site for site, one in after.sites.items() for f in one.files for name in (f.path, f.place)}
+        new = sorted(path for path in paths if path not in names)
+        names |= {path: new[n - n % TOGETHER] for n, path in enumerate(new)}
+    else:
+        names = {path: site_of(path, options.site) for path in paths}
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        found[names[path]].append(path)
+    return found
+
+
+# --- what has become of each file ------------------------------------------------------------------------------------
+
+
+def _fates(site: Site, looks: Mapping[str, Look], captures: CapturesNow) -> Fates:
+    """What has become of files of a site, and which file of it each is. Enters where files lie now."""
+    fates: Fates = {}
+    for file in site.files:
+        if file.place in looks:
+            fate = _fate(file, looks[file.place], captures.size[file.place])
+            if fate == Fate.REPLACED:
+                file.place = ""
+            else:
+                fates[file.place] = fate, file
+    gone: dict[Alike, list[File]] = defaultdict(list)
+    for file in reversed(site.files):
+        if not captures.has(file):
+            gone[file.beginning].append(file)
+    for path, look in looks.items():
+        if path not in fates:
+            alike = [gone[beginning] for beginning in reversed(look.beginnings) if gone.get(beginning)]
+            moved = alike[0].pop() if alike else None
+            fates[path] = (Fate.NEW if moved is None else _fate_of_moved(moved, look, captures.size[path])), moved
+            if moved is not None:
+                moved.place = path
+    for path, (_, known) in fates.items():
+        if known is not None and not looks[path].is_plain:
+            known.forget_offsets()
+    return fates
+
+
+def _fate(file: File, look: Look, size: int) -> Fate:
+    """What has become of a file where it lay before, by a look at what lies there."""
+    if not look.is_capture:
+        return Fate.UNCHANGED
+    if file.beginning is not None and file.beginning not in look.beginnings:
+        return Fate.REPLACED if look.first is not None and look.first > file.clock else Fate.REWRITTEN
+    if file.size == UNKNOWN or not file.packets:
+        return Fate.UNREAD
+    return Fate.REWRITTEN if look.is_plain and file.end is not None and size < file.end else Fate.GROWN
+
+
+def _fate_of_moved(file: File, look: Look, size: int) -> Fate:
+    return Fate.MOVED if file.size == size else _fate(file, look, size)
+
+
+# --- what is to be read ----------------------------------------------------------------------------------------------
+
+
+def _continued(site: Site, fates: Fates, looks: Mapping[str, Look], captures: CapturesNow) -> list[Input] | None:
+    """What has to be read of a site, which goes back to the last stage before all packets that are new.
+
+    None where captures are gone that every such stage needs.
+    """
+    read = {path: (fate, file) for path, (fate, file) in fates.items() if fate in READ}
+    if not read:
+        return []
+    lost = set(map(id, _lost(site.files, [file for file in site.files if captures.has(file)])))
+    usable = site.stages_before(_earliest(site, read, looks, captures))
+    stage = next((stage for stage in usable if not _misses(site, stage, lost, captures)), None)
+    if stage is None:
+        return None
+    clock, is_last, begun = site.stages[stage].clock, stage == len(site.stages) - 1, site.begun(stage)
+    anew = [file.place for file in site.files[begun:] if captures.has(file)]
+    anew += [path for path, (_, file) in read.items() if file is None]
+    site.go_back(stage)
+    del site.files[begun:]
+    rests = [
+        captures.rest(number, file, file.reached if is_last else file.reached_at(clock), -1 if is_last else clock)
+        for number, file in enumerate(site.files)
+        if file.place in read or file.goes_beyond(clock)
+    ]
+    return rests + captures.add_to(site, anew)
+
+
+def _earliest(site: Site, read: Fates, looks: Mapping[str, Look], captures: CapturesNow) -> int | None:
+    """Time (ns) of the first packet that is to be read and does not follow all that was read of its capture point."""
+    ends: dict[str, list[int]] = defaultdict(lambda: [-1, -1])  # of the files of each capture point, in order
+    for one in site.files:
+        ends[captures.point_of(one.path)].append(one.clock)
+    for some in ends.values():
+        some.sort()
+    times = []
+    for path, (fate, file) in read.items():
+        before = ends[captures.point_of(file.path if file else path)]
+        is_last = fate == Fate.GROWN and file is not None and file.clock == before[-1]
+        latest = before[-2 if is_last else -1]  # of the others, where it goes on
+        times += [time for time in _first_times(fate, file, looks[path], captures) if time <= latest]
+    return min(times, default=None)
+
+
+def _first_times(fate: Fate, file: File | None, look: Look, captures: CapturesNow) -> list[int]:
+    """Time (ns) of the first packet of a file that is to be read; nothing where there is none."""
+    if fate == Fate.REWRITTEN:
+        return [0]  # before all that was read
+    if fate == Fate.GROWN and file is not None:
+        return captures.next_times(file)
+    return [] if look.first is None else [look.first]
+
+
+def _misses(site: Site, stage: int, lost: Collection[int], captures: CapturesNow) -> bool:
+    """Whether files are gone that are needed to go on from a stage. lost: ids of what `_lost` gives."""
+    clock, begun = site.stages[stage].clock, site.begun(stage)
+    behind = ((number, file) for number, file in enumerate(site.files) if file.goes_beyond(clock))
+    return any(id(file) in lost or (number < begun and not captures.has(file)) for number, file in behind)
+
+
+def _begun_anew(after: Manifest, name: str, fates: Fates, replaced: Replaced, captures: CapturesNow) -> list[Input]:
+    """What has to be read of a site that begins anew, with the captures that are there. The rows of the others stay."""
+    site = after.sites[name]
+    again = [file for file in site.files if captures.has(file) and not after.has_expired(file)]
+    gone = [file for file in _lost(site.files, again) if file.packets]
+    replaced.add(site, gone)
+    after.gone += gone
+    after.sites[name] = Site()
+    paths = {*(file.place for file in again), *(path for path, (fate, _) in fates.items() if fate in READ)}
+    return captures.add_to(after.sites[name], paths)
+
+
+def _lost(files: Sequence[File], there: Sequence[File]) -> list[File]:
+    """Files whose packets cannot be read again: they are not among those that are there, nor is one with all of these.
+
+    One has all packets of another where it was compressed from that, and both were read.
+    """
+    most: dict[Alike, int] = {}  # packets of the longest file that is there, by its beginning
+    for file in there:
+        if file.beginning is not None:
+            most[file.beginning] = max(most.get(file.beginning, 0), file.packets)
+    ids = set(map(id, there))
+    return [file for file in files if id(file) not in ids and most.get(file.beginning, -1) < file.packets]
+
+
+# --- a lake that is decoded anew -------------------------------------------------------------------------------------
 
 
 class Present(NamedTuple):
@@ -84,17 +253,16 @@ class Present(NamedTuple):
 
 def present(before: Manifest, options: Options, given: Given) -> Present:
     """Which captures of a lake that is to be decoded anew can be read again, wherever they lie now."""
-    known = [file for site in before.sites.values() for file in site.files if file.packets != 0]
-    read = known + before.gone
-    store = _store_of({file.place for file in read if file.place} | set(given), options, given)
-
-    there = [file for file in read if file.place and store.size[file.place] == file.size]
+    known = [file for site in before.sites.values() for file in site.files]
+    read = [file for file in known + before.gone if file.packets]
+    captures = CapturesNow.of({file.place for file in read if file.place} | set(given), given, options)
+    there = [file for file in read if file.place and captures.size[file.place] == file.size]
     expired = [file for file in there if before.has_expired(file)]
     rest = _lost(read, there)
-    begin = _beginnings(store, set(store.size) - {file.place for file in there} if rest else ())
+    begin = captures.beginnings(set(captures.size) - {file.place for file in there} if rest else ())
     gone = [file for file in rest if file.beginning not in begin]
     skipped = {file.place for file in expired}
-    places = {file.place for file in known if file.place and store.size[file.place]}
+    places = {file.place for file in known if file.packets and file.place and captures.size[file.place]}
     return Present(places - skipped, gone + expired, skipped)
 
 
@@ -103,214 +271,5 @@ def has_returned(before: Manifest, options: Options, given: Given) -> bool:
     missed = {file.beginning for file in before.gone if not before.has_expired(file)}
     if not missed:
         return False
-    new = [path for path in given if path not in before.places()]
-    return not missed.isdisjoint(_beginnings(_store_of(new, options, given), new))
-
-
-def _store_of(paths: Iterable[str], options: Options, given: Given) -> _Store:
-    """Capture files by their public names."""
-    names = list(paths)
-    sizes = filesystem.each(file_size, [given.get(path, path) for path in names])
-    return _Store(dict(zip(names, sizes, strict=True)), given, options.limits)
-
-
-def _beginnings(store: _Store, paths: Iterable[str]) -> set[tuple[int, str] | None]:
-    """What files begin with, with each number of first packets."""
-    looks = filesystem.each(store.look, [path for path in paths if store.size[path]])
-    return {beginning for look in looks if look is not None for beginning in look.beginnings}
-
-
-class _Look(NamedTuple):
-    """What a capture begins with."""
-
-    first: int | None  # time of its first packet, ns
-    beginnings: list[tuple[int, str]]  # as of a file that was read when it had one packet, two, and so on
-    is_plain: bool  # whether its packets lie on disk as they are
-
-
-@dataclass(frozen=True)
-class _Store:
-    """Capture files as they are now."""
-
-    size: Mapping[str, int]  # bytes, by public name; 0 where it cannot be learnt
-    given: Given
-    limits: Limits
-
-    def has(self, file: File) -> bool:
-        """Whether there is a file where this one was last."""
-        return bool(file.place) and self.size[file.place] != 0
-
-    def in_order(self, paths: Collection[str]) -> list[str]:
-        """Some files in the order in which those that are new are numbered."""
-        return sorted(paths, key=self._rank.__getitem__)
-
-    @cached_property
-    def _rank(self) -> Mapping[str, int]:
-        return {path: number for number, path in enumerate(self.size)}
-
-    def look(self, path: str) -> _Look | None:
-        """What a file begins with; None where this is no capture."""
-        first, beginning = None, Beginning()
-        try:
-            reader = self._reader(path, None)
-        except InputError:
-            return None
-        reader.beginning = beginning
-        for raw in reader.raw_blocks():
-            first = int(raw.time[0]) if first is None else first
-            if beginning.is_whole:
-                break
-        return _Look(first, list(enumerate(beginning.digests, 1)), reader.packet_header is not None)
-
-    def next_time(self, path: str, rest: Part) -> int | None:
-        """Time of the first packet that has not been read, ns; None where there is none."""
-        try:
-            raw = next(self._reader(path, rest).raw_blocks(), None)
-        except InputError:
-            return None
-        return None if raw is None else max(int(raw.time[0]), rest.clock)
-
-    def _reader(self, path: str, part: Part | None) -> Reader:
-        limits = Limits(block_bytes=64 * KIB, packet_bytes=self.limits.packet_bytes)
-        return Reader(self.given.get(path, path), 0, limits, part)
-
-
-def _has_changed(path: str, file: File | None, store: _Store) -> bool:
-    """Whether there may be more in a capture than was read. file: what is known of it."""
-    size = store.size[path]
-    if file is None:
-        return True
-    if size == file.size:
-        return file.breaks_off and store.next_time(path, _unread(file.reached, file.end, size)) is not None
-    return size != 0 and (path in store.given or not file.is_unread)
-
-
-def _unread(reached: Reached, offset: int | None, size: int, after: int = -1) -> Part:
-    """What of a file of so many bytes has not been read. offset: where that begins; None in other than plain pcap."""
-    return Part(offset, size - (offset or 0), (reached.packets or 0) + 1, reached.clock, after)
-
-
-def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
-    """Whole files, behind those that a site has."""
-    start = len(site.files)
-    site.files += [File(path, store.size[path], place=path) for path in paths]
-    return [Input(number, store.given.get(path, path)) for number, path in enumerate(paths, start)]
-
-
-def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input] | None:
-    """What has to be read of a site, which goes back to the last stage before all packets that are new.
-
-    None where captures are gone that every such stage needs.
-    """
-    looks = dict(zip(found, filesystem.each(store.look, found), strict=True))
-    known, new = _known_again(site, looks, store)
-    if not known and not new:
-        return []
-    times = [_next_time(site, file, path, looks[path], store) for path, file in known.items()]
-    times += [look.first for look in map(looks.get, new) if look is not None]
-    earliest = min((time for time in times if time is not None), default=None)
-    lost = {id(file) for file in _lost(site.files, [file for file in site.files if store.has(file)])}
-    stage = next((stage for stage in site.stages_before(earliest) if not _misses(site, stage, lost, store)), None)
-    if stage is None:
-        return None
-    have = site.stages[stage].files
-    again = {file.place for _, file in _behind(site, stage)} | {*known, *new}
-    numbers = [number for number, file in enumerate(site.files[:have]) if file.place in again]
-    begun = {file.place for file in site.files[:have]}
-    site.go_back(stage)
-    site.read_on(numbers)
-    del site.files[have:]
-    unseen = [path for number in numbers if (path := site.files[number].place) not in looks]
-    looks |= zip(unseen, filesystem.each(store.look, unseen), strict=True)
-    rests = [_rest(site, number, looks[site.files[number].place], store) for number in numbers]
-    whole = [path for path in again - begun if store.size.get(path) or path in new]
-    return rests + _added(site, store.in_order(whole), store)
-
-
-def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _Store) -> int | None:
-    """Time (ns) of the first packet of a file that has not been read; None where it follows all that was."""
-    assert look is not None
-    size = store.size[path]
-    if file.packets is None or (file.end is not None and look.is_plain and size < file.end):
-        return 0  # what was read of it does not hold: from the origin
-    if file.packets == 0 or file.size == UNKNOWN:
-        return look.first
-    rest = _unread(file.reached, file.end if look.is_plain else None, size)
-    return None if _is_latest(file, site) else store.next_time(path, rest)
-
-
-def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
-    """The files, by number, of which packets were read behind a stage."""
-    return [(n, file) for n, file in enumerate(site.files) if site.reached(stage, n).packets != file.packets]
-
-
-def _misses(site: Site, stage: int, lost: Collection[int], store: _Store) -> bool:
-    """Whether files are gone that are needed to go on from a stage. lost: ids of what `_lost` gives."""
-    begun = site.stages[stage].files
-    return any(id(file) in lost or (number < begun and not store.has(file)) for number, file in _behind(site, stage))
-
-
-def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
-    """What is to be read of a file behind the stage from which its site goes on."""
-    file, reached = site.files[number], site.reached(-1, number)
-    size = store.size[file.place]
-    path = store.given.get(file.place, file.place)
-    file.size, file.problems = size, []
-    if not file.packets:
-        return Input(number, path)
-    offset = reached.end if reached.packets and look is not None and look.is_plain else None
-    after = -1 if reached.packets == file.packets else site.clock  # what is new may begin at the time of the last
-    return Input(number, path, _unread(reached, offset, size, after))
-
-
-def _known_again(site: Site, looks: Mapping[str, _Look | None], store: _Store) -> tuple[dict[str, File], list[str]]:
-    """(files of which more is to be read, files that are new). Enters where the others lie now."""
-    known: dict[str, File] = {}
-    there = {file.place: file for file in site.files if file.place}
-    for path, file in there.items():
-        look = looks.get(path)
-        if look is None:
-            continue
-        if file.beginning is None or file.beginning in look.beginnings:
-            known[path] = file
-        elif look.first is not None and look.first > file.clock:
-            file.place = ""  # a ring of files: what this one held is gone
-        else:
-            known[path] = file
-            file.packets = None  # it was made anew
-    gone: dict[tuple[int, str] | None, list[File]] = {}
-    for file in reversed(site.files):
-        if not store.has(file):
-            gone.setdefault(file.beginning, []).append(file)
-    new = []
-    for path, look in looks.items():
-        if path in there and there[path].place == path:
-            continue
-        alike = (gone.get(beginning) for beginning in reversed(look.beginnings if look else ()))
-        moved = next((files.pop() for files in alike if files), None)
-        if moved is None:
-            new.append(path)
-            continue
-        moved.place = path
-        if moved.size != store.size[path]:
-            known[path] = moved
-    return known, new
-
-
-def _is_latest(file: File, site: Site) -> bool:
-    """Whether whatever follows in this file follows everything that was read of its site."""
-    others = (other for other in site.files if other is not file)
-    return file.clock == site.clock and all(o.packets is not None and o.clock < site.clock for o in others)
-
-
-def _lost(files: Sequence[File], there: Sequence[File]) -> list[File]:
-    """Files whose packets cannot be read again: they are not among those that are there, nor is one with all of these.
-
-    One has all packets of another where it was compressed from that, and both were read.
-    """
-    most: dict[tuple[int, str] | None, int] = {}  # packets of the longest file that is there, by its beginning
-    for file in there:
-        if file.beginning is not None:
-            most[file.beginning] = max(most.get(file.beginning, 0), file.packets or 0)
-    ids = set(map(id, there))
-    return [file for file in files if id(file) not in ids and most.get(file.beginning, -1) < (file.packets or 0)]
+    new = set(given) - before.places()
+    return not missed.isdisjoint(CapturesNow.of(new, given, options).beginnings(new))

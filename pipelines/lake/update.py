@@ -3,6 +3,8 @@
     new files ─ cut ─► parts ─ the engine that stopped there goes on ─► rows, which stay
                                      │ pickled: the new state      └─► tail: what the end of the captures makes of it
 
+What is to be read is found by `new_files`, tasks decode it as `engines` says, and this module commits what they made.
+
 An engine is kept for each site and part, as it was before its captures ended; what their end made of open connections
 (unanswered requests, their rows in `connections`) is the tail, which the next run replaces: it ends those that got
 packets, and copies the rows of the others, which stay the bytes that they are in the state. So a run costs what is new.
@@ -15,36 +17,26 @@ name, and opens it by the one that the user gives.
 from __future__ import annotations
 
 import hashlib
-import pickle
 import secrets as random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby, islice
-from operator import attrgetter, itemgetter
 
-from dissectors.capture.block import PacketBlock
-from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
-from dissectors.engine import Engine, decode_all, end_all
-from dissectors.errors import BrokerscopeError, UsageError
+from dissectors.errors import UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
 from pipelines.executors.executor import Executor
 from pipelines.formats import units
 from pipelines.jobs import names
-from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing
 from pipelines.jobs.decode import (
     NAMES,
     DecodingPart,
-    Job,
-    Output,
-    PartPackets,
     merge_files,
     put_in_names,
     write_problems,
@@ -52,150 +44,21 @@ from pipelines.jobs.decode import (
 from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
 from pipelines.jobs.records import DecodedRecords, named
 from pipelines.lake import expire, gone
+from pipelines.lake.captures import FILE, Given
+from pipelines.lake.engines import SiteJob, UpdateJob, continue_part, inner_stages
 from pipelines.lake.gone import Replaced
-from pipelines.lake.new_files import Given, choose, has_returned, present
+from pipelines.lake.new_files import Fate, choose, has_returned, present
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import RECORD_FOLDER
 from pipelines.storage.record_files import TableFile, Written, may_hold, share, write_empty
-from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
-from pipelines.storage.tails import Tail, Untouched
+from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage
+from pipelines.storage.tails import Tail
 
-STATE = "state"  # folder of a run's staging folder
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
 MERGED = 16  # files of records, of about the same size, that become one
 _LARGE = 5  # sixteenfold: files of half a million rows stay as they are
-
-
-@dataclass(frozen=True)
-class UpdateJob(Job):
-    """What every task of an update is given."""
-
-    numbered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # site -> its files, by their numbers
-    clocks: Mapping[str, int] = field(default_factory=dict)  # site -> time of the stage from which it goes on, ns
-    states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
-    tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
-    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)  # site -> URLs of connections, as of `gone.used`
-
-
-@dataclass
-class PartStage:
-    """What came to one part of a site up to a stage."""
-
-    stage: int  # of those of the run
-    state: str | None  # where the part stood: below staging/state; None where it cannot go on from there
-    rows: DecodingPart
-
-
-@dataclass
-class SitePart:
-    """What became of one part of a site."""
-
-    site: str
-    part: int
-    steps: list[PartStage]
-    tail: DecodingPart
-
-
-# --- the tasks -------------------------------------------------------------------------------------------------------
-
-
-def continue_part(given: PartPackets, job: Job) -> list[SitePart]:
-    """Go on with the engines of a part's sites."""
-    assert isinstance(job, UpdateJob)
-    secrets = list(job.secrets)
-    engines: dict[str, tuple[int, Engine, Mapping[bytes, bytes]]] = {}
-
-    def carried(site: str, part: int) -> list[Packet]:
-        running, fragments = _load(job, site, part)
-        engines[site] = part, running, running.packed(site)
-        return fragments
-
-    def ended(site: str, blocks: Iterable[tuple[str, PacketBlock]]) -> SitePart:
-        part, running, before = engines.pop(site)
-        for secret in secrets:
-            running.keylog.add(secret)
-        times = times_of_stages(job.clocks[site], arrival.ends.get(site, ()))
-        steps = []
-        for stage, some in _by_stage(blocks, times):
-            first = list(islice(some, 1))
-            is_last = stage == len(times)
-            waits = not is_last and arrival.wait_at(site, times[stage])
-            if not first and not is_last and not waits:
-                continue  # it stands where it stood
-            stay = Output(job.staging)
-            stay.take(running, decode_all(running, chain(first, some)))
-            running.pack()
-            state = None if waits else _save(job, running, arrival.pending.get(site, []) if is_last else [])
-            steps.append(PartStage(stage, state, stay.close()))
-        tail = Output(job.staging)
-        untouched = Untouched.since(before, running, site)
-        running.leave_out(site, untouched.keys)
-        tail.take(running, end_all(running))
-        if (site, part) in job.tails:
-            tail.copy(job.tails[site, part], untouched)
-        return SitePart(site, part, steps, tail.close())
-
-    arrival = Arrival(*given, job.sharing, secrets.append, carried)
-    sites = [ended(site, blocks) for site, blocks in groupby(arrival.blocks(), key=itemgetter(0))]
-    sites += [ended(site, ()) for site in list(engines)]  # those of which there are fragments only
-    return sites
-
-
-def _by_stage(
-    blocks: Iterable[tuple[str, PacketBlock]], times: Sequence[int]
-) -> Iterator[tuple[int, Iterator[tuple[str, PacketBlock]]]]:
-    """(stage, what comes up to its time) for each stage of a run; times: of all but the last, ns."""
-    waiting = iter(blocks)
-    rest: list[tuple[str, PacketBlock]] = []
-
-    def until(time: int) -> Iterator[tuple[str, PacketBlock]]:
-        for site, block in chain([rest.pop()] if rest else [], waiting):
-            before, behind = block.cut_at(time)
-            if before is not None:
-                yield site, before
-            if behind is not None:
-                rest.append((site, behind))
-                return
-
-    for stage, time in enumerate(times):
-        yield stage, until(time)
-    yield len(times), chain(rest, waiting)
-
-
-def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
-    """The engine of a part of a site, and the fragments that wait for others."""
-    files = list(job.numbered[site])
-    url = job.states.get((site, part))
-    if url is None:
-        begun = Engine(job.options, files)
-        if site in job.kept:
-            begun.number_on(site, gone.used(job.kept[site], job.sharing.parts, part))
-        return begun, []
-    data = filesystem.read(url)
-    if data is None:
-        raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
-    try:
-        running, fragments = pickle.loads(data)
-    except Exception as error:  # a damaged pickle may raise anything
-        text = f"{url}: is damaged, and OUT cannot be updated without it; analyze into another OUT"
-        raise BrokerscopeError(text) from error
-    running.sink.files = files
-    return running, fragments
-
-
-def _save(job: UpdateJob, running: Engine, fragments: list[Packet]) -> str | None:
-    """Write an engine's state; None where it holds what cannot or must not be written."""
-    if len(running.keylog):
-        return None
-    try:
-        data = pickle.dumps((running, fragments))
-    except (TypeError, AttributeError, pickle.PicklingError, RecursionError):  # a cipher in the middle of a stream
-        return None
-    name = f"{random.token_hex(8)}.pickle"
-    filesystem.write(filesystem.join(job.staging, STATE, name), data)
-    return name
 
 
 @dataclass
@@ -214,9 +77,6 @@ def _merge_names(staging: str, wait_ns: int, paths: tuple[Sequence[str], Sequenc
     name = f"names-{random.token_hex(8)}.parquet"
     names.save(after, filesystem.join(staging, NAMES, name))
     return MergedNames(name, after.news(before))
-
-
-# --- the driver ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -269,7 +129,7 @@ class Update:
             lake = Staged(self.before, filesystem.join(self.lake, name))
             executor.check(lake.staging)
             gone.keep(self.replaced, lake, after, options)
-            new_names = _add(after, self.inputs, self._decoded(executor, lake))
+            new_names = _add(after, self.inputs, self._decoded(executor, lake), options)
             _resolve(executor, lake, after, new_names, clock, options)
             if self.replaced.gone:
                 gone.notice(after, lake)
@@ -283,7 +143,8 @@ class Update:
         """Decode what is new: a list of SitePart of each part."""
         if not self.inputs:
             return DecodedParts([], [])
-        sites = {name: self.after.sites[name] for name in self.inputs}
+        sites = {name: self._site_job(name, self.after.sites[name], lake) for name in self.inputs}
+        own = self.options.site == FILE  # whether each capture is a capture point of its own
         job = UpdateJob(
             lake.staging,
             self.options,
@@ -291,21 +152,19 @@ class Update:
             Sharing(self.after.parts),
             tuple(self.keylog),
             True,
-            numbered={name: tuple(file.path for file in site.files) for name, site in sites.items()},
-            clocks={name: site.clock for name, site in sites.items()},
-            states={
-                (name, part): lake.state(state)
-                for name, site in sites.items()
-                for part, state in site.states().items()
-                if state
-            },
-            tails={
-                (name, part): _tail(lake, rows) for name, site in sites.items() for part, rows in site.tails.items()
-            },
-            kept=gone.kept_connections(self.after, lake, sites),
+            by_site=not own,
+            sites=sites,
+            site_of_point={point: name for name, site in sites.items() for point in site.points} if own else {},
         )
         files = [file for some in self.inputs.values() for file in some]
         return decoded(executor, job, share_out(executor, files, self.options).works, continue_part)
+
+    def _site_job(self, name: str, site: Site, lake: Staged) -> SiteJob:
+        files = [file.path for file in site.files]
+        points = files if self.options.site == FILE else [name]
+        states = {part: lake.state(state) for part, state in site.states().items() if state}
+        tails = {part: _tail(lake, rows) for part, rows in site.tails.items()}
+        return SiteJob(points, files, site.clock, states, tails, gone.kept_connections(self.after, lake, points))
 
 
 @contextmanager
@@ -337,9 +196,9 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
         news = choose(after, paths, options, given)
         replaced = Replaced.of_all(before.manifest, after.gone) if before and anew else news.replaced
-        if (news.moved or news.dropped) and not news.inputs:
+        if not news.inputs and not news.fates.isdisjoint((Fate.MOVED, Fate.FORGOTTEN)):
             with lake_files.staging(lake) as name:
-                if news.dropped:
+                if Fate.FORGOTTEN in news.fates:
                     _report(Staged(before, filesystem.join(lake, name)), after, options)
                     after.edition = lake_files.new_edition()
                 lake_files.commit(lake, name, before, after)
@@ -363,52 +222,44 @@ def _tail(lake: Staged, rows: Rows) -> Tail:
     return Tail(records, [TableFile(file.table, lake.waiting(file.path)) for file in rows.open])
 
 
-def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts) -> list[str]:
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedParts, options: Options) -> list[str]:
     """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
-    reports: dict[str, list[FileReport]] = {}
+    reports: dict[str, list[FileReport]] = defaultdict(list)
     for read in made.reports:
-        reports.setdefault(read.path, []).append(read)
-    stages = {
-        name: _stages(after.sites[name], {file.number: reports.get(file.path, []) for file in files})
-        for name, files in inputs.items()
-    }
+        reports[read.path].append(read)
+    stages: dict[str, list[Stage]] = {}
+    for name, files in inputs.items():
+        site = after.sites[name]
+        read_of_site = [read for file in files for read in reports[file.path]]
+        ends = [read.clock for read in read_of_site if read.last]
+        times = inner_stages(options, site.clock, ends)
+        clock = max([site.clock, *(read.clock for read in read_of_site)])
+        stages[name] = [Stage(time) for time in [*times, clock]]
+        for file in files:
+            for read in reports[file.path]:
+                _enter(site.files[file.number], read)
     for one in (one for sites in made.parts for one in sites):
-        site = after.sites[one.site]
         for step in one.steps:
             stage = stages[one.site][step.stage]
             stage.states[one.part] = step.state
             _extend(stage.rows, step.rows)
             new_names += step.rows.names
-        tail = site.tails[one.part] = Rows()
+        tail = after.sites[one.site].tails[one.part] = Rows()
         _extend(tail, one.tail)
         new_names += one.tail.names
-    for name, some in stages.items():
-        after.sites[name].stages += some
-        after.sites[name].thin()
+    for name, files in inputs.items():
+        after.sites[name].add(stages[name], _first_time(files, reports))
     return new_names
 
 
-def _stages(site: Site, reports: Mapping[int, Sequence[FileReport]]) -> list[Stage]:
-    """Enter what was read of files into their site; returns the stages that this makes, still without rows.
-
-    reports: of the parts of each file, by its number.
-    """
-    marks = {number: [site.reached(-1, number)] for number in reports}
-    for number, parts in reports.items():
-        for read in parts:
-            _enter(site.files[number], read)
-            marks[number] += read.marks
-    ends = {number: max((read.clock for read in parts), default=0) for number, parts in reports.items()}
-    stages = []
-    for time in times_of_stages(site.clock, (read.clock for parts in reports.values() for read in parts if read.last)):
-        begun = [number for number in reports if (first := site.files[number].first) is not None and first <= time]
-        files = max([site.stages[-1].files, *(number + 1 for number in begun)])
-        behind = [number for number in reports if number < files and ends[number] > time]
-        before = {number: [mark for mark in marks[number] if mark.clock <= time] for number in behind}
-        grown = {number: max(some, key=attrgetter("clock")) for number, some in before.items()}
-        stages.append(Stage(time, files, grown))
-    return [*stages, Stage(max([site.clock, *ends.values()]), len(site.files))]
+def _first_time(files: Iterable[Input], reports: Mapping[str, Sequence[FileReport]]) -> int | None:
+    """Earliest time (ns) of a packet that was new."""
+    times = []
+    for file in files:
+        before = max(file.since.clock, file.since.after + 1) if file.since else 0
+        times += [max(read.first, before) for read in reports[file.path] if read.first is not None]
+    return min(times, default=None)
 
 
 def _enter(file: File, read: FileReport) -> None:
@@ -416,16 +267,12 @@ def _enter(file: File, read: FileReport) -> None:
     file.problems += read.problems
     if any(kind == UNREADABLE for kind, _ in read.problems):
         file.size = UNKNOWN
-    file.packets = max(file.packets or 0, read.packets)
+    file.packets = max(file.packets, read.packets)
     file.clock = max(file.clock, read.clock)
-    if read.first is not None:
-        file.first = read.first if file.first is None else min(file.first, read.first)
-    if file.end is None or read.end is None:
-        file.end = read.end
-    else:
-        file.end = max(file.end, read.end)
-    if read.beginning is not None:
-        file.beginning = read.beginning
+    file.first = min((time for time in (file.first, read.first) if time is not None), default=None)
+    file.end = read.end if file.end is None or read.end is None else max(file.end, read.end)
+    file.beginning = read.beginning or file.beginning
+    file.marks += read.marks
 
 
 def _extend(rows: Rows, made: DecodingPart) -> None:

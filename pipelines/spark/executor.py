@@ -7,7 +7,7 @@ import posixpath
 import re
 import secrets as random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +15,7 @@ from dissectors.errors import BrokerscopeError
 from pipelines.executors.executor import Item, Result
 from pipelines.spark import options as spark_options
 from pipelines.spark import package, session
-from pipelines.spark.tasks import collect, each, spread
+from pipelines.spark.tasks import call, context_of
 from pipelines.storage import filesystem
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ class SparkExecutor:
     @property
     def cores(self) -> int:
         """Tasks that run at once, as far as the session knows."""
-        with suppress(Exception):  # Connect has no such thing
-            return max(1, self.spark.sparkContext.defaultParallelism)
-        return UNKNOWN_CORES
+        context = context_of(self.spark)
+        return UNKNOWN_CORES if context is None else max(1, context.defaultParallelism)
 
     @property
     def split_bytes(self) -> int | None:
@@ -86,15 +85,14 @@ class SparkExecutor:
             return []
         self._step(described_as)
         with _described(self.spark, described_as):
-            return collect(spread(self.spark, items, each(task)))
+            return call(self.spark, task, items)
 
 
 @contextmanager
 def _described(spark: SparkSession, text: str) -> Iterator[None]:
     """Jobs of this thread say what they do: by their description, or a tag where the session is one of Connect."""
-    try:
-        context = spark.sparkContext
-    except Exception:  # Connect has none
+    context = context_of(spark)
+    if context is None:
         tag = text.replace(",", ";")  # which a tag may not hold
         spark.addTag(tag)
         try:

@@ -1,11 +1,16 @@
-"""Python tasks on Spark: values in, values out. Only DataFrames are used, so it runs in any session, Connect's too."""
+"""Python tasks on Spark: values in, values out; or rows in, rows out.
+
+`call` is a plain job where the session has a Spark context, for Spark then plans and compiles nothing. Everything else
+uses DataFrames, so it runs in any session, Connect's too.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -13,16 +18,57 @@ from dissectors.capture import stores
 from pipelines.process import keep_freed_memory
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Batches], Batches]  # what mapInArrow runs
 MADE = "made binary"  # the columns of what a task made: one pickled value
 
 
+class _DriverPaths(NamedTuple):
+    """By which a path leads a task to what it is for the driver."""
+
+    options: dict[stores.Place, stores.Options]  # of object stores, credentials among them
+    folder: Path  # of relative paths
+
+    @classmethod
+    def of_this_process(cls) -> _DriverPaths:
+        return cls(stores.all_options(), Path.cwd())
+
+    def use(self) -> None:
+        """Inside a task, before its work."""
+        stores.set_options(self.options)
+        stores.set_folder(self.folder)
+        keep_freed_memory()
+
+
+def context_of(spark: SparkSession) -> SparkContext | None:
+    """The Spark context of a session; None of one of Connect, which has none."""
+    with suppress(Exception):  # of several kinds
+        return spark.sparkContext
+    return None
+
+
+def call(spark: SparkSession, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What a function makes of each item, in their order. A Spark task an item; raises what Spark raises."""
+    context = context_of(spark)
+    if context is None:
+        return collect(spread(spark, items, _each(function)))
+    paths = _DriverPaths.of_this_process()
+
+    def run(item: Item) -> Result:
+        paths.use()
+        return function(item)
+
+    return context.parallelize(items, len(items)).map(run).collect()
+
+
 def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | StructType = MADE) -> DataFrame:
-    """What tasks make of items, a task an item."""
+    """The rows that tasks make of items, a task an item."""
     columns = [pa.array(range(len(items)), pa.int32()), pa.array(map(pickle.dumps, items), pa.binary())]
     # an Arrow table goes to Java as it is, where a list would start Python workers to be pickled once more
     rows = spark.createDataFrame(pa.Table.from_arrays(columns, names=["task", "given"]))
@@ -31,13 +77,11 @@ def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | Str
 
 
 def over(rows: DataFrame, task: Task, ddl: str | StructType) -> DataFrame:
-    """What a task makes of rows, where paths lead to what they are for the driver: with its credentials and folder."""
-    options, folder = stores.all_options(), Path.cwd()
+    """The rows that a task makes of rows, where paths lead to what they are for the driver."""
+    paths = _DriverPaths.of_this_process()
 
     def run(batches: Batches) -> Batches:
-        stores.set_options(options)
-        stores.set_folder(folder)
-        keep_freed_memory()
+        paths.use()
         yield from task(batches)
 
     return rows.mapInArrow(run, ddl)
@@ -48,7 +92,7 @@ def collect(made: DataFrame) -> list[Any]:
     return [pickle.loads(row["made"]) for row in made.collect()]
 
 
-def each(function: Callable[[Any], Any]) -> Task:
+def _each(function: Callable[[Any], Any]) -> Task:
     """A task that gives a value for each that it is given."""
 
     def run(batches: Batches) -> Batches:

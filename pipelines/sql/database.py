@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
@@ -57,12 +58,15 @@ def sentence(error: Exception) -> str:
     return " ".join(str(error).split("\n\nLINE")[0].split())
 
 
-def is_unreadable(error: Exception) -> bool:
-    """Whether a query failed because a table that it reads could not be read: the file behind it is damaged.
+def is_unreadable(error: Exception, files: Sequence[str] = ()) -> bool:
+    """Whether a query failed because a table could not be read: the file behind it is damaged, or gone.
 
-    error: DuckDB's, or Arrow's of an answer that is read along.
+    error: DuckDB's, or Arrow's of an answer that is read along. files: those that the query reads.
     """
     import duckdb
+
+    if isinstance(error, duckdb.PermissionException):  # what DuckDB says of a file that an update has removed
+        return not all(Path(file).exists() for file in files)
 
     if type(error) in (duckdb.Error, duckdb.IOException):
         return True

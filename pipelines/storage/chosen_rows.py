@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dissectors.records import ordered_by
 from pipelines.storage import filesystem
-from pipelines.storage.record_files import DATE, RecordWriter, Written
+from pipelines.storage.record_files import DATE, RecordWriter, Written, names_site
 
 CONNECTIONS = "connections"
 _KEY = ("site", "connection", "incarnation")
@@ -66,7 +66,8 @@ class ChosenRows:
         told = [(file, self._rule.of_file(file)) for file in files]
         unclear = [file for file, stays in told if stays is None]
         looked = iter(filesystem.each(self._look, unclear))
-        writer = RecordWriter(root, f"kept-{random.token_hex(8)}")
+        by_site = any(names_site(file.path) for file in files)
+        writer = RecordWriter(root, f"kept-{random.token_hex(8)}", by_site=by_site)
         out = []
         for file, stays in told:
             if stays is not None:

@@ -44,7 +44,7 @@ from pipelines.storage.record_files import Written
 from pipelines.storage.stages import File, Rows, Site, file_of_json, site_of_json
 
 CASES = "cases.json"
-FORMAT = 6
+FORMAT = 7
 _OF_FOLDERS = 4  # in this format HOME is LAKE everywhere, and records lie in folders by site and date
 _READ = range(_OF_FOLDERS, FORMAT + 1)
 _MANIFEST = f"{LAKE_FOLDER}/manifest.json"

@@ -78,9 +78,14 @@ def share(path: str) -> str:
     return path.rpartition(_BETWEEN)[0]
 
 
-def is_of_site(path: str, site: str) -> bool:
-    """Whether a file of records holds rows of a site."""
-    return path.split(_BETWEEN, 1)[-1].startswith(f"{_quoted(site)}{_BETWEEN}")
+def may_be_of_site(path: str, site: str) -> bool:
+    """Whether a file of records may hold rows of a site."""
+    return not names_site(path) or path.split(_BETWEEN, 1)[-1].startswith(f"{_quoted(site)}{_BETWEEN}")
+
+
+def names_site(path: str) -> bool:
+    """Whether the name of a file of records says of which site its rows are."""
+    return posixpath.basename(path).split(_BETWEEN)[1:2] not in ([], [""])
 
 
 def date_of(path: str) -> str:

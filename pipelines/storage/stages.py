@@ -1,20 +1,21 @@
-"""What a lake has of a capture point: its files, and where it stood after each of some runs.
+"""What a lake has of a site: its files, and where it stood after each of some runs.
 
     packets of the site, by time ──────────────────────────────────────────────►
     origin        stage             stage      stage  stage
     nothing read  rows, states ───► rows … ──► rows … rows … + tails
 
-A stage has everything up to its time: how far each file had been read, the states of the engines, and the rows that
-came since the stage before. A run goes on from the last one; where packets come that are older than its end, it goes
-back to the last stage before them, and needs only the files that have packets behind it. There are stages where files
-end, as other files of the site may then go on from there; the older, the fewer: what is decoded again is about four
-times as long as what came late was late, at most.
+A stage has every packet up to its time and none behind: the states of the engines then, and the rows that came since
+the stage before. A run goes on from the last stage; where packets come that are older than its end, it goes back to the
+last stage before them, and needs only the files that have packets behind it. There are stages where files end, as other
+files of the site may then go on from there; the older, the fewer: what is decoded again is about four times as long as
+what came late was late, at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from dissectors.capture.reader import NOTHING, Reached
@@ -37,7 +38,7 @@ class OpenFile:
 
 @dataclass
 class Rows:
-    """What rows of one origin lie in."""
+    """The files that hold the rows of a stage or of a tail."""
 
     records: list[Written] = field(default_factory=list)
     open: list[OpenFile] = field(default_factory=list)
@@ -51,11 +52,12 @@ class File:
     size: int
     problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
     place: str = ""  # where it lies now; "" where another capture was written over it
-    packets: int | None = 0  # so many were read; None where it was made anew
+    packets: int = 0  # so many were read
     end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
     first: int | None = None  # earliest time of a packet, ns
     clock: int = 0  # latest time of a packet, ns
     beginning: tuple[int, str] | None = None  # so many first packets, and their digest
+    marks: list[Reached] = field(default_factory=list)  # places before its end from which the rest can be read
 
     @property
     def is_unread(self) -> bool:
@@ -72,21 +74,32 @@ class File:
         """How far it has been read."""
         return Reached(self.packets, self.end, self.clock)
 
+    def reached_at(self, time: int) -> Reached:
+        """The last known place in it before which no packet is later than a time (ns)."""
+        places = [place for place in (*self.marks, self.reached) if place.clock <= time]
+        return max(places, key=attrgetter("clock"), default=NOTHING)
+
+    def forget_offsets(self) -> None:
+        """Know the places in it by their packets only: it is compressed now."""
+        self.end, self.marks = None, [mark._replace(end=None) for mark in self.marks]
+
+    def goes_beyond(self, time: int) -> bool:
+        """Whether packets of it that were read are later than a time (ns)."""
+        return self.packets > 0 and self.clock > time
+
 
 @dataclass
 class Stage:
     """Where a site stood at some time: all packets up to then had been read, and none behind."""
 
     clock: int = -1  # that time, ns
-    files: int = 0  # of the site's files, so many had been begun
-    grown: dict[int, Reached] = field(default_factory=dict)  # those of them with packets behind it: how far they were
     states: dict[int, str | None] = field(default_factory=dict)  # of parts: below LAKE/.lake/state; None: cannot go on
     rows: Rows = field(default_factory=Rows)
 
 
 @dataclass
 class Site:
-    """What the lake has of a capture point."""
+    """Captures that are decoded as one: those of a capture point."""
 
     files: list[File] = field(default_factory=list)  # in the order of the numbers that packets carry
     stages: list[Stage] = field(default_factory=lambda: [Stage()])  # the first: nothing has been read
@@ -107,10 +120,12 @@ class Site:
         before = self.stages[: stage % len(self.stages) + 1]
         return {part: state for one in before for part, state in one.states.items()}
 
-    def reached(self, stage: int, number: int) -> Reached:
-        """How far a file had been read at a stage, or less far: packets of before the stage are to be left out."""
-        one = self.stages[stage]
-        return NOTHING if number >= one.files else one.grown.get(number, self.files[number].reached)
+    def begun(self, stage: int) -> int:
+        """So many of its first files hold all packets of a stage."""
+        if stage == len(self.stages) - 1:
+            return len(self.files)
+        clock = self.stages[stage].clock
+        return max((n for n, f in enumerate(self.files, 1) if f.first is not None and f.first <= clock), default=0)
 
     def stages_before(self, time: int | None) -> Iterator[int]:
         """Stages before a time (ns) from which a run can go on, the last one first; all such where it is None."""
@@ -125,34 +140,33 @@ class Site:
         if stage == 0:
             self.tails.clear()
 
-    def read_on(self, numbers: Iterable[int]) -> None:
-        """Files are about to be read on: remember how far they were at each stage."""
-        for number in numbers:
-            for stage, one in enumerate(self.stages):
-                if number < one.files:
-                    one.grown.setdefault(number, self.reached(stage, number))
+    def add(self, stages: Sequence[Stage], first: int | None) -> None:
+        """Enter what a run made. first: earliest time (ns) of a packet that it read; None where there was none.
 
-    def thin(self) -> None:
-        """Keep only stages that are worth to be gone back to."""
-        for number in reversed(range(1, len(self.stages) - 1)):
-            if None in self.states(number).values():
-                self._drop(number)
-        kept = _spread([stage.clock for stage in self.stages])
-        for number in reversed(range(len(self.stages))):
-            if number not in kept:
-                self._drop(number)
+        Only stages stay that no packet is missing from, that a run can go on from, and that are worth it.
+        """
+        whole = [n for n, stage in enumerate(self.stages) if n == 0 or first is None or stage.clock < first]
+        whole += range(len(self.stages), len(self.stages) + len(stages))
+        self.stages += stages
+        self._keep(whole)
+        self._keep([n for n in range(len(self.stages)) if None not in self.states(n).values()])
+        self._keep(_spread([stage.clock for stage in self.stages]))
 
     def forget(self, time: int) -> None:
         """Forget how to go on from a time (ns) before this one, but for the origin and where the site stands."""
-        for number in reversed(range(1, len(self.stages) - 1)):
-            if self.stages[number].clock < time:
-                self._drop(number)
+        self._keep([n for n, stage in enumerate(self.stages) if stage.clock >= time])
 
-    def _drop(self, stage: int) -> None:
-        """A stage goes: its rows are the next one's."""
-        gone, after = self.stages.pop(stage), self.stages[stage]
-        after.states = gone.states | after.states
-        after.rows = Rows(gone.rows.records + after.rows.records, gone.rows.open + after.rows.open)
+    def _keep(self, numbers: Collection[int]) -> None:
+        """Keep these stages, the first and the last; the rows and states of another one become those of the next."""
+        for number in reversed(range(1, len(self.stages) - 1)):
+            if number not in numbers:
+                gone, after = self.stages.pop(number), self.stages[number]
+                after.states = gone.states | after.states
+                after.rows = Rows(gone.rows.records + after.rows.records, gone.rows.open + after.rows.open)
+        clocks = [stage.clock for stage in self.stages[1:-1]]
+        for file in (file for file in self.files if file.marks):
+            wanted = {file.reached_at(clock) for clock in clocks if file.goes_beyond(clock)}
+            file.marks = [mark for mark in file.marks if mark in wanted]
 
 
 def times_of_stages(since: int, ends: Iterable[int]) -> list[int]:
@@ -174,14 +188,12 @@ def _spread(clocks: Sequence[int]) -> list[int]:
 
 def site_of_json(data: Mapping[str, Any]) -> Site:
     """A site as the manifest has it."""
+    stages = [
+        Stage(one["clock"], {int(part): state for part, state in one["states"].items()}, _rows(one["rows"]))
+        for one in data["stages"]
+    ]
     tails = {int(part): _rows(tail) for part, tail in data["tails"].items()}
-    return Site([file_of_json(file) for file in data["files"]], [_stage(stage) for stage in data["stages"]], tails)
-
-
-def _stage(data: Mapping[str, Any]) -> Stage:
-    grown = {int(number): Reached(*reached) for number, reached in data["grown"].items()}
-    states = {int(part): state for part, state in data["states"].items()}
-    return Stage(data["clock"], data["files"], grown, states, _rows(data["rows"]))
+    return Site([file_of_json(file) for file in data["files"]], stages, tails)
 
 
 def _rows(data: Mapping[str, Any]) -> Rows:
@@ -191,7 +203,7 @@ def _rows(data: Mapping[str, Any]) -> Rows:
 
 def file_of_json(data: Mapping[str, Any]) -> File:
     """A capture file as the manifest has it."""
-    known = dict(data)
-    known["problems"] = [(kind, message) for kind, message in data["problems"]]
-    known["beginning"] = tuple(data["beginning"]) if data.get("beginning") else None
-    return File(**known)
+    problems = [(kind, message) for kind, message in data["problems"]]
+    beginning = tuple(data["beginning"]) if data.get("beginning") else None
+    marks = [Reached(*mark) for mark in data.get("marks", ())]
+    return File(**{**data, "problems": problems, "beginning": beginning, "marks": marks})

@@ -41,19 +41,13 @@ def _delivery(d: Dialect, ask: Ask) -> str:
     known = f"{place}, seen, checksum, exchange_id, last_offset, who, origin, made, made_by"
     nothing = ", ".join(f"cast(null as {kind}) as {name}" for name, kind in _OF_DELIVERIES.items())
     produced_there = alike(_PLACE, "s", "p")
-    return f"""
-        with produced as (
-            select {columns} from all_batches
-            where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
-        ), places as (
-            select {place}, count(*) as times, min(seen) as origin, max(checksum) as made, max(exchange_id) as made_by
-            from produced group by {place}
-        ), {d.once("consumed")} (
+    consumed = f"""
             select s.*, times, origin, made, made_by
             from (select {columns} from batches where {moved} and role = 'consume') s
                 join places p on {produced_there}
             where seen >= origin
-        ), {d.once("deliveries")} (
+        """
+    deliveries = f"""
             select {known} from consumed where times = 1
             union all
             select {known} from (
@@ -64,7 +58,31 @@ def _delivery(d: Dialect, ask: Ask) -> str:
                     from consumed where times > 1
                 )
             ) where produced = 0
-        ), stated as (
+        """
+    timed = f"""
+            select t.protocol, t.topic, (seen - origin) * 1000 as delay_ns, m.total_ns as produce_ns,
+                case when readable >= origin then (readable - origin) * 1000 end as replication_ns,
+                case when f.asked <= seen then greatest(f.asked - origin, 0) * 1000 end as waiting_ns,
+                case when f.asked <= seen then (seen - greatest(f.asked, origin)) * 1000 end as fetch_ns,
+                case when committed >= seen then (committed - seen) * 1000 end as commit_ns
+            from (
+                select protocol, topic, site, {", ".join(_OF_DELIVERIES)}, readable, committed
+                from reached where stated = 1
+                union all
+                select protocol, topic, site, {", ".join(_OF_DELIVERIES)}, cast(null as bigint) as readable,
+                    cast(null as bigint) as committed
+                from deliveries where last_offset is null
+            ) t left join asked m on t.site = m.site and t.made_by = m.exchange_id
+                left join asked f on t.site = f.site and t.exchange_id = f.exchange_id
+        """
+    return f"""
+        with produced as (
+            select {columns} from all_batches
+            where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
+        ), places as (
+            select {place}, count(*) as times, min(seen) as origin, max(checksum) as made, max(exchange_id) as made_by
+            from produced group by {place}
+        ), {d.once("consumed", consumed)}, {d.once("deliveries", deliveries)}, stated as (
             select {_PARTITION}, {CLIENT} as who, what, value as number, {d.micros("time")} as at_us from all_positions
             where protocol = 'kafka' and what in ('high_watermark', 'committed') and value is not null
                 and time is not null
@@ -83,22 +101,7 @@ def _delivery(d: Dialect, ask: Ask) -> str:
         ), asked as (
             select site, exchange_id, min({d.micros("time")}) as asked, max(total_ns) as total_ns from all_exchanges
             where kind = 'call' and exchange_id is not null group by site, exchange_id
-        ), timed as (
-            select t.protocol, t.topic, (seen - origin) * 1000 as delay_ns, m.total_ns as produce_ns,
-                case when readable >= origin then (readable - origin) * 1000 end as replication_ns,
-                case when f.asked <= seen then greatest(f.asked - origin, 0) * 1000 end as waiting_ns,
-                case when f.asked <= seen then (seen - greatest(f.asked, origin)) * 1000 end as fetch_ns,
-                case when committed >= seen then (committed - seen) * 1000 end as commit_ns
-            from (
-                select protocol, topic, site, {", ".join(_OF_DELIVERIES)}, readable, committed
-                from reached where stated = 1
-                union all
-                select protocol, topic, site, {", ".join(_OF_DELIVERIES)}, cast(null as bigint) as readable,
-                    cast(null as bigint) as committed
-                from deliveries where last_offset is null
-            ) t left join asked m on t.site = m.site and t.made_by = m.exchange_id
-                left join asked f on t.site = f.site and t.exchange_id = f.exchange_id
-        ), measured as (
+        ), {d.once("timed", timed)}, measured as (
             select protocol, topic, count(*) as deliveries, count(distinct {d.row(*_PLACE)}) as batches,
                 {count_if("checksum = made and made <> ''")} as same_checksum,
                 {count_if("checksum <> made and checksum <> '' and made <> ''")} as other_checksum,

@@ -71,8 +71,8 @@ class Dialect(Protocol):
     def length(self, values: str) -> str:
         """How many elements a list has; null of none."""
 
-    def once(self, name: str) -> str:
-        """`NAME as`, for a part of a WITH that others read more than once: computed once where that can be said."""
+    def once(self, name: str, query: str) -> str:
+        """`NAME as (…)`: a part of a WITH that others read more than once, and that is computed once."""
 
     def anew(self, name: str) -> str:
         """`NAME as`, for a part of a WITH that costs less to compute again than to keep, where that can be said."""
@@ -140,8 +140,8 @@ class DuckDB:
     def length(self, values: str) -> str:
         return f"len({values})"
 
-    def once(self, name: str) -> str:
-        return f"{name} as materialized"
+    def once(self, name: str, query: str) -> str:
+        return f"{name} as materialized ({query})"
 
     def anew(self, name: str) -> str:
         return f"{name} as not materialized"
@@ -200,8 +200,10 @@ class Spark:
     def length(self, values: str) -> str:
         return f"cast(array_size({values}) as bigint)"
 
-    def once(self, name: str) -> str:
-        return f"{name} as"
+    def once(self, name: str, query: str) -> str:
+        # Spark computes a part again for each reader unless that might give other rows: a condition on a random
+        # number, here one that is always true, has it shuffle the rows once for all readers.
+        return f"{name} as (select * from ({query}) where rand() < 2)"
 
     def anew(self, name: str) -> str:
         return f"{name} as"

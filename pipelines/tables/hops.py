@@ -18,8 +18,7 @@ def _hops(d: Dialect, ask: Ask) -> str:
     columns = f"site, protocol, {CLIENT} as client, {SERVER} as server, {measures}"
     key = ("protocol", "api", "client", "server")
     # A request by the server, as Pulsar's PING, takes longer at the server's point: the difference counts without sign.
-    return f"""
-        with {outermost(columns)}, {d.once("sides")} (
+    sides = f"""
             select coalesce(c.protocol, s.protocol) as protocol, coalesce(c.api, s.api) as api,
                 coalesce(c.client, s.client) as client, coalesce(s.server, c.server) as server,
                 c.shared_id as c, s.shared_id as s,
@@ -30,7 +29,9 @@ def _hops(d: Dialect, ask: Ask) -> str:
                 coalesce(c.retransmitted, false) as client_resent, coalesce(s.retransmitted, false) as server_resent,
                 case when c.sure then abs(c.total_ns - s.total_ns) end as network_ns
             from clients c full outer join servers s on {THE_SAME_EXCHANGE}
-        ), measured as (
+        """
+    return f"""
+        with {outermost(columns)}, {d.once("sides", sides)}, measured as (
             select protocol, api, client, server, max(client_site) as client_site, max(server_site) as server_site,
                 {count_if("c is not null and s is not null")} as count,
                 {count_if("s is null")} as client_only, {count_if("c is null")} as server_only,

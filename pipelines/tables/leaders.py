@@ -1,7 +1,8 @@
 """Who led each partition, from when to when.
 
-told     what answers say of leaders, in order of time; what an answer says with an epoch below one that was known
-         already is old, and left out
+told     what answers say of leaders
+ordered  with its turn in order of time: one answer may name a partition more than once
+newest   without what an answer says with an epoch below one that was known already: that is old
 runs     answers in a row that say the same leader and epoch
 behind   how far replicas were behind: their fetch positions against the end of the partition, as it was known then
 """
@@ -16,10 +17,12 @@ _PLACE = "protocol, topic, part"
 
 def _leaders(d: Dialect, ask: Ask) -> str:
     part = "coalesce(partition, -1) as part"
-    order = "at_us, file, packet"
     so_far = "rows between unbounded preceding and current row"
-    within = f"partition by {_PLACE} order by {order}"
+    within = f"partition by {_PLACE} order by turn"
     ended = d.latest("case when what = 'end' then value end", f"partition by {_PLACE} order by at_us, what, value")
+    spans = f"""
+            select *, lead(since_us) over (partition by {_PLACE} order by run) as until_us from runs
+        """
     return f"""
         with told as (
             select protocol, topic, {part}, leader, coalesce(leader_epoch, -1) as epoch, {d.micros("time")} as at_us,
@@ -27,8 +30,11 @@ def _leaders(d: Dialect, ask: Ask) -> str:
                 coalesce(file, '') as file, coalesce(packet, 0) as packet
             from positions
             where what = 'leader' and (topic is not null or protocol = 'iggy') and time is not null
+        ), ordered as (
+            select *, row_number() over (partition by {_PLACE} order by at_us, file, packet, epoch, leader) as turn
+            from told
         ), newest as (
-            select * from (select *, max(epoch) over ({within} {so_far}) as highest from told)
+            select * from (select *, max(epoch) over ({within} {so_far}) as highest from ordered)
             where epoch = highest
         ), compared as (
             select *, case when lag(packet) over ({within}) is null
@@ -47,9 +53,7 @@ def _leaders(d: Dialect, ask: Ask) -> str:
                 {d.first("file", "at_us", "file", "packet")} as file,
                 {d.first("packet", "at_us", "file", "packet")} as packet
             from numbered group by {_PLACE}, run
-        ), {d.once("spans")} (
-            select *, lead(since_us) over (partition by {_PLACE} order by run) as until_us from runs
-        ), marks as (
+        ), {d.once("spans", spans)}, marks as (
             select protocol, topic, {part}, 'end' as what, value, {d.micros("time")} as at_us
             from positions where what = 'high_watermark' and protocol = 'kafka' and topic is not null
             union all

@@ -38,32 +38,35 @@ def _throughput(d: Dialect, ask: Ask) -> str:
     # An answer may carry more than the application receives: its topics share what it does receive by what they carry.
     received = "case when in_all is null then carried else carried * cast(received as double) / in_all end"
     # Only batches of sends that come again are put in order: all others are the first of theirs.
-    return f"""
-        with {d.anew("sent")} (
-            select *, {bucket(d, "time", ask.bucket_us)} as bucket, coalesce(outcome = 'error', false) as refused
-            from batches
-        ), repeated as (
-            select {sends} from sent where {KNOWN} group by {sends} having count(*) > 1
-        ), {d.once("later")} (
+    later = f"""
             select {", ".join(BATCH)}, true as again from (
                 select s.*, row_number() over (
                     partition by {", ".join(f"s.{column}" for column in SENDS)} order by {sent_first(d)}
                 ) as sighting
                 from (select * from sent where {KNOWN}) s join repeated r on {alike(SENDS, "s", "r")}
             ) where sighting > 1
-        ), {d.once("moved")} (
+        """
+    moved = f"""
             select {", ".join(f"s.{column}" for column in (*_GROUP, *ANSWER))}, {sender} as sender, {frame} as frame,
                 refused, records, stored_bytes, uncompressed_bytes, coalesce(again, false) as again,
                 not coalesce(again, false) and not refused and not coalesce(control, false) as fresh
             from sent s left join later l on {alike(BATCH, "s", "l")}
-        ), sums as (
+        """
+    carriers = f"""
+            select {keys}, {answer}, sum(case when fresh then cast(records as double) end) as carried
+            from moved group by {keys}, {answer}, sender, frame
+        """
+    return f"""
+        with {d.anew("sent")} (
+            select *, {bucket(d, "time", ask.bucket_us)} as bucket, coalesce(outcome = 'error', false) as refused
+            from batches
+        ), repeated as (
+            select {sends} from sent where {KNOWN} group by {sends} having count(*) > 1
+        ), {d.once("later", later)}, {d.once("moved", moved)}, sums as (
             select {keys}, count(*) as batches,
                 {", ".join(f"{d.total(value)} as {name}" for name, value in sums.items())}
             from moved group by {keys}
-        ), {d.once("carriers")} (
-            select {keys}, {answer}, sum(case when fresh then cast(records as double) end) as carried
-            from moved group by {keys}, {answer}, sender, frame
-        ), short as (
+        ), {d.once("carriers", carriers)}, short as (
             select {", ".join(f"a.{column}" for column in ANSWER)}, in_all, max(records) as received
             from (
                 select {answer}, sum(carried) as in_all from carriers where role = 'consume' group by {answer}

@@ -18,7 +18,7 @@ from tests.wires import pcap
 
 HERE = Path(__file__).parent
 KEPT = sorted((HERE / "captures").glob("*.pcap*"))
-SECONDS = float(os.environ.get("FUZZ_SECONDS", 25))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", 15))
 LATE = 1800  # seconds in which the machine has surely come to it
 
 

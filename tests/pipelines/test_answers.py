@@ -79,6 +79,14 @@ def exchanges(refused: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.fixture(scope="module")
+def kept(refused: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `analyze` writes of that capture. Tests read it; who changes something takes a copy."""
+    out = tmp_path_factory.mktemp("kept") / "out"
+    run("analyze", refused, "-o", out, "--engine", "local", "-q")
+    return out
+
+
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 
@@ -137,9 +145,8 @@ def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(refus
         assert f"{out}: this command reads the captures, and they no longer exist: {capture}" in done.stderr
 
 
-def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run("analyze", refused, "-o", out, "--engine", "local", "-q")
+def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, kept: Path, tmp_path: Path) -> None:
+    out = kept
     analyses = (["analyze", "-o", str(tmp_path / engine), "--engine", engine] for engine in ("local", "spark"))
     for arguments in (
         ["show", f"{out}:3"],
@@ -170,9 +177,8 @@ def test_records_in_temporary_files_answer_like_those_in_memory(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pcapng", "two.pcapng"], "nothing stays behind"
 
 
-def test_answers_need_little_memory_however_many_records_there_are(samples: list[str], tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+def test_answers_need_little_memory_however_many_records_there_are(kept: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(kept, tmp_path / "out", symlinks=True)
     (path,) = (out / "records" / "exchanges").rglob("*.parquet")
     table = pq.read_table(path)
 
@@ -211,9 +217,8 @@ def test_sql_finds_messages_by_key(samples: list[str]) -> None:
     assert CliRunner().invoke(app, ask).exit_code == 2  # without the option messages have no key
 
 
-def test_a_folder_of_any_name_answers(samples: list[str], tmp_path: Path) -> None:
-    out = tmp_path / "o'clock [1] *"
-    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+def test_a_folder_of_any_name_answers(kept: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(kept, tmp_path / "o'clock [1] *", symlinks=True)
     for command in ("summary", "top"):
         done = CliRunner().invoke(app, [command, str(out)])
         assert done.exit_code == 0, done.stderr
@@ -221,9 +226,8 @@ def test_a_folder_of_any_name_answers(samples: list[str], tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["inside", "end"])
-def test_records_that_are_damaged_end_with_3_and_one_message(samples: list[str], tmp_path: Path, where: str) -> None:
-    out = tmp_path / "out"
-    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+def test_records_that_are_damaged_end_with_3_and_one_message(kept: Path, tmp_path: Path, where: str) -> None:
+    out = shutil.copytree(kept, tmp_path / "out", symlinks=True)
     for path in (out / "records" / "exchanges").rglob("*.parquet"):
         data = path.read_bytes()
         path.write_bytes(data[:4] + bytes(200) + data[204:] if where == "inside" else data[:-4])
@@ -520,12 +524,11 @@ def test_captures_have_the_aggregate_tables_that_a_folder_of_analyze_has(tmp_pat
     assert first == second != "0"
 
 
-def test_a_part_of_a_folder_of_analyze_has_tables_of_that_part(refused: str, tmp_path: Path) -> None:
-    run("analyze", refused, "-o", tmp_path / "out", "--engine", "local", "-q")
+def test_a_part_of_a_folder_of_analyze_has_tables_of_that_part(refused: str, kept: Path) -> None:
     query = "select distinct api from t_latency"
-    for source in (refused, tmp_path / "out"):
+    for source in (refused, kept):
         assert objects("sql", source, query, "--api", "Produce") == [{"api": "Produce"}]
-    assert len(objects("sql", tmp_path / "out", query)) > 1
+    assert len(objects("sql", kept, query)) > 1
 
 
 def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,9 +579,8 @@ def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, t
         ("select", "is no file, and a query has several"),
     ],
 )
-def test_what_is_not_one_query_is_refused(refused: str, tmp_path: Path, query: str, why: str) -> None:
-    run("analyze", refused, "-o", tmp_path / "out", "--engine", "local", "-q")
-    for source in (refused, str(tmp_path / "out")):
+def test_what_is_not_one_query_is_refused(refused: str, kept: Path, query: str, why: str) -> None:
+    for source in (refused, str(kept)):
         done = CliRunner().invoke(app, ["sql", source, query], env={"COLUMNS": "200"})
         assert done.exit_code == 2
         assert not done.stdout

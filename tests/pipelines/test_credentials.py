@@ -136,7 +136,7 @@ def test_tasks_use_the_same_credentials(spark: Any) -> None:
         return stores.options("s3://box/x"), " ".join(os.environ.values())
 
     credentials.use(S3A)
-    ((options, environment),) = tasks.collect(tasks.spread(spark, [1], tasks.each(seen)))
+    ((options, environment),) = tasks.call(spark, seen, [1])
     assert options == LENT
     assert SECRET not in environment
 

@@ -105,7 +105,7 @@ def test_cases_over_several_files_are_those_of_the_local_command(
 
 
 def test_an_update_reads_captures_again_only_for_what_is_new(
-    spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.jobs import forensics
 
@@ -122,7 +122,7 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
         files = {"first": broken_twice[:1], "second": broken_twice, "third": [*broken_twice, str(later)]}[name]
         (tmp_path / name).mkdir()
         execution = Execution(store=str(tmp_path / "lake"), update=True)
-        analyze(files, tmp_path / name, Options(), "spark", execution=execution)
+        analyze(files, tmp_path / name, Options(), "local", execution=execution)
         assert cases_of(tmp_path / name) == local(files, Options()), name
         assert len(cases_of(tmp_path / name)) == expected
     assert looked_into[0] == 1
@@ -130,7 +130,7 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
 
 
 def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again(
-    spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.jobs import forensics
 
@@ -149,7 +149,7 @@ def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again
     for name, some in (("first", files[:1]), ("second", files)):
         (tmp_path / name).mkdir()
         analyze(
-            some, tmp_path / name, Options(), "spark", execution=Execution(store=str(tmp_path / "lake"), update=True)
+            some, tmp_path / name, Options(), "local", execution=Execution(store=str(tmp_path / "lake"), update=True)
         )
     assert cases_of(tmp_path / "second") == local(files, Options()) != []
     assert again == [[1, 2]]
@@ -184,7 +184,7 @@ def test_a_capture_is_read_again_for_a_bad_batch_if_its_endpoints_may_be_in_it(
     assert _concerned(files, Options(), lives[:1], [], spans) == [1], "a connection without a row"
 
 
-def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_all_is_well_nothing_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipelines.jobs import forensics
 
     def never(*args: object) -> None:
@@ -192,4 +192,4 @@ def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, mon
 
     monkeypatch.setattr(forensics, "_suspects", never)
     (tmp_path / "a.pcap").write_bytes(pcap(scene.kafka().packets, nano=True))
-    assert analysed_into(tmp_path / "out", [str(tmp_path / "a.pcap")], "spark") == []
+    assert analysed_into(tmp_path / "out", [str(tmp_path / "a.pcap")], "local") == []

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from dissectors.limits import SPLIT_BYTES
 from pipelines.answers.records import read_analysis
 from pipelines.executors.executor import Executor
 from pipelines.executors.local import LocalExecutor
+from pipelines.lake import new_files
 from pipelines.lake.new_files import choose
 from pipelines.lake.update import planned, update_records
 from pipelines.storage import lake_files
+from pipelines.storage.lake_files import Manifest
+from pipelines.storage.record_files import names_site
 from pipelines.storage.stages import UNKNOWN, Site
 from tests.capture.test_files import Pcapng
 from tests.pipelines import cutting
@@ -226,7 +230,7 @@ def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(executor: Exe
     assert lake_rows(growing.lake) == at_once([copy, late])
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("fragments", [False, True])
 def test_captures_that_grow_side_by_side_give_what_one_run_gives(
@@ -430,5 +434,58 @@ def test_a_lake_of_an_unknown_format_is_refused_in_one_line(executor: Executor, 
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
     (growing.lake / ".lake").mkdir(parents=True)
     (growing.lake / ".lake" / "manifest.json").write_text('{"format": 3}')
-    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 6; use another OUT"):
+    with pytest.raises(BrokerscopeError, match="OUT has format 3, and this version writes 7; use another OUT"):
         growing.update(executor)
+
+
+@pytest.mark.parametrize("together", [12, 5])
+def test_captures_that_are_capture_points_of_their_own_share_what_a_lake_keeps(
+    growing: Growing, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(new_files, "TOGETHER", together)
+    options = replace(OPTIONS, site="file")
+    executor = LocalExecutor(1)
+
+    def update() -> Manifest:
+        update_records(executor, growing.files(), str(growing.lake), options)
+        expected = {name: rows(table) for name, table in dissectors.dissect(growing.files(), site="file").items()}
+        assert lake_rows(growing.lake) == expected
+        found = lake_files.last(str(growing.lake))
+        assert found is not None
+        return found.manifest
+
+    def lasting(name: str) -> list[str]:
+        return [file.path for file in manifest.sites[str(growing.day / name)].stages[-1].rows.records]
+
+    for n in range(12):
+        growing.put(f"{n:02}.pcap", growing.bytes_of(n / 12, (n + 1) / 12))
+    growing.put("00.pcap", growing.bytes_of(0, 0.04))
+    manifest = update()
+    shares = [min(together, 12 - n) for n in range(0, 12, together)]
+    assert [len(site.files) for site in manifest.sites.values()] == shares
+    assert not any(names_site(file.path) for file in manifest.records())
+    kept = lasting("00.pcap")
+
+    growing.put("late.pcap", growing.bytes_of(0.5, 0.6))
+    manifest = update()
+    assert [len(site.files) for site in manifest.sites.values()] == [*shares, 1], "what comes together is one site"
+    assert lasting("00.pcap") == kept, "no capture is late where each is decoded by itself"
+
+    growing.put("00.pcap", growing.bytes_of(0, 0.08))
+    growing.put("05.pcap", growing.bytes_of(5 / 12, 7 / 12))
+    with planned(growing.files(), str(growing.lake), options) as plan:
+        assert sum(len(files) for files in plan.inputs.values()) == 2
+    manifest = update()
+    assert set(kept) <= {file.path for file in manifest.records()}, "rows that were final stay in their files"
+
+    growing.put("03.pcap", growing.bytes_of(0.1, 0.2))  # begins earlier than what lay there
+    update()
+
+    growing.put("02.pcap", growing.bytes_of(0.15, 0.25))
+    expected = {name: rows(table) for name, table in dissectors.dissect(growing.files(), site="file").items()}
+    (growing.day / "01.pcap").unlink()
+    update_records(executor, growing.files(), str(growing.lake), options)
+    found = lake_rows(growing.lake)
+    (notice,) = set(found.pop("findings")) - set(expected.pop("findings"))
+    assert "1 capture cannot be read again" in notice
+    assert found == expected, "rows of a capture that is gone stay"

@@ -19,7 +19,7 @@ from pipelines.tables.compute import bound, compute
 from pipelines.tables.points import points
 from tests.pipelines import synthetic
 from tests.pipelines.synthetic import MS
-from tests.pipelines.test_tables import computed, local_engine, spark_engine, written
+from tests.pipelines.test_tables import computed, local_engine, same, spark_engine, written
 
 Records = dict[str, pa.Table]
 NETWORK_NS = 5 * MS
@@ -238,10 +238,14 @@ def test_the_run_says_which_points_saw_the_same(tmp_path: Path) -> None:
         assert compute(engine, tmp_path / "tables").shared == {("site", "clients"): 9}
 
 
-def test_both_engines_count_two_points_once(spark: Any, tmp_path: Path) -> None:
-    records = written(together(AT_BROKER, translated(AT_CLIENTS)), tmp_path / "records")
-    with local_engine(records) as local, spark_engine(spark, records) as remote:
-        one, other = (computed(engine, tmp_path / place) for place, engine in (("local", local), ("spark", remote)))
-    for name in TABLES:
-        assert one[name].schema == other[name].schema, name
-        assert one[name].to_pylist() == other[name].to_pylist(), name
+def test_both_engines_count_two_points_once_by_any_key_also_where_workers_share_no_disk(
+    spark: Any, tmp_path: Path
+) -> None:
+    records, exchange = (
+        written(together(AT_BROKER, translated(AT_CLIENTS)), tmp_path / "records"),
+        tmp_path / "exchange",
+    )
+    by = ("client", "topic", "bucket")
+    with local_engine(records) as local, spark_engine(spark, records, exchange) as remote:
+        same(computed(local, tmp_path / "local", by=by), computed(remote, tmp_path / "spark", by=by))
+    assert list(exchange.iterdir()) == []

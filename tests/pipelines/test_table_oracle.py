@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,11 +16,11 @@ from pipelines.tables.compute import TableEngine, compute
 from pipelines.tables.table import RECORDS
 from tests.captures import CAPTURES, captures, needs_captures
 from tests.pipelines import made_lake, synthetic
+from tests.pipelines.colliding import colliding
 from tests.pipelines.table_oracle import comparable, tables
-from tests.pipelines.test_tables import local_engine, spark_engine, written
+from tests.pipelines.test_tables import local_engine, written
 
 BUCKET_US = 1_000_000
-SHARED_HASHES = 12  # of connections, that the colliding records have
 Records = dict[str, pa.Table]
 
 
@@ -55,14 +53,6 @@ def test_tables_of_connections_that_share_a_hash_are_right(samples: list[str], t
     check_local(colliding(samples), tmp_path)
 
 
-def test_spark_makes_the_right_tables_of_connections_that_share_a_hash(
-    spark: Any, samples: list[str], tmp_path: Path
-) -> None:
-    made = colliding(samples)
-    with spark_engine(spark, written(made, tmp_path / "records")) as engine:
-        check(engine, made, tmp_path / "tables")
-
-
 def check_local(made: Records, folder: Path) -> None:
     with local_engine(written(made, folder / "records")) as engine:
         check(engine, made, folder / "tables")
@@ -84,48 +74,3 @@ def check(engine: TableEngine, made: Records, folder: Path) -> None:
 def refused(api: int, version: int) -> bool:
     """Whether Kafka 4.0 refuses a version of an API."""
     return any(one.key == api and any(a <= version <= b for a, b in one.removed.ranges) for one in apis().values())
-
-
-def colliding(samples: list[str]) -> Records:
-    """The records of one connection, for many whose texts share a hash in DuckDB; its topics have such names too."""
-    names = colliding_names()
-    assert len(names) >= 2 * SHARED_HASHES
-    made = dissectors.dissect([path for path in samples if "kafka-codecs" in path], RECORDS)
-    connections = made["connections"].to_pylist()
-    (one, *_) = sorted((row["connection"] for row in connections), key=lambda c: -_rows_of(made["batches"], c))
-    rows = {name: [row for row in table.to_pylist() if row["connection"] == one] for name, table in made.items()}
-    lossy = dissectors.dissect([path for path in samples if "kafka-loss" in path], tables=["findings"])
-    rows["findings"] = [row for row in lossy["findings"].to_pylist() if row["connection"] is not None][:1]
-    return {
-        name: pa.Table.from_pylist(
-            [_moved(row, to, n) for n, to in enumerate(names) for row in rows[name]], table.schema
-        )
-        for name, table in made.items()
-    }
-
-
-def colliding_names() -> list[str]:
-    """Connections of which each has the hash of another one."""
-    found = duckdb.execute(f"""
-        with names as (
-            select '10.' || a || '.' || b || '.2:' || p || '>10.71.0.1:9092' as name
-            from range(1, 40) t(a), range(1, 40) u(b), range(50000, 50040) v(p)
-        )
-        select list(name order by name) as same from names group by hash(name) having count(*) > 1
-        order by same limit {SHARED_HASHES}""").fetchall()
-    return [name for (same,) in found for name in same]
-
-
-def _rows_of(table: pa.Table, connection: str) -> int:
-    return table["connection"].to_pylist().count(connection)
-
-
-def _moved(row: dict[str, Any], name: str, number: int) -> dict[str, Any]:
-    """A row as it would be of another connection."""
-    ip, _, port = name.partition(">")[0].rpartition(":")
-    moved = {**row, "connection": name, "client_ip": ip, "client_port": int(port)}
-    if row.get("topic"):
-        moved["topic"] = name
-    if row.get("exchange_id"):
-        moved["exchange_id"] = row["exchange_id"] if number % 2 else f"{number}"
-    return moved

@@ -18,9 +18,11 @@ import dissectors
 from pipelines.spark.tables import SparkEngine
 from pipelines.tables import BY, PRINTED, TABLES, Ask
 from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
+from pipelines.tables.dialect import Spark
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.table import RECORDS as SUMMED
 from tests.pipelines import made_lake, synthetic
+from tests.pipelines.colliding import colliding
 from tests.pipelines.sessions import settings
 
 RECORDS = synthetic.make(exchanges=400, seconds=40)
@@ -261,6 +263,21 @@ def test_consumed_is_what_the_application_receives(tmp_path: Path) -> None:
     }
 
 
+def test_of_many_connections_and_topics_each_delivery_and_message_counts_once(tmp_path: Path) -> None:
+    with local_engine(made_lake.make(tmp_path / "records", connections=900, topics=50, clients=20)) as engine:
+        delivery, throughput = rows("delivery", engine), rows("throughput", engine)
+
+    def total(made: Rows, column: str, **only: str) -> int:
+        return sum(row[column] for row in made if only.items() <= row.items())
+
+    assert total(throughput, "messages", role="produce") == 8910
+    assert total(throughput, "resent", role="produce") == 90  # nine batches of ten, sent again
+    assert (
+        total(throughput, "messages", role="consume") == 900 * 10 - 17 * 6
+    )  # 17 answers hold more than applications take
+    assert (total(delivery, "deliveries"), total(delivery, "batches")) == (900, 891)
+
+
 def test_absurd_numbers_saturate_and_end_no_job(tmp_path: Path) -> None:
     absurd = dict(RECORDS)
     largest = (1 << 63) - 1
@@ -284,51 +301,44 @@ def same(one: dict[str, pa.Table], other: dict[str, pa.Table]) -> None:
         assert one[name].to_pylist() == other[name].to_pylist(), name
 
 
-@pytest.mark.parametrize("by", [(), ("client", "topic", "bucket")])
-def test_both_engines_make_the_same_tables_of_made_up_records(
-    spark: Any, made_up: Path, tmp_path: Path, by: tuple[str, ...]
+@pytest.fixture(scope="module")
+def every_kind(samples: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made-up records, those of the samples, of many connections and of connections that share a hash, together.
+
+    Spark takes as long for few rows as for many: what it makes of all of them is compared once.
+    """
+    folder = tmp_path_factory.mktemp("every kind")
+    lake = made_lake.make(folder / "lake", connections=900, topics=50, clients=20)
+    many = {name: pq.read_table(lake / name, partitioning=None) for name in SUMMED if (lake / name).exists()}
+    kinds = (RECORDS, dissectors.dissect(samples, SUMMED), many, colliding(samples))
+    records = {}
+    for name in SUMMED:
+        schema = dissectors.records.schema(name)
+        parts = [kind[name].select(schema.names).cast(schema) for kind in kinds if name in kind]
+        records[name] = pa.concat_tables(parts)
+    return written(records, folder / "records")
+
+
+def test_an_answer_that_names_a_partition_several_times_begins_no_other_leader(every_kind: Path) -> None:
+    with local_engine(every_kind) as engine:
+        spans = [(row["topic"], row["partition"], row["since"]) for row in rows("leaders", engine)]
+    assert len(spans) == len(set(spans))  # connections that share a hash have one topic each, named many times at once
+
+
+def test_both_engines_make_the_same_tables_of_every_kind_of_records(
+    spark: Any, every_kind: Path, tmp_path: Path
 ) -> None:
-    with local_engine(made_up) as local, spark_engine(spark, made_up) as remote:
-        same(computed(local, tmp_path / "local", by=by), computed(remote, tmp_path / "spark", by=by))
+    with local_engine(every_kind) as local, spark_engine(spark, every_kind) as remote:
+        assert choose_bucket(remote) == choose_bucket(local)
+        made = computed(local, tmp_path / "local", bucket_us=60_000_000)
+        same(made, computed(remote, tmp_path / "spark", bucket_us=60_000_000))
+    assert not [name for name, table in made.items() if not table.num_rows and name not in ("hops", "verdicts")]
 
 
 def test_both_engines_know_the_latest_production(spark: Any, tmp_path: Path) -> None:
     records = written(synthetic.made_anew(), tmp_path / "records")
     with local_engine(records) as local, spark_engine(spark, records) as remote:
         assert rows("delivery", local) == rows("delivery", remote)
-
-
-def test_both_engines_make_the_same_tables_of_the_samples(spark: Any, samples: list[str], tmp_path: Path) -> None:
-    records = written(dissectors.dissect(samples, SUMMED), tmp_path / "records")
-    with local_engine(records) as local, spark_engine(spark, records) as remote:
-        same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))
-
-
-def test_both_engines_make_the_same_tables_of_many_connections_and_topics(spark: Any, tmp_path: Path) -> None:
-    records = made_lake.make(tmp_path / "records", connections=900, topics=50, clients=20)
-    with local_engine(records) as local, spark_engine(spark, records) as remote:
-        made = computed(local, tmp_path / "local")
-        same(made, computed(remote, tmp_path / "spark"))
-    moved = {row["role"]: row for row in _sums(made["throughput"])}
-    assert moved["produce"] == {"role": "produce", "messages": 8910, "resent": 90}  # nine batches of ten, sent again
-    assert moved["consume"]["messages"] == 900 * 10 - 17 * 6  # what applications received of 17 answers
-    assert pc.sum(made["delivery"]["deliveries"]).as_py() == 900
-    assert pc.sum(made["delivery"]["batches"]).as_py() == 891
-
-
-def _sums(throughput: pa.Table) -> Rows:
-    made = throughput.group_by("role").aggregate([("messages", "sum"), ("resent", "sum")])
-    rows: Rows = made.rename_columns({"messages_sum": "messages", "resent_sum": "resent"}).to_pylist()
-    return rows
-
-
-def test_both_engines_make_the_same_tables_where_workers_share_no_disk(
-    spark: Any, made_up: Path, tmp_path: Path
-) -> None:
-    exchange = tmp_path / "exchange"
-    with local_engine(made_up) as local, spark_engine(spark, made_up, exchange) as remote:
-        same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))
-    assert list(exchange.iterdir()) == []
 
 
 def test_times_that_spark_makes_say_utc_whatever_zone_the_session_has(spark: Any, tmp_path: Path) -> None:
@@ -345,3 +355,10 @@ def test_times_that_spark_makes_say_utc_whatever_zone_the_session_has(spark: Any
         assert rows.schema.field("time").type == pa.timestamp("us", "UTC")
         assert rows.schema.field("chain").type.value_type.field("time").type == pa.timestamp("us", "UTC")
     assert pq.read_table(tmp_path / "empty.parquet").schema == made[1].schema
+
+
+def test_what_several_parts_of_a_query_read_is_computed_once_on_spark(spark: Any) -> None:
+    part = Spark().once("part", "select id, id * id as square from range(30) where id % 3 = 0")
+    frame = spark.sql(f"with {part} select count(*) as n from part union all select max(square) from part")
+    assert [row.n for row in frame.collect()] == [10, 27 * 27]
+    assert "ReusedExchange" in frame._jdf.queryExecution().executedPlan().toString()

@@ -177,8 +177,6 @@ def test_pieces_lead_from_stream_offsets_to_packets() -> None:
     assert box.pull()
     assert box.pieces(3, 7) == [Piece(0, 1, 1), Piece(4, 2, 2), Piece(6, 3, 3)]
     assert box.origin(2) == (1, 1)
-    assert box.delivered_after(0, 4) == 0
-    assert box.delivered_after(1, 4) == 4
 
 
 def test_the_zeros_of_a_hole_are_in_memory_once() -> None:

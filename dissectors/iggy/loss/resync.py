@@ -121,7 +121,7 @@ def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bu
             layouts.REQUEST, code, buf, pos + 8, pos + 4 + length, have, clues.allowed, budget, head_only=send
         )
         if verdict is Judgement.WAIT:
-            return Judgement.WAIT if send else budget.wait_for(min(pos + 4 + length, 2 * have - pos) - at)
+            return Judgement.WAIT if send else budget.wait_for(_read_again(pos, pos + 4 + length, have) - at)
         if verdict is Judgement.NO:
             return Judgement.NO
         points += _FIELDS if length > _SHORT else _EMPTY
@@ -132,16 +132,16 @@ def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bu
 
 
 def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """A payload that some command's answer has; or headers alone, exactly as many as the newest requests wait for.
+    """A payload that some command's answer has, or headers alone where only those can come.
 
     An empty OK is eight zero bytes, and payloads are full of those: such headers are believed only where no payload is
-    on its way (every request in flight has an empty answer), or where their number fits. To a stranger two answers
+    on its way (every request in flight has an empty answer), or where they end the capture. To a stranger two answers
     with a payload, or one at whose end all ends, are proof; a payload of zeros alone is worth no more than none.
     """
     at, errors, points = pos, 0, 0
     late = pos >= clues.earliest
     for frames in count(1):
-        suffice = frames > 1 and late and (final or frames - 1 == clues.empties)
+        suffice = final and frames > 1 and late
         if clues.stranger:
             suffice = suffice and points >= _FIELDS and pos == end
         if end - pos < PREFIX:  # the next one is not there, or cut off
@@ -152,9 +152,9 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
         if length:
             whole = pos + PREFIX + length
             have = _sample(pos, whole, end)
-            verdict = _judge_filled(buf, pos, have, final, clues, budget)
+            verdict = _judge_filled(buf, pos, have, clues, budget)
             if verdict is Judgement.WAIT:
-                return Judgement.YES if suffice else budget.wait_for(min(whole, 2 * have - pos) - at)
+                return Judgement.YES if suffice else budget.wait_for(_read_again(pos, whole, have) - at)
             if verdict is not Judgement.YES or not clues.stranger:
                 return verdict
             points += _FIELDS if any(buf[pos + PREFIX : whole]) else _EMPTY
@@ -176,29 +176,36 @@ def _sample(pos: int, whole: int, end: int) -> int:
     return end if whole <= end or have < _SAMPLE else pos + (1 << (have.bit_length() - 1))
 
 
-def _judge_filled(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """An answer with a payload, or an error with a text."""
+def _read_again(pos: int, whole: int, have: int) -> int:
+    """Up to where bytes must be there before more than `have` of a frame at `pos` is read: see _sample."""
+    return have + 1 if have - pos < _SAMPLE else min(whole, 2 * have - pos)
+
+
+def _judge_filled(buf: bytes, pos: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
+    """Whether an answer with a payload, or an error with a text, may begin at `pos`.
+
+    Bytes that are there rule it out whether or not more will come, so that no cut of the stream decides.
+    """
     status, length = PAIR.unpack_from(buf, pos)
     whole = pos + PREFIX + length
     if status:
         if not layouts.error_texts(clues.allowed):
             return Judgement.NO
         return Judgement.YES if whole <= end else Judgement.WAIT
-    if final and whole > end:
-        return Judgement.WAIT  # for ever: no layout need be tried
     return _judge_payload(buf, pos + 8, whole, end, clues, budget)
 
 
-def starts_answer(
-    buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget
-) -> tuple[Judgement, int]:
-    """Whether the answer that is expected just here begins here; bytes needed to decide, where more must come."""
+def starts_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
+    """Whether the answer to the newest request, which is expected just here, begins here.
+
+    Where that answer has no payload, a header alone is enough. The budget says how many bytes a WAIT needs.
+    """
     budget.needs = 0
-    verdict = _judge_answer(buf, pos, end, final, clues, budget)
-    return verdict, budget.needs if verdict is Judgement.WAIT else FAR
-
-
-FAR = 1 << 62
+    if clues.empties and end - pos >= PREFIX:
+        status, length = PAIR.unpack_from(buf, pos)
+        if not length and (not status or may_be_error(buf, pos, end)):
+            return Judgement.YES
+    return _judge_answer(buf, pos, end, final, clues, budget)
 
 
 def may_be_error(buf: bytes, pos: int, end: int) -> bool:
@@ -215,6 +222,8 @@ def may_be_error(buf: bytes, pos: int, end: int) -> bool:
 def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
     """Whether any command is answered with the payload buf[pos:stop]."""
     codes = clues.awaited | _ANSWERED if clues.awaited else _plausible(buf, pos, stop, end)
+    if codes and not clues.awaited and end < min(stop, pos + _SEEN):
+        return Judgement.WAIT  # which layouts are tried, and paid, must not depend on where a segment ends
     budget.spend(_READ * _LAYOUTS if not codes else 0)
     verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
     return next((verdict for verdict in (Judgement.YES, Judgement.WAIT) if verdict in verdicts), Judgement.NO)
@@ -263,7 +272,7 @@ def _may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
     if left < batches.BATCH_HEADER:
         return False
     lengths = (_LONG(buf, pos + at)[0] for at in _BATCH_LENGTHS if pos + at + 8 <= end)
-    wanting = end - pos < _BATCH_LENGTHS[-1] + 8
+    wanting = end - pos < _SEEN
     return wanting or any(batches.BATCH_HEADER <= size <= left for size in lengths)
 
 
@@ -312,7 +321,8 @@ def _reads(
                 continue
             waits = True
         except MalformedBodyError as failure:
-            budget.spend(max(0, (failure.at if failure.at > after else have) - after))
+            whole = have - after if after > pos else 0  # a run of messages is refused for what all of them show
+            budget.spend(failure.at - after if failure.at > after else whole)
             waits = waits or (isinstance(failure, ShortError) and have < stop)
     return Judgement.WAIT if waits else Judgement.NO
 
@@ -323,6 +333,7 @@ _GLANCE = 16  # bytes of a payload that are looked at first
 _CONTEXT = 24  # bytes of a poll's answer that 0.10 adds
 _SMALLEST = 45  # bytes of a message in a poll
 _BATCH_LENGTHS = (48, 72)  # where the length of a first batch stands, in 0.9 and 0.10
+_SEEN = _BATCH_LENGTHS[-1] + 8  # bytes of a payload that show which commands it may answer
 _POLLS, _STREAMS = frozenset({100}), frozenset({200, 201})
 _MADE = _STREAMS | {300, 301}
 _STREAM_NAME = 32  # where a stream's name stands

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from dissectors.wire.codecs.common import CodecError, Data, TooLargeError, too_large
 from dissectors.wire.codecs.deflate import gzip_members, zlib_stream
@@ -103,11 +104,12 @@ _MOST_SIZES = 1 << 16
 _SEED = int.from_bytes(os.urandom(8))  # of this process: nobody can make two inputs of one digest beforehand
 
 
-def _key(codec: str, data: Data) -> _Key:
-    """By what compressed bytes are known again: 128 bits of XXH3, which costs a hundredth of decompressing them."""
-    import xxhash
+@cache
+def _digest_of() -> Callable[[Data, int], bytes]:
+    """XXH3 of 128 bits, by which compressed bytes are known again: it costs a hundredth of decompressing them."""
+    from xxhash import xxh3_128_digest
 
-    return codec, len(data), xxhash.xxh3_128_digest(data, _SEED)
+    return xxh3_128_digest
 
 
 def decompressed_size(codec: str, data: Data, *, limit: int) -> int:
@@ -115,24 +117,21 @@ def decompressed_size(codec: str, data: Data, *, limit: int) -> int:
 
     A batch is captured whenever it is sent: to the broker, to its replicas, to each consumer. It is decompressed once.
     """
-    return _size(_key(codec, data), data, limit)
+    key = codec, len(data), _digest_of()(data, _SEED)
+    known = None if listeners else _sizes.get(key)
+    if known is not None and known <= limit:
+        return known
+    size = len(decompress(codec, data, limit=limit))
+    if len(_sizes) >= _MOST_SIZES:
+        _sizes.clear()
+    _sizes[key] = size
+    return size
 
 
 def decompressed_sizes(codecs: Sequence[str], data: Sequence[Data], *, limit: int) -> list[int]:
     """How many bytes `decompress` gives for each input, -1 where it fails; listeners are not told."""
     with without_listeners():
         return [_size_if_whole(codec, each, limit) for codec, each in zip(codecs, data, strict=True)]
-
-
-def _size(key: _Key, data: Data, limit: int) -> int:
-    known = None if listeners else _sizes.get(key)
-    if known is not None and known <= limit:
-        return known
-    size = len(decompress(key[0], data, limit=limit))
-    if len(_sizes) >= _MOST_SIZES:
-        _sizes.clear()
-    _sizes[key] = size
-    return size
 
 
 def _size_if_whole(codec: str, data: Data, limit: int) -> int:
