@@ -288,9 +288,9 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
     runs: list[str] = []
 
     def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
+        def run(*args: Any, **named: Any) -> Any:
             runs.append(what)
-            return function(*args)
+            return function(*args, **named)
 
         return run
 
