@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="brokerscope-tests-")  # nothing is kept for the user
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads groups from the markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     quick = config.getoption("--hypothesis-profile", None) == "quick"
     for item in items:

@@ -13,6 +13,7 @@ from tests import chromium
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads groups from the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that use Spark run in one worker: a session costs seconds."""
     for item in items:
