@@ -65,6 +65,7 @@ class DecodedRecords:
         stored = self.stored
         sources = {name: stored.sources(name) for name in stored.files}
         with scratch.folder() as room, LocalEngine(self.folder, sources, room, memory=memory) as engine:
+            engine.limit_threads()
             yield engine
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MEMORY = "256MB"  # that reading the tables takes; what does not fit goes to temporary files
 
+THREAD_MEMORY = "400MB"  # that a thread takes where the queries of all tables go to temporary files
 ROWS_AT_ONCE = 50_000  # of a query's answer that is read along
 
 _SETTINGS = {
@@ -34,6 +35,8 @@ _SETTINGS = {
     "enable_progress_bar": "false",
     "parquet_metadata_cache": "true",  # files do not change while they are read, and many queries read the same ones
 }
+
+_BYTES = "parse_formatted_bytes"
 
 
 class _Connection:
@@ -80,6 +83,12 @@ class LocalEngine(_Connection):
         super().__init__(folder, room, memory)
         self.dialect: Dialect = DuckDB()
         self.relations: Mapping[str, str] = {f"all_{name}": files(*some) for name, some in sources.items()}
+
+    def limit_threads(self) -> None:
+        """Use no more threads than the memory limit is enough for."""
+        enough = f"{_BYTES}(current_setting('memory_limit')) // {_BYTES}('{THREAD_MEMORY}')"
+        ((threads,),) = self.duckdb.execute(f"select least({enough}, current_setting('threads'))").fetchall()
+        self.duckdb.execute(f"set threads = {max(1, threads)}")
 
     def add(self, name: str, rows: pa.Table | Dataset) -> None:
         """Give rows in memory or in local files a name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,6 +159,13 @@ def test_errors_that_are_part_of_normal_work_come_last(engine: LocalEngine) -> N
     expected = [r["expected"] for r in rows("errors", engine)]
     assert set(expected) == {False, True}
     assert expected == sorted(expected)
+
+
+@pytest.mark.parametrize(("memory", "threads"), [("100MB", 1), ("512MB", 1), ("1TB", os.cpu_count())])
+def test_threads_are_no_more_than_memory_is_enough_for(memory: str, threads: int, tmp_path: Path) -> None:
+    with LocalEngine(str(tmp_path), {}, tmp_path, memory) as engine:
+        engine.limit_threads()
+        assert engine.fetch("select current_setting('threads') as threads").to_pylist() == [{"threads": threads}]
 
 
 def test_delivery_finds_each_consumed_batch_and_its_delay(engine: LocalEngine) -> None:
