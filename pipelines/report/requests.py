@@ -13,7 +13,7 @@ The page carries at most ROWS requests one by one: those that verdicts count, th
 first. Of all others, those of one time bucket that have names, outcome and tenth of a decade of the duration in common
 are one row: its `weight` says how many, its durations are their means. The weight of a request that stands alone is 0.
 Time buckets are as wide as it takes, and the rarest combinations of names lose client, group and topics, so that the
-page is of bounded size whatever the capture.
+page is of bounded size whatever the capture. Names go before times do: the page says how many requests lack names.
 """
 
 from __future__ import annotations
@@ -43,17 +43,29 @@ TOPIC_SETS = 60_000
 CONNECTIONS = 5_000
 EVIDENCE = 100_000  # requests that verdicts count, of all verdicts together, those of the worst first
 COMBINATIONS = 4_000  # of names, of requests that it carries together: the others lack client, group and topics
-# time buckets, and bins of durations in a decade, of requests together: the first that make at most CELLS rows
-GRAINS = ((1_000, 10), (250, 10), (60, 10), (10, 10), (1, 10), (1, 1), (1, 0))
+# time buckets, bins of durations in a decade, COMBINATIONS divided by: the first that make at most CELLS rows
+GRAINS = (
+    (1_000, 10, 1),
+    (250, 10, 1),
+    (60, 10, 1),
+    (60, 10, 4),
+    (60, 1, 4),
+    (60, 1, 16),
+    (60, 0, 64),
+    (60, 0, 1_000),
+    (10, 0, 1_000),
+    (1, 0, 1_000),
+)
 # time buckets of batches together, and names that they lose: the first that make at most BATCHES rows
+_ALL = ("client", "group", "broker", "topic", "partition")
 BATCH_GRAINS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (250, ()),
     (120, ()),
     (60, ()),
-    (10, ()),
-    (1, ()),
-    (1, ("client", "group")),
-    (1, ("client", "group", "broker", "topic", "partition")),
+    (60, ("client", "group")),
+    (10, ("client", "group")),
+    (60, _ALL),
+    (1, _ALL),
 )
 
 DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol", "site")
@@ -143,7 +155,8 @@ _REST = f"""
     select key, time, log10(greatest(total, 1)) as duration, {_VALUES}
     from {_OTHERS} r
         join page_combinations c on {alike(_COMMON, "r", "c")}"""
-_CELL = "key, time // {width} * {width} as time, floor(duration * {bins}) as bin"
+_BUCKET = "time - (time - {epoch}) % {width} as time"
+_CELL = f"key, {_BUCKET}, floor(duration * {{bins}}) as bin"
 _CELLS = f"""
     create or replace temp table page_cells as
     select {{cell}}, count(*) as weight,
@@ -231,12 +244,15 @@ class Requests:
             order by told nulls last, flags & {FAILED} = 0, flags & 7 <> 1, timed desc,
                 total desc nulls last, {_ORDER}
             limit {self._limit(ROWS)}""")
-        combinations = self._limit(COMBINATIONS)
-        self._records.run(_COMBINED.format(combinations=combinations))
-        self._records.run(_REST)
-        for buckets, bins in GRAINS:
+        laid_out = 0
+        for buckets, bins, divisor in GRAINS:
+            combinations = max(1, self._limit(COMBINATIONS) // divisor)
+            if combinations != laid_out:
+                self._records.run(_COMBINED.format(combinations=combinations))
+                self._records.run(_REST)
+                laid_out = combinations
             width = self._grain = max(1, self.span // buckets)
-            cell = _CELL.format(width=width, bins=bins)
+            cell = _CELL.format(epoch=self.epoch, width=width, bins=bins)
             if self._groups(cell, "page_rest") <= self._limit(CELLS):
                 break
         self._records.run(_CELLS.format(cell=cell))
@@ -334,7 +350,7 @@ class Requests:
             for buckets, lost in BATCH_GRAINS:
                 width = max(1, self.span // buckets)
                 kept = (f'"{name}"' if name not in lost else f'null as "{name}"' for name in _BATCH_NAMES)
-                keys = f"time // {width} * {width} as time, {', '.join(kept)}"
+                keys = ", ".join((_BUCKET.format(epoch=self.epoch, width=width), *kept))
                 if self._groups(keys, "page_batches") <= most:
                     break
             self._records.run(_BATCHES_TOGETHER.format(keys=keys))

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -442,6 +443,27 @@ def test_requests_beyond_those_that_are_carried_one_by_one_are_carried_together(
     assert sum(1 for row in alone if row["flags"] & FAILED) == failed  # what failed is carried one by one
     assert len(page["requests"]["names"]["client"]) == 1 + 7
     assert page["requests"]["names"]["client"][-1] is None  # all others
+
+
+def test_requests_of_very_many_names_lose_names_and_not_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "ROWS", 100)
+    monkeypatch.setattr(requests_module, "CELLS", 1_000)
+    start, minutes, clients = fabricate.START, 40, 100
+    made = [
+        exchange(client_id=f"c{n}", time=start + timedelta(minutes=minute), total_ns=10**7 + n)
+        for minute in range(minutes)
+        for n in range(clients)
+    ]
+    rows = requests(carried(tmp_path, exchanges=made))
+    counts = Counter[int]()
+    for row in rows:
+        counts[round(row["time"] / 60e6)] += row["weight"]
+    assert min(counts) == 0
+    assert sum(counts.values()) == minutes * clients
+    assert len(counts) > minutes // 2
+    assert max(counts.values()) <= 3 * clients
 
 
 def test_a_page_that_would_be_too_large_carries_less_and_still_counts_all(
