@@ -36,9 +36,8 @@ from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
 
-QUIET_NS = _QUIET_NS = (
-    100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
-)
+# nothing in flight any more: longer than any server takes to answer what it has read
+QUIET_NS = _QUIET_NS = 100_000_000
 
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
 PAIRED = _PAIRED = "paired"

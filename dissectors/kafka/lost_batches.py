@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.kafka import batches
-from dissectors.kafka.batches import KEEPS_LENGTH, BatchError
+from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.record_batch import RecordBatch, header_places
 from dissectors.session.frame import Frame
 from dissectors.session.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
 
-HEAD = 61  # bytes of a header
+HEAD = KEEPS_LENGTH + SMALLEST[2]  # bytes of the header of a batch of magic 2
 _GATHERED = 1 << 16  # bytes that are searched at once
 _WINDOW = 1 << 14  # bytes whose places are looked for at once
 _COVERED = 21  # where the bytes begin that the checksum covers

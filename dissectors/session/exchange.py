@@ -37,7 +37,6 @@ if not cython.compiled:
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
-ASKED_BY_CLIENT, ASKED_BY_SERVER = SIDES
 _ORPHAN, _UNKNOWN = ORPHAN, UNKNOWN  # for what every row asks: C variables, not names that are looked up
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from dissectors.capture.beginning import Beginning
@@ -95,9 +96,14 @@ class CapturesNow:
     def add_to(self, site: Site, paths: Collection[str]) -> list[Input]:
         """Whole files, behind those that a site has, in the order in which they were given."""
         start = len(site.files)
-        ordered = [path for path in self.size if path in set(paths)] if len(paths) > 1 else paths
+        ordered = sorted(set(paths), key=self._places.__getitem__)
         site.files += [File(path, self.size[path], place=path) for path in ordered]
         return [Input(number, self.given.get(path, path)) for number, path in enumerate(ordered, start)]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """The place of each file in the order in which they were given."""
+        return {path: place for place, path in enumerate(self.size)}
 
     def _look(self, path: str) -> Look:
         first, beginning = None, Beginning()

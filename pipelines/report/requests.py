@@ -56,8 +56,8 @@ GRAINS = (
     (10, 0, 1_000),
     (1, 0, 1_000),
 )
-# time buckets of batches together, and names that they lose: the first that make at most BATCHES rows
 _ALL = ("client", "group", "broker", "topic", "partition")
+# time buckets of batches together, and names that they lose: the first that make at most BATCHES rows
 BATCH_GRAINS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (250, ()),
     (120, ()),

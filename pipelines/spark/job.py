@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from pipelines.tables.table import Records
 
 LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
-TABLE_MEMORY = (
-    "20%"  # of this machine or container, that the driver takes for tables; what is more goes to temporary files
-)
+TABLE_MEMORY = "20%"
+"""Of this machine's or container's memory, what the driver takes for tables; more goes to temporary files."""
 HADOOP = frozenset({"s3a", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
 """Schemes that Spark reads itself, where it has the connector; records elsewhere are read through fsspec."""
 

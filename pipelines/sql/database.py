@@ -67,7 +67,6 @@ def is_unreadable(error: Exception, files: Sequence[str] = ()) -> bool:
 
     if isinstance(error, duckdb.PermissionException):  # what DuckDB says of a file that an update has removed
         return not all(Path(file).exists() for file in files)
-
     if type(error) in (duckdb.Error, duckdb.IOException):
         return True
     unsure = not isinstance(error, duckdb.Error) or type(error) is duckdb.InvalidInputException

@@ -121,7 +121,7 @@ class Site:
         return {part: state for one in before for part, state in one.states.items()}
 
     def begun(self, stage: int) -> int:
-        """So many of its first files hold all packets of a stage."""
+        """How many of its files, counted from the first, it takes to have all packets up to a stage."""
         if stage == len(self.stages) - 1:
             return len(self.files)
         clock = self.stages[stage].clock

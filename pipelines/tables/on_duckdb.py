@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 MEMORY = "256MB"  # that reading the tables takes; what does not fit goes to temporary files
-
 THREAD_MEMORY = "400MB"  # that a thread takes where the queries of all tables go to temporary files
 ROWS_AT_ONCE = 50_000  # of a query's answer that is read along
 
@@ -36,7 +35,9 @@ _SETTINGS = {
     "parquet_metadata_cache": "true",  # files do not change while they are read, and many queries read the same ones
 }
 
-_BYTES = "parse_formatted_bytes"
+_THREADS = f"""
+    select greatest(1, least(current_setting('threads'),
+        parse_formatted_bytes(current_setting('memory_limit')) // parse_formatted_bytes('{THREAD_MEMORY}')))"""
 
 
 class _Connection:
@@ -86,9 +87,8 @@ class LocalEngine(_Connection):
 
     def limit_threads(self) -> None:
         """Use no more threads than the memory limit is enough for."""
-        enough = f"{_BYTES}(current_setting('memory_limit')) // {_BYTES}('{THREAD_MEMORY}')"
-        ((threads,),) = self.duckdb.execute(f"select least({enough}, current_setting('threads'))").fetchall()
-        self.duckdb.execute(f"set threads = {max(1, threads)}")
+        ((threads,),) = self.duckdb.execute(_THREADS).fetchall()
+        self.duckdb.execute(f"set threads = {threads}")
 
     def add(self, name: str, rows: pa.Table | Dataset) -> None:
         """Give rows in memory or in local files a name."""

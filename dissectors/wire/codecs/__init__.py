@@ -18,7 +18,7 @@ first used.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -33,7 +33,6 @@ __all__ = [
     "TooLargeError",
     "decompress",
     "decompressed_size",
-    "decompressed_sizes",
     "listeners",
     "notify",
     "without_listeners",
@@ -126,16 +125,3 @@ def decompressed_size(codec: str, data: Data, *, limit: int) -> int:
         _sizes.clear()
     _sizes[key] = size
     return size
-
-
-def decompressed_sizes(codecs: Sequence[str], data: Sequence[Data], *, limit: int) -> list[int]:
-    """How many bytes `decompress` gives for each input, -1 where it fails; listeners are not told."""
-    with without_listeners():
-        return [_size_if_whole(codec, each, limit) for codec, each in zip(codecs, data, strict=True)]
-
-
-def _size_if_whole(codec: str, data: Data, limit: int) -> int:
-    try:
-        return decompressed_size(codec, data, limit=limit)
-    except CodecError:
-        return -1
