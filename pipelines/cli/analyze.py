@@ -258,7 +258,7 @@ def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
     logging.getLogger().addHandler(_SILENT)
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, *session.NO_ANSWER) as error:
         raise BrokerscopeError(f"Spark failed ({master or 'local[*]'}): {session.gist(error)}") from error
 
 

@@ -43,6 +43,10 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SMALL_JAVA = f"{QUICK_COMPILER} -XX:+UseSerialGC"
 _OF_CLUSTERS = {_JAVA_OPTIONS: _SMALL_JAVA}  # where the driver plans and does little else
 _STOPPED = "stopped SparkContext"
+_ENDED = "Java ended by"
+NO_ANSWER = (ConnectionRefusedError, ConnectionResetError, EOFError)
+"""What Spark's Python raises where Java has ended, beside its own errors."""
+_LAST_MOMENT = 2.0  # seconds between the end of Java's connections and its own
 _CAUSES = (
     (
         r"failed to map segment|annot allocate memory|\bMemoryError\b|std::bad_alloc|malloc of size",
@@ -63,6 +67,11 @@ _CAUSES = (
         r"Master removed our application|Application has been killed|All masters are unresponsive",
         "the cluster gave up: executors do not start, which --conf spark.executor.memory, spark.executor.cores or a "
         "path may cause; their stderr on the workers says why",
+    ),
+    (
+        _ENDED,
+        "Spark's Java process has ended, as where the machine has no memory left: --conf spark.driver.memory asks for "
+        "less, --engine local needs none",
     ),
     (_STOPPED, "Spark stopped while it worked: what the master and the executors logged says why"),
 )
@@ -110,7 +119,16 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     builder = SparkSession.builder.appName("brokerscope").master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _quieten(session)
+    return session
+
+
+def _quieten(session: SparkSession) -> None:
+    """Let the thread that adds up counters of tasks end without a traceback where Java ends first."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
 
 
 class _WithoutFork(dict[str, Any]):
@@ -160,6 +178,20 @@ def end_java() -> None:
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.terminate()
+
+
+def _ended_java() -> str | None:
+    """How Spark's Java process ended, if this process started one and it has."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    try:
+        code = process.wait(_LAST_MOMENT)
+    except subprocess.TimeoutExpired:
+        return None
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
@@ -244,10 +276,15 @@ def gist(error: Exception) -> str:
     """What went wrong, in a line, and the setting that may help.
 
     That is the line of a cause that is known, wherever Spark's text holds it, else the last that names an error. A
-    context that Spark has stopped says nothing of why: that stands in Java's log.
+    context that Spark has stopped, or Java that has ended, says nothing of why: that may stand in Java's log.
     """
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
     text = str(error)
-    if _STOPPED in text and _log is not None and _log.exists():
+    ended = _ended_java() if isinstance(error, (Py4JNetworkError, *NO_ANSWER)) else None
+    if ended is not None:
+        text = f"{_ENDED} {ended}"
+    if (_STOPPED in text or ended is not None) and _log is not None and _log.exists():
         text += "\n" + _log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     for pattern, advice in _CAUSES:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import dissectors
+from pipelines.cli.exits import NOTHING_MADE
 from tests.pipelines.conftest import SAMPLES
 from tests.pipelines.killing import STAGES
 from tests.pipelines.test_updates import lake_rows, rows
@@ -79,4 +80,25 @@ def test_a_termination_ends_the_job_and_its_java(tmp_path: Path, phase: str) -> 
     while members(job.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert members(job.pid) == {}
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
+def test_java_that_is_killed_ends_the_job_with_one_line_that_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
+    job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def workers() -> list[int]:
+        return [pid for pid, name in members(job.pid).items() if name.startswith("python") and pid != job.pid]
+
+    while job.poll() is None and not workers():
+        time.sleep(0.05)
+    for pid, name in members(job.pid).items():
+        if name == "java":
+            os.kill(pid, signal.SIGKILL)
+    _, errors = job.communicate(timeout=120)
+    assert job.returncode == NOTHING_MADE
+    assert len(errors.splitlines()) == 1
+    assert "Spark's Java process has ended" in errors
+    assert "signal 9" in errors
     assert not (tmp_path / "out").exists()
