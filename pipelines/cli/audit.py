@@ -53,7 +53,10 @@ def audit(
             printing.show_json([statement._asdict() for statement in found])
         elif not found:
             asked = " of what was asked for" if topic or group else ""
-            printing.show_text(f"Nothing to audit: no message{asked} that a broker took, and none that a group got.")
+            printing.show_text(
+                f"Nothing to audit{asked}: no offset or acknowledgement of a consumer group or subscription shows that "
+                "it went past messages that a broker took. Share groups are not judged."
+            )
         for statement in found if format == "text" else ():
             printing.show_text(statement.sentence, lead=f"{statement.what:13} ")
             printing.show_text(f"rests on {statement.rests_on}", indent=14)
