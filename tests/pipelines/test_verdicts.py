@@ -192,6 +192,16 @@ def test_an_error_that_nothing_healed_is_a_warning(later: Rows) -> None:
     assert kinds(exchanges=[failed, *later], errors=errors, connections=[connection()]) == [("errors", "warning")]
 
 
+def test_of_an_error_just_before_the_end_of_a_capture_it_is_not_said_that_nothing_healed_it() -> None:
+    failed = call(1, status="error")
+    ends = [connection(end=1.5)]
+    (row,) = said(exchanges=[failed], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=ends)
+    assert row["severity"] == "note"
+    assert row["sentence"].endswith("NOT_LEADER_OR_FOLLOWER; the capture ends 500 ms later, perhaps before a retry.")
+    for_good = error(failed, "MESSAGE_TOO_LARGE", retriable=False)
+    assert kinds(exchanges=[failed], errors=[for_good], connections=ends) == [("errors", "warning")]
+
+
 def test_where_bytes_are_missing_an_error_is_no_warning() -> None:
     failed = call(1, status="error")
     holed = connection(gaps=1, gap_bytes=1)
