@@ -42,11 +42,12 @@ from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading
 from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
+from pipelines.report.requests import KINDS, OF_UNHEARD
 from pipelines.sql import conditions, database
 from pipelines.tables import TABLES as AGGREGATES
 from pipelines.tables.table import RECORDS
 from tests import wires
-from tests.pipelines import synthetic
+from tests.pipelines import pages, synthetic
 from tests.pulsar import wire as pulsar
 
 MADE = synthetic.make(exchanges=400)
@@ -917,6 +918,13 @@ def test_nothing_is_said_of_answers_whose_direction_was_not_captured(tmp_path: P
     counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").splitlines()]
     assert counts
     assert set(counts) == {0}
+    out = tmp_path / "out"
+    run("analyze", one_way, "-o", out, "--engine", "local", "-q")
+    page = pages.data(out / "report.html")
+    asked = [row for row in pages.requests(page) if KINDS[row["flags"] & 7] == "unanswered"]
+    assert asked
+    assert all(row["flags"] & OF_UNHEARD for row in asked)
+    assert "no answer" not in page["strings"]  # among events
     (connection,) = dissectors.dissect([one_way], tables=["connections"])["connections"].slice(0, 1).to_pylist()
     assert connection["server_packets"] == 0
     assert "never answered" not in run("follow", f":{connection['client_port']}", one_way)
