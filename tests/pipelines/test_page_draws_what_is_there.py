@@ -213,7 +213,7 @@ def test_a_selection_is_exact_also_of_requests_that_are_carried_together(
     ]
     browser.open(page_of(tmp_path, made))
     assert figure(browser, "Requests") == "700"
-    assert "600 more are counted, but not carried one by one" in text_of(browser, "#slow-note")
+    assert "600 more are counted but not listed" in text_of(browser, "#slow-note")
     choose(browser, "client", "c1")  # of c1 and c10 to c19 the busiest that comes first in the alphabet
     assert (figure(browser, "Requests"), sum(numbers(browser, "brokers", 2))) == ("35", 35)
 
