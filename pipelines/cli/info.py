@@ -51,7 +51,10 @@ def info(
     without_pandas()
     selection = part.selection
     options = reading.options(selection.tables(TABLES))
-    with reading.run(reading.captures(captures), options) as run, part_of(run.records(), TABLES, selection) as rows:
+    with (
+        reading.run(reading.captures(captures), options) as run,
+        part_of(reading.noting(run.records(), selection), TABLES, selection) as rows,
+    ):
         summary = gather(run, rows)
         if format == "json":
             print(json.dumps(summary, ensure_ascii=True))
