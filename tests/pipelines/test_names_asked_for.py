@@ -112,6 +112,15 @@ def test_every_command_says_which_topic_does_not_occur_and_does_not_speak_of_the
     assert "in these captures" not in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [("--server", "9099", "no server '9099' in these captures"), ("--protocol", "iggy", "; there are kafka")],
+)
+def test_a_server_or_protocol_that_does_not_occur_is_said(option: str, value: str, said: str) -> None:
+    assert said in CliRunner().invoke(app, ["summary", SAMPLE, option, value]).stderr
+    assert not CliRunner().invoke(app, ["summary", SAMPLE, "--server", "9092,10.71.0.1:9092"]).stderr
+
+
 def test_forensics_of_a_part_counts_nothing_of_the_rest() -> None:
     capture = str(Path(SAMPLE).with_name("kafka-codecs.pcap"))
     whole, part = (CliRunner().invoke(app, ["forensics", capture, *more]).stdout for more in ([], ["--api", "Produce"]))
