@@ -1,14 +1,13 @@
 """Python tasks on Spark: values in, values out; or rows in, rows out.
 
-`call` is a plain job where the session has a Spark context, for Spark then plans and compiles nothing. Everything else
-uses DataFrames, so it runs in any session, Connect's too.
+`call` is a plain job where there is a Spark context: no session is needed, and nothing is planned and compiled.
+Everything else uses DataFrames, so it runs in any session, Connect's too.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -18,9 +17,10 @@ from dissectors.capture import stores
 from pipelines.process import keep_freed_memory
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from pipelines.spark.application import Application
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,18 +46,11 @@ class _DriverPaths(NamedTuple):
         keep_freed_memory()
 
 
-def context_of(spark: SparkSession) -> SparkContext | None:
-    """The Spark context of a session; None of one of Connect, which has none."""
-    with suppress(Exception):  # of several kinds
-        return spark.sparkContext
-    return None
-
-
-def call(spark: SparkSession, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def call(application: Application, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """What a function makes of each item, in their order. A Spark task an item; raises what Spark raises."""
-    context = context_of(spark)
+    context = application.context
     if context is None:
-        return collect(spread(spark, items, _each(function)))
+        return collect(spread(application.session, items, _each(function)))
     paths = _DriverPaths.of_this_process()
 
     def run(item: Item) -> Result:
