@@ -132,7 +132,7 @@ def termination() -> Iterator[None]:
         if "pyspark" in sys.modules:
             from pipelines.spark import session
 
-            session.end_java()
+            session.give_up()
         raise SystemExit(TERMINATED)
 
     def interrupt(number: int, frame: object) -> None:

@@ -6,6 +6,7 @@ tasks.py        Python functions as tasks of any session, Spark Connect's too
 tables.py       the aggregate tables, computed by Spark
 application.py  a running Spark: its context, and its session once one is asked for
 daemon.py       the process from which Spark forks its Python workers on this machine
+connect.py      how long a server of Spark Connect is waited for
 session.py      starts it; java.py: a Java for it; class_archive.py, train_java.py: its classes
 options.py      the options of brokerscope on Spark
 credentials.py  keys of object stores, from Spark's settings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import BrokerscopeError, UsageError
-from pipelines.spark import class_archive, credentials, java
+from pipelines.spark import class_archive, connect, credentials, java
 from pipelines.spark.application import MASTER, Application, is_local, running
 from pipelines.storage import scratch
 
@@ -175,10 +175,11 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def end_java() -> None:
-    """Ask Spark's Java process to end, if this process started one: who waits for its answer waits no more."""
+def give_up() -> None:
+    """Wait for Spark no more: Java ends, if this process started it, and a Connect server is not called again."""
     from pyspark import SparkContext
 
+    connect.give_up()
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.terminate()
@@ -243,12 +244,14 @@ def _connected(remote: str) -> SparkSession:
         with _without("SPARK_REMOTE"):  # the process that becomes the server must not look for another
             _start_java({MASTER: remote}, scratch.until_exit() / "spark.log")
     try:
-        return SparkSession.builder.remote(remote).getOrCreate()
+        session = SparkSession.builder.remote(remote).getOrCreate()
     except PySparkImportError as error:
         raise BrokerscopeError(
             f"{remote}: Spark Connect needs packages that are not here: pip install 'pyspark[connect]', or name "
             "another --master"
         ) from error
+    connect.check(session, remote)
+    return session
 
 
 @contextlib.contextmanager
