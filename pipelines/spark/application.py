@@ -22,9 +22,7 @@ class Application:
     """
 
     def __init__(self, context: SparkContext | None, session: SparkSession | None = None) -> None:
-        """Raises ValueError where both are None."""
-        if context is None and session is None:
-            raise ValueError("neither a context nor a session")
+        """context: None of Connect, which needs a session."""
         self.context = context
         self._session = session
 
