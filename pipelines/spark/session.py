@@ -11,10 +11,12 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import BrokerscopeError, UsageError
+from pipelines.pandas_guard import hidden, is_without_pandas
 from pipelines.spark import class_archive, connect, credentials, java
 from pipelines.spark.application import MASTER, Application, is_local, running
 from pipelines.storage import scratch
@@ -110,6 +112,9 @@ def begin(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
         return _changed(there, conf)
     from pyspark import SparkConf, SparkContext
 
+    if is_without_pandas():
+        with hidden(), contextlib.suppress(ImportError):
+            import_module("pyspark.testing.utils")  # which PySpark imports with the first value that it gives to Java
     submitted = is_submitted()
     master = master or given.get(MASTER, LOCAL)
     if _PYTHON in given:  # only Spark's own scripts heed it

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -29,7 +30,8 @@ from pipelines.spark.daemon import without_archives
 from pipelines.spark.executor import SparkExecutor
 from pipelines.spark.job import decode_to_records
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-loss.pcap"
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "samples" / "kafka-loss.pcap"
 
 
 @pytest.mark.parametrize(
@@ -223,6 +225,27 @@ def test_workers_on_this_machine_run_the_installed_pyspark_and_not_its_archive(s
 
     (there,) = SparkExecutor(Application.of(spark)).map(where_pyspark_lies, [1], "looking")
     assert there == pyspark.__file__
+
+
+def has_pandas(item: object) -> bool:
+    pa.array([None])
+    return "pandas" in sys.modules
+
+
+def test_a_command_on_spark_loads_no_pandas_here_or_in_its_workers(tmp_path: Path) -> None:
+    program = """
+import sys
+from pipelines.pandas_guard import without_pandas
+from pipelines.spark import session
+from pipelines.spark.executor import SparkExecutor
+from tests.pipelines.test_spark_session import has_pandas
+
+without_pandas()
+print(SparkExecutor(session.begin("local[1]", light=True)).map(has_pandas, [1], "looking"), "pandas" in sys.modules)
+"""
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "[False] False\n", done.stderr
 
 
 def test_archives_of_pyspark_stay_on_the_path_where_nothing_else_has_it() -> None:
