@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dissectors.redaction import public_path
-from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.pandas_guard import without_pandas
 from pipelines.sql.words import REFUSED, SILENT
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.wording import counted
 from pipelines.cli import exits
-from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.progress import total_size
 from pipelines.cli.stopping import PipeEnd, ends_pipe
+from pipelines.pandas_guard import without_pandas
 from pipelines.spark import options as spark_options
 from pipelines.storage.layout import is_analysis, single_analysis
 
