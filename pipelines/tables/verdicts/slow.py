@@ -94,7 +94,7 @@ _BEHIND_THROTTLE = """
             and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
 
 
-@needs(SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}"))
+@needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
     plain = f"from v_calls c where {_PLAIN} and not {capture.explained()}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import Finding, needs
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 # an EndTxn that gave its transaction up, and the messages of its producer since the one before
@@ -24,7 +24,7 @@ _ABORTED = """
     ) f"""
 
 
-@needs(SomeRows("findings", "kind = 'transaction_aborted'"))
+@needs(Finding("transaction_aborted"))
 def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
     sums = "saturated(sum(messages)) as messages"
