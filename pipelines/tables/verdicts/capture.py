@@ -22,7 +22,7 @@ A client is `ip name`, where a request of its connection named it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,7 @@ _VIEWS = {
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
 }
+_MADE_OF = {"v_calls": "exchanges", "v_errors": "errors", "v_batches": "batches"}
 _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
@@ -118,9 +119,13 @@ _NAME = re.compile(r"\bv_[a-z]+\b")
 class Capture:
     """The records of a capture set, as checks ask them."""
 
-    def __init__(self, duckdb: Any) -> None:
-        """duckdb: a connection in which the record tables have their names, each exchange counted once."""
+    def __init__(self, duckdb: Any, empty: Collection[str] = ()) -> None:
+        """duckdb: a connection in which the record tables have their names, each exchange counted once.
+
+        empty: record tables that are known to have no rows.
+        """
         self._duckdb = duckdb
+        self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
         for macro in _MACROS:
@@ -129,7 +134,13 @@ class Capture:
     @cached_property
     def findings(self) -> frozenset[str]:
         """The kinds of findings that there are."""
+        if not self.may_have("findings"):
+            return frozenset()
         return frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
+
+    def may_have(self, view: str) -> bool:
+        """Whether a record table, or one of the views in _MADE_OF, may have rows."""
+        return _MADE_OF.get(view, view) not in self._empty
 
     def explained(self) -> str:
         """Whether a verdict that was given already explains a request, as a condition on v_calls.

@@ -45,15 +45,16 @@ def needs(*any_of: SomeRows | Finding) -> Callable[[Callable[[Capture], Iterator
 
 def worth_asking(capture: Capture, checks: Sequence[Check]) -> list[Check]:
     """The checks for which there are rows, in their order."""
-    needed = dict.fromkeys(need for check in checks for need in check.any_of)
-    columns = {need: f"has_{number}" for number, need in enumerate(needed) if isinstance(need, SomeRows)}
+    needed = dict.fromkeys(need for check in checks for need in check.any_of if isinstance(need, SomeRows))
+    columns = {rows: f"has_{n}" for n, rows in enumerate(needed) if capture.may_have(rows.view)}
     counts: dict[str, list[str]] = {}
     for rows, name in columns.items():
         enough = f"count(*) filter ({rows.where}) >= {rows.least}"
         if rows.one != "true":
             enough += f" and count(*) filter ({rows.where} and {rows.one}) > 0"
         counts.setdefault(rows.view, []).append(f"{enough} as {name}")
-    views = ", ".join(f"(select {', '.join(counted)} from {view})" for view, counted in counts.items())
-    (has,) = capture.rows(f"select * from {views}")
+    views = [f"(select {', '.join(counted)} from {view})" for view, counted in counts.items()]
+    # of one row each, joined so that no order of joins is planned
+    has = capture.rows(f"select * from {' positional join '.join(views)}")[0] if views else {}
     met = {rows for rows, name in columns.items() if has[name]} | {Finding(kind) for kind in capture.findings}
     return [check for check in checks if not check.any_of or not met.isdisjoint(check.any_of)]

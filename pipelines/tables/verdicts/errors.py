@@ -70,7 +70,8 @@ _SEEN = f"""
     ), worked as (
         select protocol, client as who, {_FAMILY} as family, "group", time, until,
             unnest(list_concat([null::varchar], list_distinct(coalesce(topics, [])))) as topic_asked
-        from v_calls where kind = 'call' and status = 'ok' and client in (select who from named)
+        from v_calls c semi join named n on c.client = n.who and {_FAMILY.replace("api", "c.api")} = n.family
+        where kind = 'call' and status = 'ok'
     ), good as (
         select * replace (unnest(case when "group" is null then [null] else [null, "group"] end) as "group") from worked
     ), followed as (
