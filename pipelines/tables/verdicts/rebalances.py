@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Finding, SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES, SECOND
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
@@ -53,7 +53,7 @@ _REBALANCED = f"""
 
 @needs(
     SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
-    Finding("member_epoch"),
+    SomeFinding("member_epoch"),
 )
 def rebalances(capture: Capture) -> Iterator[Ruling]:
     """One for each group that rebalanced after it had started, or whose start took long."""

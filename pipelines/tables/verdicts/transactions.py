@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Finding, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 # an EndTxn that gave its transaction up, and the messages of its producer since the one before
@@ -30,7 +30,7 @@ _ENDED = """
     group by client"""
 
 
-@needs(Finding("transaction_aborted"))
+@needs(SomeFinding("transaction_aborted"))
 def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
     ended = {row["client"]: row["count"] for row in capture.rows(_ENDED)}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Finding, SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
@@ -87,7 +87,7 @@ _OVERDUE = f"""
     where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {FETCH_TICK_NS}"""
 
 
-@needs(Finding("out_of_order_answers"))
+@needs(SomeFinding("out_of_order_answers"))
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     """Requests of Kafka whose answer came after that of a later request."""
     apis = "list(distinct api order by api) as apis"
@@ -100,7 +100,7 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
         )
 
 
-@needs(Finding("fetch_overdue"))
+@needs(SomeFinding("fetch_overdue"))
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
     if not capture.keep("v_overdue", f"select * from ({_OVERDUE}) where not {capture.explained()}"):
