@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dissectors.pulsar.recognise import PulsarRecogniser, recognise
 from dissectors.session.conversation import Protocol
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from dissectors.redaction import CredentialCarriers
     from dissectors.rows.sink import Sink
     from dissectors.session.conversation import Conversation
+    from dissectors.session.search import Recogniser
 
 
 class Pulsar(Protocol):
@@ -41,9 +41,13 @@ class Pulsar(Protocol):
         return None if name is None else meaning(name)
 
     def recognise(self, client: bytes, server: bytes) -> float:
+        from dissectors.pulsar.recognise import recognise
+
         return recognise(client, server)
 
-    def recogniser(self) -> PulsarRecogniser:
+    def recogniser(self) -> Recogniser:
+        from dissectors.pulsar.recognise import PulsarRecogniser
+
         return PulsarRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:

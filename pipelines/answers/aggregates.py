@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of, readable
+from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of, empty, readable
 from pipelines.storage import scratch
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import CORRUPT
@@ -43,7 +43,7 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
     verdicts = None
     if VERDICTS.name in wanted:
         with counted_once(tables) as (once, _), database_of(once) as connection:
-            verdicts = judged(connection)
+            verdicts = judged(connection, empty(once))
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():
         for name in RECORDS:
             engine.add(f"all_{name}", tables[name])

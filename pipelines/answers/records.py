@@ -161,6 +161,11 @@ def count(table: pa.Table | Dataset) -> int:
     return int(table.num_rows if isinstance(table, pa.Table) else table.count_rows())
 
 
+def empty(tables: Relations) -> frozenset[str]:
+    """The tables that have no rows, of those in memory: queries of these need not be asked."""
+    return frozenset(name for name, table in tables.items() if isinstance(table, pa.Table) and not table.num_rows)
+
+
 class KeptRows:
     """Records that were decoded before, as a run gives those of captures.
 

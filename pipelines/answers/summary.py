@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from pipelines.answers.records import Relations, Row, database_of, read
+from pipelines.answers.records import Relations, Row, database_of, empty, read
 from pipelines.formats import statuses
 from pipelines.sql.database import fetched
 from pipelines.sql.words import HELD, SERVER
@@ -69,12 +69,13 @@ class Summary:
 
 def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None) -> Summary:
     """Summarise record tables TABLES; with so many `rows` of the slowest requests and of the most frequent errors."""
+    without_rows = empty(tables)
     with database_of(tables) as duckdb:
-        errors = fetched(duckdb, _ERRORS)
+        errors = [] if "errors" in without_rows else fetched(duckdb, _ERRORS)
         return Summary(
             fetched(duckdb, _SPAN)[0],
             fetched(duckdb, _PROTOCOLS),
-            judged(duckdb).to_pylist(),
+            judged(duckdb, without_rows).to_pylist(),
             _blind_spots(tables, cut_packets),
             fetched(duckdb, _SLOWEST.format(count=rows)),
             errors[:rows],

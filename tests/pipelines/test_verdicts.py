@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pyarrow as pa
 import pytest
 
 import dissectors
 from dissectors.records import schema
-from pipelines.answers.records import database_of
+from pipelines.answers.records import Relations, database_of, empty
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import engine
 from pipelines.tables.verdicts.engine import judged
@@ -31,6 +32,7 @@ def said(**given: Rows) -> Rows:
     tables = {name: pa.Table.from_pylist(given.get(name, []), schema=schema(name)) for name in RECORDS}
     with database_of(tables) as duckdb:
         rows: Rows = judged(duckdb).to_pylist()
+        assert judged(duckdb, empty(tables)).to_pylist() == rows
         with patch.object(engine, "worth_asking", lambda capture, checks: checks):
             assert judged(duckdb).to_pylist() == rows
     return rows
@@ -113,6 +115,27 @@ def finding(kind: str, at: float = 1, **evidence: Any) -> Row:
 def test_nothing_is_wrong_with_nothing_and_with_quick_answers() -> None:
     assert said() == []
     assert said(exchanges=[call(n) for n in range(5)], connections=[connection()]) == []
+
+
+def test_what_has_no_rows_is_not_asked_for() -> None:
+    """Of a healthy capture: one query whether checks have anything to tell, and the views that it reads."""
+    asked = queries({"exchanges": [call(n) for n in range(5)], "connections": [connection()]})
+    assert not [query for query in asked if re.search(r"\b(errors|findings|positions|batches)\b", query)]
+    assert len([query for query in asked if query.startswith("select")]) == 1
+
+
+def test_a_group_that_started_at_once_costs_no_table_of_rebalances() -> None:
+    started = {"exchanges": rounds(1, took=0.3), "connections": [connection()]}
+    assert not [query for query in queries(started) if "v_rebalances" in query]
+
+
+def queries(given: dict[str, Rows]) -> list[str]:
+    """What is asked of a database of these records for verdicts."""
+    tables: Relations = {n: pa.Table.from_pylist(given.get(n, []), schema=schema(n)) for n in RECORDS}
+    with database_of(tables) as duckdb:
+        watched = Mock(wraps=duckdb)
+        judged(watched, empty(tables))
+    return [call.args[0] for call in watched.execute.call_args_list]
 
 
 def test_a_verdict_counts_the_rows_that_it_names() -> None:
@@ -451,6 +474,25 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
     assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+
+
+def epoch(at: float, number: int, member: str = "m") -> Row:
+    """A member of a group of the newer protocol that hears of an epoch."""
+    return finding("member_epoch", at, group="g", member=member, epoch=number, first="false")
+
+
+@pytest.mark.parametrize(
+    ("heard", "told"),
+    [
+        pytest.param([epoch(1, 4)], False, id="one member"),
+        pytest.param([epoch(1, 4), epoch(1.5, 4, "n")], False, id="members that hear of it at once"),
+        pytest.param([epoch(1, 4), epoch(2.5, 4, "n")], True, id="one that hears of it late"),
+        pytest.param([epoch(1, 4), epoch(1.1, 5)], True, id="another epoch"),
+    ],
+)
+def test_a_group_of_the_newer_protocol_rebalances_with_each_epoch(heard: Rows, told: bool) -> None:
+    beats = [call(one["time"].timestamp() - NOON.timestamp(), api="ConsumerGroupHeartbeat", group="g") for one in heard]
+    assert kinds(exchanges=beats, findings=heard, connections=[connection()]) == [("rebalances", "note")] * told
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------

@@ -6,21 +6,24 @@
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
     v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
-    v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
-    v_mismatched   connections of a client and a server of different protocol versions: (site, connection, incarnation)
-    v_moved        answers that say that a partition is led elsewhere, where it was found: (site, exchange_id)
     v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
-v_told, v_mismatched and v_moved are empty until a check fills them. All but these, v_causes, v_rebalances and v_whole
-have protocol, client, server, topics, "group", time, until, cost_ns, where the row is (`counted`: its record table;
-file, packet, exchange_id, stream_offset), and the record's own columns. A client is `ip name`, where a request of its
-connection named it.
+Tables that a check keeps for those behind it; a query may name them through `Capture.kept` only:
+
+    v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
+    v_mismatched   connections of a client and a server of different protocol versions
+    v_moved        answers that say that a partition is led elsewhere, where it was found
+
+All views but v_causes, v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns,
+where the row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns.
+A client is `ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 from pipelines.sql.database import fetched
@@ -28,13 +31,12 @@ from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
-from pipelines.tables.table import Ask
+from pipelines.tables.table import CONNECTION, Ask
 from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
-MISMATCHED = "v_mismatched"
-MOVED = "v_moved"
+TOLD, MISMATCHED, MOVED = "v_told", "v_mismatched", "v_moved"
 
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
@@ -101,33 +103,44 @@ _VIEWS = {
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
             and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
-    "v_told": "select site, exchange_id from exchanges where false",
-    MOVED: "select site, exchange_id from exchanges where false",
-    MISMATCHED: f"select {_PLACE} from connections where false",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
 }
+_MADE_OF = {"v_calls": "exchanges", "v_errors": "errors", "v_batches": "batches"}
 _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
 # tables: small, and read by many checks
-_ONCE = frozenset(
-    {"v_names", "v_noted", "v_whole", "v_excused", "v_told", MOVED, MISMATCHED, "v_rebalances", "v_causes"}
-)
+_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances", "v_causes"})
 _NAME = re.compile(r"\bv_[a-z]+\b")
 
 
 class Capture:
     """The records of a capture set, as checks ask them."""
 
-    def __init__(self, duckdb: Any) -> None:
-        """duckdb: a connection in which the record tables have their names, each exchange counted once."""
+    def __init__(self, duckdb: Any, empty: Collection[str] = ()) -> None:
+        """duckdb: a connection in which the record tables have their names, each exchange counted once.
+
+        empty: record tables that are known to have no rows.
+        """
         self._duckdb = duckdb
+        self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
         for macro in _MACROS:
             duckdb.execute(f"create or replace temp macro {macro}")
+
+    @cached_property
+    def findings(self) -> frozenset[str]:
+        """The kinds of findings that there are."""
+        if not self.may_have("findings"):
+            return frozenset()
+        return frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
+
+    def may_have(self, view: str) -> bool:
+        """Whether a record table, or one of the views in _MADE_OF, may have rows."""
+        return _MADE_OF.get(view, view) not in self._empty
 
     def explained(self) -> str:
         """Whether a verdict that was given already explains a request, as a condition on v_calls.
@@ -136,7 +149,7 @@ class Capture:
         producer that was fenced what it was not answered any more, a request of a wrong length what follows on its
         connection; and one cause of a long duration is enough.
         """
-        conditions = ["(site, exchange_id) in (select (site, exchange_id) from v_told)"]
+        conditions = [self.kept(TOLD)]
         for verdict in self.told:
             row = verdict.rows
             first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
@@ -161,8 +174,18 @@ class Capture:
                 lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
                 conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
             elif verdict.kind == "wrong_protocol_version":
-                conditions.append(f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})")
+                conditions.append(self.kept(MISMATCHED, CONNECTION))
         return f"({' or '.join(conditions)})"
+
+    def kept(self, name: str, key: Sequence[str] = ("site", "exchange_id"), of: str = "") -> str:
+        """Whether a row is in a table that a check has kept, as a condition: false where none has.
+
+        key: columns in which they agree; of: the relation that has the row, where a query must say so.
+        """
+        if name not in self._made:
+            return "false"
+        row = ", ".join(f"{of}.{column}" if of else column for column in key)
+        return f"({row}) in (select ({', '.join(key)}) from {name})"
 
     def keep(self, name: str, query: str) -> int:
         """Make the rows of a query a table, which later questions may read; returns how many they are."""
@@ -176,9 +199,12 @@ class Capture:
 
         query: a SELECT from v_calls.
         """
-        insert = f"insert into v_told select site, exchange_id from ({query})"
-        self._make_views_of(insert)
-        self._duckdb.execute(insert)
+        exchanges = f"select site, exchange_id from ({query})"
+        if TOLD not in self._made:
+            self.keep(TOLD, exchanges)
+        else:
+            self._make_views_of(exchanges)
+            self._duckdb.execute(f"insert into {TOLD} {exchanges}")
 
     def timed(self, query: str, by: Sequence[str], more: str = "") -> list[Row]:
         """The rows of `together`, each with `largest_part`: a sentence that says where most of its time went.

@@ -19,16 +19,23 @@ class SomeRows(NamedTuple):
     view: str  # a record table, or a view of `capture.py`
     where: str  # a condition on its rows
     least: int = 1
+    one: str = "true"  # a condition that one of these rows at least fulfils, too
+
+
+class SomeFinding(NamedTuple):
+    """A finding of this kind."""
+
+    kind: str
 
 
 class Check(NamedTuple):
     """Makes verdicts of a capture that has some of these rows; of every capture where none are named."""
 
     verdicts: Callable[[Capture], Iterator[Ruling]]
-    any_of: Sequence[SomeRows] = ()
+    any_of: Sequence[SomeRows | SomeFinding] = ()
 
 
-def needs(*any_of: SomeRows) -> Callable[[Callable[[Capture], Iterator[Ruling]]], Check]:
+def needs(*any_of: SomeRows | SomeFinding) -> Callable[[Callable[[Capture], Iterator[Ruling]]], Check]:
     """Make a function a check: without rows of one of these kinds it is not called.
 
     Each condition must hold for every row that the function may make a verdict of.
@@ -38,12 +45,16 @@ def needs(*any_of: SomeRows) -> Callable[[Callable[[Capture], Iterator[Ruling]]]
 
 def worth_asking(capture: Capture, checks: Sequence[Check]) -> list[Check]:
     """The checks for which there are rows, in their order."""
-    columns = {rows: f"has_{number}" for number, rows in enumerate({rows for check in checks for rows in check.any_of})}
+    needed = dict.fromkeys(need for check in checks for need in check.any_of if isinstance(need, SomeRows))
+    columns = {rows: f"has_{n}" for n, rows in enumerate(needed) if capture.may_have(rows.view)}
     counts: dict[str, list[str]] = {}
     for rows, name in columns.items():
-        counts.setdefault(rows.view, []).append(f"count(*) filter ({rows.where}) >= {rows.least} as {name}")
-    if not counts:
-        return list(checks)
-    views = ", ".join(f"(select {', '.join(counted)} from {view})" for view, counted in counts.items())
-    (has,) = capture.rows(f"select * from {views}")
-    return [check for check in checks if not check.any_of or any(has[columns[rows]] for rows in check.any_of)]
+        enough = f"count(*) filter ({rows.where}) >= {rows.least}"
+        if rows.one != "true":
+            enough += f" and count(*) filter ({rows.where} and {rows.one}) > 0"
+        counts.setdefault(rows.view, []).append(f"{enough} as {name}")
+    views = [f"(select {', '.join(counted)} from {view})" for view, counted in counts.items()]
+    # of one row each, joined so that no order of joins is planned
+    has = capture.rows(f"select * from {' positional join '.join(views)}")[0] if views else {}
+    met = {rows for rows, name in columns.items() if has[name]} | {SomeFinding(kind) for kind in capture.findings}
+    return [check for check in checks if not check.any_of or not met.isdisjoint(check.any_of)]

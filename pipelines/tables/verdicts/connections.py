@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.sql.words import REFUSED, SILENT
+from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -151,9 +152,8 @@ def not_understood(capture: Capture) -> Iterator[Ruling]:
     """Whole connections in which frames were not found."""
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
-            anti join {MISMATCHED} using (site, connection, incarnation)
             anti join (from findings where kind = 'framing_lost') using (site, connection, incarnation)
-        where {_UNREAD}"""
+        where {_UNREAD} and not {capture.kept(MISMATCHED, CONNECTION, "c")}"""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
     for row in capture.rows(together(lost, ["protocol"], sums)):
         yield Ruling(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -92,9 +93,12 @@ CHECKS = (
 """In this order: those behind leave out what verdicts before them explain."""
 
 
-def judged(duckdb: Any) -> pa.Table:
-    """The table `verdicts`, the worst first. duckdb: a connection in which the record tables have their names."""
-    capture = Capture(duckdb)
+def judged(duckdb: Any, empty: Collection[str] = ()) -> pa.Table:
+    """The table `verdicts`, the worst first.
+
+    duckdb: a connection in which the record tables have their names; empty: those that are known to have no rows.
+    """
+    capture = Capture(duckdb, empty)
     for check in worth_asking(capture, CHECKS):
         capture.told += check.verdicts(capture)
     found = sorted((verdict.row() for verdict in capture.told), key=_place)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.session.protocols import error_meaning
+from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -47,7 +48,7 @@ _HANDLED = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_PRODUCER_ID", "FETCH_SESSION_TOPIC_I
 """Errors that are not for a retry of the same request, and that clients get past by another one."""
 _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
 
-# one row for each answer and name of an error, with whether and when it healed
+# one row for each answer and name of an error, with whether and when it healed; `left_out`: a condition on rows `e`
 _SEEN = f"""
     with named as (
         select e.* exclude ("group", until),
@@ -63,14 +64,14 @@ _SEEN = f"""
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
-            anti join {MISMATCHED} m
-                on e.site = m.site and e.connection = m.connection and e.incarnation = m.incarnation
+        where not {{left_out}}
         qualify row_number() over (
             partition by e.site, e.exchange_id, e.name order by e.time, e.packet, e.topic, e.partition) = 1
     ), worked as (
         select protocol, client as who, {_FAMILY} as family, "group", time, until,
             unnest(list_concat([null::varchar], list_distinct(coalesce(topics, [])))) as topic_asked
-        from v_calls where kind = 'call' and status = 'ok' and client in (select who from named)
+        from v_calls c semi join named n on c.client = n.who and {_FAMILY.replace("api", "c.api")} = n.family
+        where kind = 'call' and status = 'ok'
     ), good as (
         select * replace (unnest(case when "group" is null then [null] else [null, "group"] end) as "group") from worked
     ), followed as (
@@ -83,12 +84,12 @@ _SEEN = f"""
         bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what) and (
             coalesce(retriable, false) or family = 'group' or what in {sql_list(_HANDLED)}) as healed
     from followed"""
-_MOVED = f"""
-    what in {sql_list(LEADER_ELSEWHERE)} and (site, exchange_id) in (select (site, exchange_id) from {MOVED})"""
 _DISCARDED = (
     "api = 'ACK' and (site, exchange_id) in (select (site, exchange_id) from v_noted where finding = 'discarded')"
 )
-_BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"  # told as such
+_BAD_HERE = (
+    "sort = 'corrupt' and (site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"
+)
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
@@ -101,10 +102,15 @@ _MORE = """
 @needs(SomeRows("v_errors", "true"))
 def errors(capture: Capture) -> Iterator[Ruling]:
     """All errors but those that are part of normal work, by name; refused logins and fenced producers together."""
+    told = [
+        f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
+        f"healed and {capture.explained()}",
+        *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
+        *([_DISCARDED] if "discarded" in capture.findings else ()),
+    ]
     seen = f"""
-        select *, {_CAUSE} as cause from ({_SEEN})
-        where not (sort = 'corrupt' and {_BAD_HERE}) and not ({_MOVED}) and not ({_DISCARDED})
-            and not (healed and {capture.explained()})"""
+        select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
+        where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
         yield _SAID[row["sort"]](row)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, first_of, together
 
 # each request with a wrong length, and how its connection ended
@@ -35,7 +35,7 @@ _STUCK = """
         and list_contains(coalesce(c.topics, []), f.name)"""
 
 
-@needs(SomeRows("findings", "kind = 'framing_lost'"))
+@needs(SomeFinding("framing_lost"))
 def framing_lost(capture: Capture) -> Iterator[Ruling]:
     """By API: who sent such requests to whom, the first with both sizes, and how its connection ended."""
     for row in capture.rows(together(_LOST, ["protocol", "api"], _FIRST)):
@@ -48,7 +48,7 @@ def framing_lost(capture: Capture) -> Iterator[Ruling]:
         yield Ruling("framing_lost", text, row, _detail(first), chain=_chain(first))
 
 
-@needs(SomeRows("findings", "kind = 'stuck_consumer'"))
+@needs(SomeFinding("stuck_consumer"))
 def stuck_consumer(capture: Capture) -> Iterator[Ruling]:
     """By partition and offset."""
     for row in capture.rows(together(_STUCK, ["protocol", "name", "partition", "position"])):

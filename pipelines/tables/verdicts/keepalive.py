@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 # the PINGs that a finding is about, each at its packet
@@ -21,7 +21,7 @@ _PINGS = """
 _CLOSED_BY = {"client": "the client", "server": "the broker", "both": "both sides"}
 
 
-@needs(SomeRows("findings", "kind = 'keepalive_timeout'"))
+@needs(SomeFinding("keepalive_timeout"))
 def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
     """By who asked: the other side was silent until the connection was closed."""
     more = "max(cost_ns) as longest_ns, list(distinct closed_by) as closers"

@@ -12,13 +12,15 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _OF_PARTITION = "partition by protocol, topic, part, owner order by at_us, number"
-_RESET = f"""
-    select x.* exclude (topics, "group"), owner as "group", [topic] as topics, topic, part, before - number as messages
-    from (
+_BACK = f"""
+    select * from (
         select *, lag(number) over ({_OF_PARTITION}) as before, lag(at_us) over ({_OF_PARTITION}) as before_us
         from ({reached(DuckDB())}) where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
-    ) r join v_calls x using (site, exchange_id)
-    where number < before and not exists (
+    ) where number < before"""
+_RESET = """
+    select x.* exclude (topics, "group"), owner as "group", [topic] as topics, topic, part, before - number as messages
+    from v_back join v_calls x using (site, exchange_id)
+    where not exists (
         select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
             and epoch_us(e.time) between before_us and at_us
     )"""
@@ -28,6 +30,8 @@ _RESET = f"""
 @needs(SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'", least=2))
 def offsets_moved_back(capture: Capture) -> Iterator[Ruling]:
     """By group and topic."""
+    if not capture.keep("v_back", _BACK):
+        return
     more = "count(distinct part) as partitions, max(messages) as furthest"
     for row in capture.rows(together(_RESET, ["protocol", '"group"', "topic"], more)):
         who = say.clients(row["clients"])

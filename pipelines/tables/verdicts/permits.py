@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.thresholds import STOOD_STILL_NS
 from pipelines.tables.verdicts.verdict import Row, Ruling, together
@@ -39,7 +39,7 @@ _MORE = """
     list(distinct consumer order by consumer) filter (consumer <> '') as consumers"""
 
 
-@needs(SomeRows("findings", "kind = 'slow_consumer'"))
+@needs(SomeFinding("slow_consumer"))
 def without_permits(capture: Capture) -> Iterator[Ruling]:
     """By topic, subscription and whether the consumer ever granted permits again."""
     for row in capture.rows(together(_DRY, ["protocol", "topic", '"group"', "stuck"], _MORE)):

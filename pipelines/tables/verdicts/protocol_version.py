@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 # connections on which an answer shows it
@@ -30,7 +30,7 @@ _UNREAD = f"""
 
 
 @needs(
-    SomeRows("findings", "kind = 'wrong_protocol_version'"),
+    SomeFinding("wrong_protocol_version"),
     SomeRows("connections", _NOTHING_READ),
 )
 def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES, SECOND
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
@@ -28,6 +28,20 @@ _GROUPS = f"""
         list({{'time': time, 'cause': cause, 'members_after': members_after, 'duration_ns': duration_ns, 'file': file,
             'packet': packet}} order by time)[:{LINKS}] as links
     from v_rebalances group by 1 having later > 0 or longest_ns >= {SECOND}"""
+# whether a group may be one of _GROUPS, by requests and findings alone: a member came when another had joined, an epoch
+# came after another, or what belongs to the start of the group took long
+_RESTLESS = f"""
+    select 1 from (
+        select "group", api, epoch_us(time) as begin_us, epoch_us(time) + total_ns // 1000 as end_us, 0 as epoch
+        from exchanges where kind = 'call' and status = 'ok' and api in ('JoinGroup', 'SyncGroup')
+        union all
+        select evidence->>'group', 'JoinGroup', epoch_us(time), null, (evidence->>'epoch')::bigint
+        from findings where kind = 'member_epoch'
+    ) group by "group"
+    having max(begin_us) filter (api = 'JoinGroup') > min(end_us) filter (api = 'JoinGroup')
+        or max(epoch) > min(epoch)
+        or greatest(max(end_us), max(begin_us)) - min(begin_us) >= {SECOND // 1000}
+    limit 1"""
 # requests that were part of a rebalance of their group
 _STEPS = """
     select c.* from v_calls c semi join v_rebalances r on c."group" = r."group"
@@ -39,10 +53,12 @@ _REBALANCED = f"""
 
 @needs(
     SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
-    SomeRows("findings", "kind = 'member_epoch'"),
+    SomeFinding("member_epoch"),
 )
 def rebalances(capture: Capture) -> Iterator[Ruling]:
     """One for each group that rebalanced after it had started, or whose start took long."""
+    if not capture.rows(_RESTLESS):
+        return
     for row in capture.rows(_REBALANCED):
         restless = row["longest_ns"] >= REBALANCE_NS or row["later"] >= REBALANCES
         yield Ruling(

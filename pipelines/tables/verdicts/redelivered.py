@@ -7,19 +7,22 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Ruling, together
 
+_DELIVERED = """
+    protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
+        and topic not like 'non-persistent://%'"""
+_MESSAGE = """topic, partition, position, "group"{hop}"""
+_TWICE = f"select 1 from batches where {_DELIVERED} group by {_MESSAGE} having count(*) > 1 limit 1"
 # deliveries of one position to one subscription, but for the first; who seeks asks for them
-_AGAIN = """
+_AGAIN = f"""
     with sent as (
         select *, row_number() over (same order by time, file, packet) as nth,
             lag(time) over (same order by time, file, packet) as before
-        from v_batches
-        where protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
-            and topic not like 'non-persistent://%'
-        window same as (partition by topic, partition, position, "group"{hop})
+        from v_batches where {_DELIVERED}
+        window same as (partition by {_MESSAGE})
     ), seeks as (
         select "group", topics[1] as topic, time from exchanges where protocol = 'pulsar' and api = 'SEEK'
     )
@@ -27,11 +30,13 @@ _AGAIN = """
         select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
 
 
-@needs(SomeRows("findings", "kind = 'consumption'"))
+@needs(SomeFinding("consumption"))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again."""
     proxies = capture.rows("select 1 as seen from findings where kind = 'proxy' limit 1")
     hop = ", connection" if proxies else ""  # each delivery is seen on both sides of a proxy
+    if not capture.rows(_TWICE.format(hop=hop)):
+        return
     more = "saturated(sum(records)) as messages, max(nth) as most"
     for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]

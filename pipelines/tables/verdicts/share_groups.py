@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.verdict import Ruling, together
 
@@ -16,7 +16,7 @@ _SUMS = """
     saturated(sum(whole(evidence->>'rejected'))) as rejected"""
 
 
-@needs(SomeRows("findings", "kind = 'not_accepted'"))
+@needs(SomeFinding("not_accepted"))
 def share_group(capture: Capture) -> Iterator[Ruling]:
     """Of each share group, what its members released for another delivery, and what they rejected for good."""
     refused = "select * from v_noted where finding = 'not_accepted' and api in ('ShareFetch', 'ShareAcknowledge')"

@@ -94,18 +94,20 @@ _BEHIND_THROTTLE = """
             and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
 
 
-@needs(SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}"))
+@needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
     plain = f"from v_calls c where {_PLAIN} and not {capture.explained()}"
-    tail = f"""
-        select c.*, p50_ns, p99_ns from (select * {plain} and total_ns >= {TAIL_NS}) c join (
-            select protocol, api, quantile_disc(total_ns, 0.5) as p50_ns, quantile_disc(total_ns, 0.99) as p99_ns
-            {plain} group by all
-            having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns
-        ) s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
-    if not capture.keep("v_tail", tail):
+    apis = f"""
+        select protocol, api, quantile_disc(total_ns, 0.5) as p50_ns, quantile_disc(total_ns, 0.99) as p99_ns
+        {plain} group by all
+        having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns"""
+    if not capture.keep("v_tails", apis):
         return
+    tail = f"""
+        select c.*, p50_ns, p99_ns from (select * {plain} and total_ns >= {TAIL_NS}) c
+            join v_tails s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
+    capture.keep("v_tail", tail)
     for row in capture.timed("select * from v_tail", ["protocol", "api", "p50_ns", "p99_ns"]):
         yield Ruling(
             "slow_tail",
@@ -116,21 +118,22 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
         )
 
 
-# requests of the worst brokers; `own`, `others`: mean service time of the broker and of the others at its API
-_UNEVEN = f"""
+# the worst brokers; `own`, `others`: mean service time of the broker and of the others at its API
+_WORST = f"""
     with each as (
         select site, protocol, api, server, count(*) as n, sum(service_ns)::double as spent
         from v_calls where {_SERVED} group by all
     ), compared as (
         select *, spent / n as own, sum(n) over w - n as others_n, (sum(spent) over w - spent) as others_spent
         from each window w as (partition by site, protocol, api)
-    ), worst as (
-        select *, others_spent / others_n as others from compared
-        where n >= {ENOUGH} and others_n >= {ENOUGH} and own >= {UNEVEN} * (others_spent / others_n)
-            and own - (others_spent / others_n) >= {UNEVEN_NS}
-        order by (own - others) * n desc, server, api limit 3
     )
-    select c.* replace (service_ns as cost_ns), own, others from v_calls c join worst w
+    select *, others_spent / others_n as others from compared
+    where n >= {ENOUGH} and others_n >= {ENOUGH} and own >= {UNEVEN} * (others_spent / others_n)
+        and own - (others_spent / others_n) >= {UNEVEN_NS}
+    order by (own - others) * n desc, server, api limit 3"""
+# their requests
+_UNEVEN = f"""
+    select c.* replace (service_ns as cost_ns), own, others from v_calls c join v_worst w
         on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api
     where {_SERVED}"""
 
@@ -138,8 +141,9 @@ _UNEVEN = f"""
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
-    if not capture.keep("v_uneven", _UNEVEN):
+    if not capture.keep("v_worst", _WORST):
         return
+    capture.keep("v_uneven", _UNEVEN)
     for row in capture.timed("select * from v_uneven", ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",

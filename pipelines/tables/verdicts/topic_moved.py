@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
@@ -52,7 +52,7 @@ _MOVES = f"""
     from moves m join again a using (topic, move) order by m.topic, m.at_us, a.until, a.client, a.api"""
 
 
-@needs(SomeRows("findings", "kind = 'closed_by_broker'"))
+@needs(SomeFinding("closed_by_broker"))
 def topic_moved(capture: Capture) -> Iterator[Ruling]:
     """Each topic that moved: between which brokers, how long who was out, what was sent again."""
     by_topic: dict[str, list[Row]] = {}

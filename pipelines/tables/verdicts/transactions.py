@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 # an EndTxn that gave its transaction up, the messages of its producer since the one before, and whether the capture
 # lacks bytes of requests that carried some
@@ -27,22 +27,27 @@ _ABORTED = """
             ) as before
         from v_noted v where finding = 'transaction_aborted' and api = 'EndTxn'
     ) f"""
+# transactions that these clients ended, either way
+_ENDED = """
+    select client, count(*) as count from v_calls
+    where api = 'EndTxn' and status = 'ok'
+        and client in (select client from v_noted where finding = 'transaction_aborted')
+    group by client"""
 
 
-@needs(SomeRows("findings", "kind = 'transaction_aborted'"))
+@needs(SomeFinding("transaction_aborted"))
 def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
+    ended = {row["client"]: row["count"] for row in capture.rows(_ENDED)}
     sums = "saturated(sum(messages)) as messages, bool_or(cut) as cut"
     for row in capture.rows(together(_ABORTED, ["protocol", "id"], sums)):
-        (ended,) = capture.rows(f"""
-            select count(*) as count from v_calls
-            where api = 'EndTxn' and status = 'ok' and client in {sql_list(row["clients"])}""")
+        every = sum(ended.get(client, 0) for client in row["clients"])
         least = "at least " if row["cut"] else ""
         messages = f", with {least}{say.counted(row['messages'], 'message')}" if row["messages"] else ""
         whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
         yield Ruling(
             "transactions_aborted",
-            f"Producer {whose} aborted {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
+            f"Producer {whose} aborted {row['count']} of {say.counted(every, 'transaction')}{messages}.",
             row,
             "Consumers that read committed messages skip these.",
         )

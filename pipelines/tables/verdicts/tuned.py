@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Check, SomeRows
+from pipelines.tables.verdicts.check import Check, SomeFinding, SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
@@ -32,17 +32,13 @@ def _on_its_connections(finding: str, rows: str) -> str:
 class _Told(NamedTuple):
     """How findings of one kind become a verdict."""
 
-    needs: SomeRows  # without which there is nothing to tell
+    needs: SomeRows | SomeFinding  # without which there is nothing to tell
     verdict: str
     sentence: str  # with what `_words` gives
     rows: str  # what is counted, as a SELECT
     by: tuple[str, ...] = ()  # columns that make a group, beside the protocol
     more: str = ""  # aggregates that the sentence uses
     severity: str | None = None
-
-
-def _finding(kind: str) -> SomeRows:
-    return SomeRows("findings", f"kind = '{kind}'")
 
 
 _UNCONFIRMED = "protocol = 'kafka' and api = 'Produce' and kind = 'oneway'"
@@ -68,7 +64,7 @@ _TOLD = (
         f"select * from v_calls where {_UNCONFIRMED}",
     ),
     _Told(
-        _finding("removed_in_4_0"), "removed_apis",
+        SomeFinding("removed_in_4_0"), "removed_apis",
         "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
         f"""
         select c.* from v_calls c semi join (
@@ -78,7 +74,7 @@ _TOLD = (
         more="list(distinct api || ' v' || version) as version_list",
     ),
     _Told(
-        _finding("old_message_format"), "old_message_format",
+        SomeFinding("old_message_format"), "old_message_format",
         "{messages} in {requests} of {who}{topics} {have} format {versions}, which brokers must convert.",
         _on_its_connections(
             "old_message_format",
@@ -92,7 +88,7 @@ _TOLD = (
         more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
     ),
     _Told(
-        _finding("not_idempotent"), "not_idempotent",
+        SomeFinding("not_idempotent"), "not_idempotent",
         "{batches} of {who}{topics} {are} produced without idempotence: one that is retried may be written twice.",
         _on_its_connections(
             "not_idempotent",
@@ -103,7 +99,7 @@ _TOLD = (
         ),
     ),
     _Told(
-        _finding("unbatched"), "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
+        SomeFinding("unbatched"), "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
         "select * from (" + _on_its_connections(
             "unbatched",
             f"""
@@ -119,24 +115,24 @@ _TOLD = (
         more="any_value(every) as every",
     ),
     _Told(
-        _finding("useless_compression"), "useless_compression",
+        SomeFinding("useless_compression"), "useless_compression",
         "Compression saves nothing in {batches} of {who}{topics}.",
         _on_its_connections(
             "useless_compression", "select * from v_batches where codec <> 'none' and uncompressed_bytes > 0"
         ),
     ),
     _Told(
-        _finding("duplicate_sequence"), "duplicate_sequence",
+        SomeFinding("duplicate_sequence"), "duplicate_sequence",
         "{who} sent {batches}{topics} again with the sequence number of the one before, and no refusal was seen.",
         _SENT_AGAIN,
         severity=NOTE,
     ),
     _Told(
-        _finding("discarded"), "discarded", "{who} discarded {messages}{topics} as damaged.",
+        SomeFinding("discarded"), "discarded", "{who} discarded {messages}{topics} as damaged.",
         "select * from v_noted where finding = 'discarded' and api = 'ACK'",
     ),
     _Told(
-        _finding("retransmission_conflict"), "conflicting_bytes",
+        SomeFinding("retransmission_conflict"), "conflicting_bytes",
         "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
         "select * from v_findings where kind = 'retransmission_conflict'",
     ),

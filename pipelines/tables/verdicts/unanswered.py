@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
@@ -23,13 +23,13 @@ _AT_REST = (
 )  # fmt: skip
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
-_REASONS = """
+_OF_REQUEST = """
     select u.site, u.connection, u.incarnation, u.exchange_id, f.message as reason
     from findings f join exchanges u using (site, connection, incarnation)
-    where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
-        and u.exchange_id like '%-c' || f.stream_offset
-    union all
-    select u.site, u.connection, u.incarnation, u.exchange_id, 'Brokers refuse this version since Kafka 4.0'
+    where f.kind = '{finding}' and f.direction = 'client' and u.kind = 'unanswered'
+        and u.exchange_id like '%-c' || f.stream_offset"""
+_REMOVED = """
+    select u.site, u.connection, u.incarnation, u.exchange_id, 'Brokers refuse this version since Kafka 4.0' as reason
     from v_findings f join exchanges u on f.site = u.site and f.connection = u.connection
             and f.incarnation = u.incarnation and f.evidence->>'api' = u.api
             and whole(f.evidence->>'version') = u.version
@@ -37,12 +37,19 @@ _REASONS = """
             on u.server_ip = x.server_ip and u.server_port = x.server_port and u.api = x.api and u.version = x.version
     where f.kind = 'removed_in_4_0' and u.kind = 'unanswered' and (u.site, u.connection, u.incarnation) in (
         select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
+_REASONS = {
+    "unserved_version": _OF_REQUEST.format(finding="unserved_version"),
+    "oversized_frame": _OF_REQUEST.format(finding="oversized_frame"),
+    "removed_in_4_0": _REMOVED,
+}
+_NO_REASON = "select site, connection, incarnation, exchange_id, null::varchar as reason from exchanges where false"
+# `reasons`: a SELECT of those of _REASONS of which there are findings
 _UNANSWERED = f"""
     select u.*, n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
         left join (
-            select site, connection, incarnation, exchange_id, max(reason) as reason from ({_REASONS})
+            select site, connection, incarnation, exchange_id, max(reason) as reason from ({{reasons}})
             group by all
         ) r on u.site = r.site and u.connection = r.connection and u.incarnation = r.incarnation
             and u.exchange_id = r.exchange_id
@@ -80,7 +87,7 @@ _OVERDUE = f"""
     where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {FETCH_TICK_NS}"""
 
 
-@needs(SomeRows("findings", "kind = 'out_of_order_answers'"))
+@needs(SomeFinding("out_of_order_answers"))
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     """Requests of Kafka whose answer came after that of a later request."""
     apis = "list(distinct api order by api) as apis"
@@ -93,7 +100,7 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
         )
 
 
-@needs(SomeRows("findings", "kind = 'fetch_overdue'"))
+@needs(SomeFinding("fetch_overdue"))
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
     if not capture.keep("v_overdue", f"select * from ({_OVERDUE}) where not {capture.explained()}"):
@@ -121,9 +128,11 @@ _CLOSED_ON = f"""
 @needs(SomeRows("v_calls", "kind = 'unanswered'"))
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
+    reasons = " union all ".join(query for finding, query in _REASONS.items() if finding in capture.findings)
     silent = f"""
         select * replace (case when not login then closed_by end as closed_by) from (
-            select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login from ({_UNANSWERED})
+            select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login
+            from ({_UNANSWERED.format(reasons=reasons or _NO_REASON)})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by"], _CLOSED_ON)):
         who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeFinding, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _BROKEN = "select *, evidence->>'rule' as rule from v_findings where kind = 'protocol_violation'"
 
 
-@needs(SomeRows("findings", "kind = 'protocol_violation'"))
+@needs(SomeFinding("protocol_violation"))
 def protocol_violation(capture: Capture) -> Iterator[Ruling]:
     """By rule, and by who broke it."""
     first = "arg_min(message, time) as first"
