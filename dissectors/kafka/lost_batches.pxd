@@ -1,6 +1,7 @@
 cimport cython
 from dissectors.kafka.record_batch cimport checksum, header_places
 from dissectors.session.search cimport SearchBudget
+from dissectors.wire.reader cimport WireReader, reader
 
 @cython.final
 cdef class BatchSearch:

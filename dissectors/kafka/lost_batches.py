@@ -26,9 +26,11 @@ from dissectors.kafka.state import set_state, state_of
 from dissectors.session.frame import Frame
 from dissectors.session.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
+from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
     from dissectors.kafka.record_batch import checksum, header_places
+    from dissectors.wire.reader import reader
 
 HEAD = KEEPS_LENGTH + SMALLEST[2]  # bytes of the header of a batch of magic 2
 _GATHERED = 1 << 16  # bytes that are searched at once
@@ -237,14 +239,16 @@ class BatchSearch:
         if stop > end:
             return self.budget.wait_for(stop - at)
         self.budget.spend(stop - at)
-        stored: cython.longlong = int.from_bytes(data[at + _CRC : at + _CRC + 4], "big")
-        return Judgement.YES if checksum(data, at, stop) == stored else Judgement.NO
+        r: WireReader = reader()
+        r.open(data, at + _CRC, at + _CRC + 4)
+        return Judgement.YES if checksum(data, at, stop) == r.u32() else Judgement.NO
 
 
 def _end(data: bytes, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """The index behind the batch whose header stands at an index, by its length."""
-    length: cython.Py_ssize_t = int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
-    return at + KEEPS_LENGTH + length
+    r: WireReader = reader()
+    r.open(data, at + 8, at + KEEPS_LENGTH)
+    return at + KEEPS_LENGTH + r.i32()
 
 
 def _places(data: bytes, start: int, end: int) -> Iterator[list[int]]:
