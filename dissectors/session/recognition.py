@@ -2,7 +2,7 @@
 
 The bytes of both directions come segment by segment. A connection whose beginning was captured is judged by its first
 bytes. In any other, and where these are nobody's, each protocol searches for its frames, and a search remembers how far
-it has come. All are asked again only when there are four times as many bytes: so recognition is linear in the bytes.
+it has come. All are asked again only when the bytes have doubled: so recognition is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dissectors.session.search import Recogniser
 CERTAIN = 0.9
 LIKELY = 0.5
 HINTED = 0.1  # enough where the port is one of the protocol's own and bytes are missing
-_MORE = 4  # times as many bytes before the protocols are asked again: each time they search, which costs also for few
 _by_hint = itemgetter(0)
 
 
@@ -67,7 +66,7 @@ class Recognition:
         total = len(self.prefix[0]) + len(self.prefix[1])
         if total < self._due and not self.exhausted:
             return False
-        self._due = max(1, _MORE * total)
+        self._due = max(1, 2 * total)
         return True
 
     @property

@@ -136,11 +136,6 @@ def test_a_foreign_connection_in_mid_stream_is_none_of_ours(kind: str, ports: tu
     assert looks < 25  # however many segments there are
 
 
-def test_protocols_are_asked_again_when_there_are_four_times_as_many_bytes() -> None:
-    recognition = Recognition(candidates(PROTOCOLS, (12345, 50000), None), Limits(), headless=True)
-    assert [n for n in range(1, 65) if recognition.take(0, b"0123456789")] == [1, 4, 16, 64]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 3000), st.integers(1, 400))
 def test_a_request_is_recognised_however_the_bytes_before_it_were_cut(before: int, step: int) -> None:
