@@ -27,7 +27,7 @@ from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.resync import Resync
 from dissectors.kafka.rows import KafkaRows
-from dissectors.kafka.served import ServedVersions, VersionsAnswer, refusal, served_versions
+from dissectors.kafka.served import VersionsAnswer, refusal
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.kafka.walk import walkers_of
@@ -258,9 +258,8 @@ class KafkaConversation(Conversation):
         for frame, call in self._explained():
             assert call.api_version is not None
             self._answer(frame, call, call.api_version, min(frame.end, frame.known))
-        served = {} if self.served is None else served_versions(self.served)
         for call in (*(self.tokens or ()), *self.waiting.rest()):
-            self._report_unserved(call, served)
+            self._report_unserved(call)
             self._unanswered(call, AT_END, explained=False)
         self.tokens = None
         if self.rows.report.wants_findings:
@@ -647,10 +646,10 @@ class KafkaConversation(Conversation):
             message = f"{api.name} version {api.version} is not known: its requests are matched, not decoded"
             self.finding_at(frame, "unknown_api", message, key=api.key, version=api.version)
 
-    def _report_unserved(self, call: KafkaRequest, served: ServedVersions) -> None:
+    def _report_unserved(self, call: KafkaRequest) -> None:
         """Report a request without an answer if the broker said before that it does not serve its version."""
         api, frame = call.api_version, call.frame
-        reason = None if api is None else refusal(served, api)
+        reason = refusal(self.served, api) if self.served is not None and api is not None else None
         if reason is not None and frame is not None:
             self.finding(
                 "unserved_version",

@@ -12,10 +12,6 @@ from dissectors.kafka.full import full
 _ANSWERS = 256  # different answers that are kept; brokers of one release give the same
 
 
-ServedVersions = Mapping[int, tuple[int, int]]
-"""Key of each API that a broker serves -> its lowest and its highest version."""
-
-
 class VersionsAnswer(NamedTuple):
     """The body of an answer to ApiVersions."""
 
@@ -30,15 +26,16 @@ def shared(answer: VersionsAnswer) -> VersionsAnswer:
 
 
 @lru_cache(_ANSWERS)
-def served_versions(answer: VersionsAnswer) -> ServedVersions:
-    """What an answer lists."""
+def _served(answer: VersionsAnswer) -> Mapping[int, tuple[int, int]]:
+    """Key of each API in an answer -> its lowest and its highest version."""
     found = full("ApiVersionsResponse", answer.version, answer.body, 0, len(answer.body))
     listed = found.body.get("apiKeys") or ()
     return {api["apiKey"]: (api["minVersion"], api["maxVersion"]) for api in listed if "maxVersion" in api}
 
 
-def refusal(served: ServedVersions, api: ApiVersion) -> str | None:
-    """What speaks against a request of this version; None where the broker serves it, or has listed nothing."""
+def refusal(answer: VersionsAnswer, api: ApiVersion) -> str | None:
+    """What an answer says against a request of this version; None where the broker serves it."""
+    served = _served(answer)
     if not served:
         return None
     lowest, highest = served.get(api.key, (0, -1))
