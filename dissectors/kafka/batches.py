@@ -29,7 +29,7 @@ from dissectors.checksum import CRC32, CRC32C, compute
 from dissectors.kafka import record_batch
 from dissectors.kafka.record_batch import CODECS, NO_TIMESTAMP, RecordBatch, read_batches
 from dissectors.rows.layout import ABSENT
-from dissectors.wire.codecs import CodecError, decompress, decompressed_size
+from dissectors.wire.codecs import CodecError, decompress
 from dissectors.wire.reader import reader
 
 MESSAGE = struct.Struct(">qiIbb")
@@ -115,13 +115,6 @@ def records_of(data: bytes, unit: RecordBatch, limit: int) -> bytes:
     if unit.codec != "none":
         return decompress(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
     return data[unit.body if unit.magic == 2 else unit.start : unit.end]
-
-
-def records_size(data: bytes, unit: RecordBatch, limit: int) -> int:
-    """The size of `records_of`."""
-    if unit.codec != "none":
-        return decompressed_size(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
-    return unit.end - (unit.body if unit.magic == 2 else unit.start)
 
 
 def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int) -> int:

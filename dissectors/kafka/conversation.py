@@ -756,9 +756,10 @@ class KafkaConversation(Conversation):
 
     def _report_batches(self, frame: Frame, correlation_id: int, exchange: Frame | None) -> None:
         """Write the batches in an answer to a request that was not captured. exchange: the frame, if it has a row."""
-        found = self.recovery().found(frame, frame.start + 8)
-        lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
-        self.recovery().report(SERVER, found, lost, exchange)
+        found = self.recovery().found(frame, frame.start + RESPONSE_AT_LEAST)
+        if found:
+            lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
+            self.recovery().report(SERVER, found, lost, exchange)
 
     # --- findings ---
 

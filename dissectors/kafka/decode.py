@@ -92,20 +92,24 @@ class ApiVersion:
 
     def note_request(self, walker: Walker, data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of the body of a request. at: index after its client id. Raises ReadError where no body begins."""
-        words: MessageWords = self.request_words()
+        words: MessageWords
         if walker.positions:
             if self._request_positions is NO_MESSAGE:
                 self._request_positions = message_words(f"{self.name}Request", self.version, positions=True)
             words = self._request_positions
+        else:
+            words = self.request_words()
         return walker.note(words, data, walker.after_tags(data, at) if self.request_tags else at, end)
 
     def note_response(self, walker: Walker, data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of the body of a response. at: index after its correlation id. Raises ReadError likewise."""
-        words: MessageWords = self.response_words()
+        words: MessageWords
         if walker.positions:
             if self._response_positions is NO_MESSAGE:
                 self._response_positions = message_words(f"{self.name}Response", self.version, positions=True)
             words = self._response_positions
+        else:
+            words = self.response_words()
         return walker.note(words, data, walker.after_tags(data, at) if self.response_tags else at, end)
 
     def request_body(self, data: bytes, at: int) -> int:

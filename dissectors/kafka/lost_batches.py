@@ -13,23 +13,29 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dissectors.checksum import CRC32C, compute
+import cython
+
 from dissectors.kafka import batches
 from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
-from dissectors.kafka.record_batch import RecordBatch, header_places
+from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.state import set_state, state_of
 from dissectors.session.frame import Frame
 from dissectors.session.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
+from dissectors.wire.reader import WireReader
+
+if not cython.compiled:
+    from dissectors.kafka.record_batch import checksum, header_places
+    from dissectors.wire.reader import reader
 
 HEAD = KEEPS_LENGTH + SMALLEST[2]  # bytes of the header of a batch of magic 2
 _GATHERED = 1 << 16  # bytes that are searched at once
 _WINDOW = 1 << 14  # bytes whose places are looked for at once
-_COVERED = 21  # where the bytes begin that the checksum covers
+_CRC = 17  # where the checksum stands
 _START = attrgetter("start")
 
 
@@ -130,6 +136,12 @@ class BatchSearch:
         self._end = 0  # stream offset of their end
         self._wanted = _GATHERED  # so many are needed for the search to come further
 
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
     @property
     def held(self) -> int:
         """Bytes kept."""
@@ -139,23 +151,39 @@ class BatchSearch:
 
     def first(self, data: bytes, captured: CapturedRanges, start: int, end: int) -> int | None:
         """Index of the first whole batch in [start, end) of a frame's data."""
-        return next((at for at, _ in self.every(data, captured, start, end)), None)
+        return next((at for at, _ in self.whole(data, captured, start, end, 1)), None)
 
-    def every(self, data: bytes, captured: CapturedRanges, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """[start, end) of every whole batch there: as search.first_start would find one after the other."""
-        budget = self.budget
+    def whole(
+        self,
+        data: bytes,
+        captured: CapturedRanges,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        most: cython.Py_ssize_t = 0,
+    ) -> list[tuple[int, int]]:
+        """[start, end) of the whole batches there, of the first `most` or of all, as search.first_start finds them."""
+        budget: SearchBudget = self.budget
+        found: list[tuple[int, int]] = []
+        at: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        a: cython.Py_ssize_t
+        b: cython.Py_ssize_t
         budget.base = captured.base
         for a, b in captured.within(start, end):
-            for at in chain.from_iterable(_places(data, a, b)):
-                if at < a or not budget.allows(at):
-                    continue
-                budget.begin()
-                stop = _end(data, at)
-                if self._judge(data, at, stop, b) is Judgement.YES:
-                    yield at, stop
+            for places in _places(data, a, b):
+                for at in places:
+                    if at < a or not budget.allows(at):
+                        continue
+                    budget.begin()
+                    stop = _end(data, at)
+                    if self._judge(data, at, stop, b) is not Judgement.YES:
+                        budget.settle()
+                        continue
+                    found.append((at, stop))
+                    if len(found) == most:
+                        return found
                     a = stop
-                else:
-                    budget.settle()
+        return found
 
     # --- in bytes that no frame holds, as they come ---
 
@@ -204,20 +232,23 @@ class BatchSearch:
 
     # --- both ---
 
-    def _judge(self, data: bytes, at: int, stop: int, end: int) -> Judgement:
+    def _judge(self, data: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Judgement:
         """Whether [at, stop) is a whole batch, where `data` is known up to `end`."""
         if stop - at > self._largest:
             return Judgement.NO
         if stop > end:
             return self.budget.wait_for(stop - at)
         self.budget.spend(stop - at)
-        stored = int.from_bytes(data[at + 17 : at + _COVERED], "big")
-        right = compute(CRC32C, memoryview(data)[at + _COVERED : stop]) == stored
-        return Judgement.YES if right else Judgement.NO
+        r: WireReader = reader()
+        r.open(data, at + _CRC, at + _CRC + 4)
+        return Judgement.YES if checksum(data, at, stop) == r.u32() else Judgement.NO
 
 
-def _end(data: bytes, at: int) -> int:
-    return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
+def _end(data: bytes, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The index behind the batch whose header stands at an index, by its length."""
+    r: WireReader = reader()
+    r.open(data, at + 8, at + KEEPS_LENGTH)
+    return at + KEEPS_LENGTH + r.i32()
 
 
 def _places(data: bytes, start: int, end: int) -> Iterator[list[int]]:

@@ -64,6 +64,7 @@ class Precedents:
 
     def of(self, direction: int, offset: int) -> Precedent:
         """What is known of batches at an offset whose requests were not captured."""
-        request = Precedent.request(*self._request) if self._request else None
-        first = request if direction == CLIENT else self._answer
+        first = self._answer
+        if direction == CLIENT:
+            first = Precedent.request(*self._request) if self._request else None
         return first if first and first.offset <= offset else Precedent.nothing(direction)

@@ -10,7 +10,7 @@ answers       several in a row with neighbouring ids are likely Kafka's; many wh
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 from dissectors.kafka import schema
 from dissectors.kafka.decode import API_VERSIONS, REQUEST_HEAD, UNSUPPORTED_VERSION, api_version
@@ -28,6 +28,10 @@ _IN_A_ROW = 8  # answers that make a row, of whatever length
 _PROVEN = 16  # answers in a row with ascending ids that are no chance
 _NEWER = 16  # versions of ApiVersions beyond those of the tables
 _LONGEST_LIST = 1 << 14  # bytes: twenty times that of the newest broker
+_SHORT = 1 << 10  # bytes of a beginning that is remembered
+_REMEMBERED = (
+    256  # beginnings, and lists of versions: clients of one kind begin alike, and brokers of one release serve the same
+)
 CERTAIN, LIKELY, POSSIBLE, UNCLEAR, NO = 0.95, 0.6, 0.2, 0.1, 0.0
 
 
@@ -69,6 +73,12 @@ class KafkaRecogniser:
 
 def recognise(client: bytes, server: bytes) -> float:
     """How sure it is that these are the first bytes of a connection to a Kafka broker."""
+    if len(client) + len(server) <= _SHORT:
+        return _recognise_short(client, server)
+    return _recognise(client, server)
+
+
+def _recognise(client: bytes, server: bytes) -> float:
     from_client = _first_request(client, server) if client else NO
     if from_client == CERTAIN or not server:
         return from_client
@@ -78,6 +88,9 @@ def recognise(client: bytes, server: bytes) -> float:
     if from_client == NO:
         return POSSIBLE if from_server >= LIKELY else NO
     return max(from_client, min(from_server, POSSIBLE))
+
+
+_recognise_short = lru_cache(_REMEMBERED)(_recognise)
 
 
 def _first_request(data: bytes, server: bytes) -> float:
@@ -160,10 +173,13 @@ def _answers(data: bytes) -> float:
 def _lists_versions(data: bytes) -> bool:
     """Whether the first response is the list of APIs and versions with which most connections begin."""
     stop = 4 + int.from_bytes(data[:4], "big")
-    if not 8 + _VERSIONS_BYTES <= stop <= min(len(data), _LONGEST_LIST):
-        return False
+    return 8 + _VERSIONS_BYTES <= stop <= min(len(data), _LONGEST_LIST) and _is_versions_list(data[8:stop])
+
+
+@lru_cache(_REMEMBERED)
+def _is_versions_list(body: bytes) -> bool:
     for version in reversed([*schema.message("ApiVersionsResponse").versions.each()]):  # the newest is the likeliest
-        found = full("ApiVersionsResponse", version, data, 8, stop)
+        found = full("ApiVersionsResponse", version, body, 0, len(body))
         keys = found.body.get("apiKeys") or []
         if found.exact and len(keys) > _FEW and all(0 <= api["minVersion"] <= api["maxVersion"] for api in keys):
             return True

@@ -73,16 +73,13 @@ class BatchRecovery:
         """The whole batches in a frame from an index on, where nothing says of what topic they are."""
         if start >= frame.end or not self._conversation.rows.report.looks_into_batches:
             return []
-        found: list[RecordBatch] = []
-        for at, end in self.places(frame, start):
-            found += self.look(frame, at, end)
-        return found
+        return self.look(frame, self.places(frame, start))
 
     def places(self, frame: Frame, start: int) -> list[tuple[int, int]]:
         """[start, end) of the whole batches in a frame's data, from an index on."""
         search = self.search(frame.direction)
-        fits = frame.end - start >= HEAD  # most frames are too short for a batch
-        found = list(search.every(frame.data, self._captured(frame), start, frame.end)) if fits else []
+        fits = frame.end - start >= HEAD
+        found = search.whole(frame.data, self._captured(frame), start, frame.end) if fits else []
         self._conversation.report_passed_over(search.budget, frame.direction, frame.first_ns, frame.packet_ref)
         return found
 
@@ -118,7 +115,7 @@ class BatchRecovery:
 
     def _report(self, direction: int, lost: LostBatch) -> None:
         if self._conversation.proven:
-            self.report(direction, self.look(lost.frame(direction), 0, len(lost.data)))
+            self.report(direction, self.look(lost.frame(direction), [(0, len(lost.data))]))
         elif len(self._early) < _EARLY:
             self._early.append((direction, lost))
 
@@ -145,11 +142,13 @@ class BatchRecovery:
         number = ABSENT if partition is None else partition
         self._conversation.rows.batches(role, call, exchange, topic, number, found, outcome, ABSENT)
 
-    def look(self, frame: Frame, start: int, end: int) -> list[RecordBatch]:
-        """The batch at [start, end) of a frame's data."""
+    def look(self, frame: Frame, places: list[tuple[int, int]]) -> list[RecordBatch]:
+        """The batches at some places [start, end) of a frame's data, verified."""
+        found: list[RecordBatch] = []
         r = reader()
-        r.open(frame.data, start, end)
-        found = read_batches(r, end, end)
+        for start, end in places:
+            r.open(frame.data, start, end)
+            found += read_batches(r, end, end)
         self._conversation.verifier.look(frame, None, found)
         return found
 

@@ -6,6 +6,7 @@ asked for: a capture uses a few dozen of the 290 messages. The format of the fil
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -154,6 +155,29 @@ def apis() -> dict[int, Api]:
 def message(name: str) -> MessageSchema:
     """A message by its name: `FetchRequest`, `ConsumerProtocolSubscription`."""
     return parse(proto("kafka", "messages", f"{name}.txt").read_text())
+
+
+@cache
+def _changes(name: str) -> tuple[int, ...]:
+    """The versions, ascending, in which a field of a message comes, goes or is written otherwise."""
+    known = message(name)
+    bounds = {0}
+    for each in (known.flexible, *_all_versions(known.fields)):
+        bounds.update(bound for first, last in each.ranges for bound in (first, last + 1))
+    return tuple(sorted(bounds))
+
+
+def _all_versions(fields: tuple[SchemaField, ...]) -> Iterator[Versions]:
+    """Every set of versions that fields and those within them name."""
+    for field in fields:
+        yield from (field.versions, field.nullable, field.tagged, field.flexible or NO_VERSIONS)
+        yield from _all_versions(field.fields)
+
+
+def first_like(name: str, version: int) -> int:
+    """The first version from which on the fields of a message are as in `version`, and written alike."""
+    changes = _changes(name)
+    return changes[bisect_right(changes, version) - 1]
 
 
 def messages() -> list[str]:

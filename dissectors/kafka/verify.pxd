@@ -5,6 +5,7 @@ from dissectors.kafka.body_notes cimport RecordSet
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.record_batch cimport RecordBatch, read_batches
 from dissectors.session.exchange cimport Report
+from dissectors.wire.codecs.sizes cimport decompressed_size
 from dissectors.wire.reader cimport WireReader
 
 @cython.final
@@ -17,4 +18,5 @@ cdef class BatchVerifier:
     cdef WireReader _reader
 
     cpdef list[RecordBatch] batches_of(self, Frame frame, RecordSet records, bint lenient, int old)
+    cdef _unfold(self, Frame frame, RecordSet records, RecordBatch batch)
     cpdef int look(self, Frame frame, RecordSet records, list[RecordBatch] found) except -1

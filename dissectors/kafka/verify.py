@@ -26,6 +26,9 @@ from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wire.reader import WireReader
 from dissectors.wording import counted
 
+if not cython.compiled:
+    from dissectors.wire.codecs.sizes import decompressed_size
+
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
 _SMALLEST_RECORD = 7  # bytes, its length included
@@ -87,10 +90,10 @@ class BatchVerifier:
                     self._verify_message(frame.data, batch)
                 if batch.computed != batch.crc:
                     self._report_bad(frame, records, batch)
-            if batch.codec != "none" or batch.magic != 2 or self.report.wants_messages:
-                self._unfold(frame, records, batch)
+            if batch.codec == "none" and (batch.control or not self.report.wants_messages):
+                batch.uncompressed = batch.size - (batch.body - batch.start if batch.magic == 2 else 0)
             else:
-                batch.uncompressed = batch.size - (batch.body - batch.start)
+                self._unfold(frame, records, batch)
 
     # --- what is rare ---
 
@@ -138,16 +141,13 @@ class BatchVerifier:
         batch.verdict = "ok" if batch.computed == batch.crc else "bad"
 
     def _unfold(self, frame: Frame, records: RecordSet | None, batch: RecordBatch) -> None:
-        """The size of the records of a batch, and its messages where they are wanted: decompressed, if need be."""
+        """Set the size of a batch's records, decompressed if need be, and its messages where they are wanted."""
         if batch.odd_bytes and batch.verdict == "ok":
             message = f"A compressed batch ends in {counted(batch.odd_bytes, 'byte')} that are no message"
             self.conversation.finding_within(
                 frame, batch.start, "batch_mismatch", message, length=batch.size, **self._named(records)
             )
         wanted = self.report.wants_messages and not batch.control
-        if batch.codec == "none" and not self.report.wants_messages:
-            batch.uncompressed = batches.records_size(frame.data, batch, self.limit)
-            return
         if not batch.whole or (batch.verdict == "bad" and batch.codec != "none"):
             return
         room = self.report.sink.room if wanted else self.limit
@@ -158,7 +158,8 @@ class BatchVerifier:
                 batch.entries = []
                 batch.entries += self._messages(batch, raw)
             else:
-                batch.uncompressed = batches.records_size(frame.data, batch, self.limit)
+                compressed = memoryview(frame.data)[batch.body : batch.end]
+                batch.uncompressed = decompressed_size(batch.codec, compressed, self.limit)
         except RecordError as trouble:
             if batch.verdict == "ok":
                 self._malformed(frame, records, batch.start, trouble)

@@ -43,7 +43,7 @@ from functools import cache
 
 import cython
 
-from dissectors.kafka import position_fields
+from dissectors.kafka import position_fields, schema
 from dissectors.kafka.plan import GROUP as GROUP_NAME
 from dissectors.kafka.plan import KEY_TYPE, NOTES, Op, Step, plan
 
@@ -85,12 +85,18 @@ NO_MESSAGE = MessageWords(array("i"), 0, 0, {}, ())
 """A message without a field: stands where none was read yet."""
 
 
-@cache
 def message_words(name: str, version: int, positions: bool = False) -> MessageWords:
     """The words of a request or response. positions: those that also note where partitions stand.
 
+    Versions with the same fields, and messages in which no field says where a partition stands, share their words.
     Raises KeyError or FileNotFoundError where the tables do not have it.
     """
+    says_positions = name in position_fields.FIELDS or name in position_fields.VALUES
+    return _words(name, schema.first_like(name, version), positions and says_positions)
+
+
+@cache
+def _words(name: str, version: int, positions: bool) -> MessageWords:
     known = plan(name, version, positions)
     writer = _Writer(position_fields.FIELDS.get(name, {}))
     noting = writer.steps(known.noting)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,22 @@ from dissectors import arrow, records
 from dissectors.arrow import Bools, Ints
 from dissectors.records import ORDER, PACKET_MASK, PACKET_SHIFT
 from dissectors.redaction import public_path
+from dissectors.rows.connections import ConnectionColumns
 from dissectors.rows.gather import checksums, exchange_ids, numbered
 from dissectors.rows.layout import ABSENT, Kind
 from dissectors.rows.table import RowTable
 from dissectors.wire.arrays import Bytes, Numbers
 
-_OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
-_NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
 _LAST = np.iinfo(np.int64).max
 
 
 def take_batch(
-    table: RowTable, files: Sequence[str], *, full: bool = False, payloads: bool = False
+    table: RowTable,
+    conns: ConnectionColumns,
+    files: Sequence[str],
+    *,
+    full: bool = False,
+    payloads: bool = False,
 ) -> pa.RecordBatch | None:
     """Take the finished rows of a table, in order; None where there are none. files: file index -> path."""
     blocks, loose = table.take()
@@ -38,16 +41,22 @@ def take_batch(
         return None
     schema = records.schema(table.layout.table, full=full, payloads=payloads)
     have = {"": True, "full": full, "payloads": payloads}
-    return pa.RecordBatch.from_arrays(_Rows(table, blocks, loose, files).arrays(have), schema=schema)
+    return pa.RecordBatch.from_arrays(_Rows(table, conns, blocks, loose, files).arrays(have), schema=schema)
 
 
 class _Rows:
     """The rows of some blocks of a table, in order, and what the numbers in them stand for."""
 
     def __init__(
-        self, table: RowTable, blocks: list[tuple[Numbers, int]], loose: list[Any], files: Sequence[str]
+        self,
+        table: RowTable,
+        conns: ConnectionColumns,
+        blocks: list[tuple[Numbers, int]],
+        loose: list[Any],
+        files: Sequence[str],
     ) -> None:
         self._table = table
+        self._conns = conns
         self._layout = table.layout
         self._blocks = [np.asarray(block)[:, :rows] for block, rows in blocks]
         self._loose = loose
@@ -84,7 +93,7 @@ class _Rows:
     def _columns(self, field: records.Field, kind: Kind, numbers: Ints) -> list[pa.Array]:
         absent = numbers == ABSENT
         if kind == Kind.CONN:
-            return connections(*_distinct(self._table.conns.values, numbers, absent))
+            return self._connections(numbers, absent)
         if field.kind == "packet_ref":
             return packets(numbers, absent, self._files)
         if field.kind == "time":
@@ -122,10 +131,18 @@ class _Rows:
             return arrow.decimals(arrow.column(numbers, missing=numbers == ABSENT))
         if field.kind == "checksum":
             return _text_column(checksums(numbers.data), numbers)
-        conn = self._numbers(self._layout.places["conn"])
-        conns, index = _distinct(self._table.conns.values, conn, conn == ABSENT)
-        ids = "".join([one.id for one in conns]).encode()
-        return _text_column(exchange_ids(ids, index.data, numbers.data), numbers)
+        conns = self._numbers(self._layout.places["conn"])
+        return _text_column(exchange_ids(self._conns.ids, conns.data, numbers.data), numbers)
+
+    def _connections(self, conns: Ints, absent: Bools) -> list[pa.Array]:
+        """CONNECTION_COLUMNS of rows."""
+        found = []
+        for numbers, column in zip(self._conns.numbers(conns, absent), records.CONNECTION_COLUMNS, strict=True):
+            if column.type == pa.string():
+                found.append(texts(self._table.texts.arena, self._table.texts.starts, numbers))
+            else:
+                found.append(whole_numbers(numbers, column.type, numbers == ABSENT))
+        return found
 
 
 def order(keys: Sequence[Ints]) -> Ints | None:
@@ -163,17 +180,6 @@ def _some_of(values: Sequence[str | None], index: Ints) -> pa.Array:
         of_value = np.array([ABSENT if value is None else i for i, value in enumerate(values)])
         index = np.where(index == ABSENT, ABSENT, of_value[np.maximum(index, 0)])
     return texts(b"".join(raw), starts, index)
-
-
-def connections(distinct: Sequence[Any], index: Ints) -> list[pa.Array]:
-    """CONNECTION_COLUMNS of rows: distinct connections (Conn or None), and which of them each row has, or ABSENT."""
-    rows = [_NOBODY if conn is None else _OF_CONNECTION(conn) for conn in distinct or (None,)]
-    return [
-        _some_of(values, index)
-        if column.type == pa.string()
-        else arrow.take(pa.array(values, column.type), arrow.column(index, missing=index == ABSENT))
-        for values, column in zip(zip(*rows, strict=True), records.CONNECTION_COLUMNS, strict=True)
-    ]
 
 
 def packets(references: Ints, missing: Bools, files: Sequence[str]) -> list[pa.Array]:

@@ -16,6 +16,7 @@ from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
 from dissectors.rows.blocks import take_batch
+from dissectors.rows.connections import ConnectionColumns
 from dissectors.rows.late_names import LIKELY, Name
 from dissectors.rows.layout import layout
 from dissectors.rows.table import RowTable
@@ -23,7 +24,7 @@ from dissectors.rows.texts import Numbered, Texts
 
 _MESSAGE_BYTES = 1024  # what a row of `messages` takes, about
 _COPIES = 3  # of a payload, on its way from a batch to a row
-_COMPILED = ("_texts", "_lists", "_conns", "_tables")  # attributes of compiled classes, which are not pickled
+_COMPILED = ("_texts", "_lists", "_conns", "_conn_columns", "_tables")  # of compiled classes: they are not pickled
 
 
 class Suspect(NamedTuple):
@@ -155,7 +156,7 @@ class Sink:
         """Take away the waiting rows, in order, as one record batch a table."""
         self._room = self._most_messages - self._waiting
         for name, table in self._tables.items():
-            batch = take_batch(table, self.files, full=self.full, payloads=self.payloads)
+            batch = take_batch(table, self._conn_columns, self.files, full=self.full, payloads=self.payloads)
             if batch is not None and name in self.tables:
                 yield name, batch
         if max(self._texts.count, len(self._lists.values), len(self._conns.values)) > self._most_names:
@@ -164,7 +165,7 @@ class Sink:
     # --- the tables ---
 
     def _make_tables(self) -> None:
-        self._texts, self._lists, self._conns = Texts(), Numbered(), Numbered()
+        self._begin_numbers()
         only = [name for name, wanted in (("full", self.full), ("payloads", self.payloads)) if wanted]
         self._tables = {
             name: RowTable(layout(name), self._texts, self._lists, self._conns, only) for name in records.TABLES
@@ -174,9 +175,14 @@ class Sink:
             self.stalls,
         ) = self._tables.values()  # fmt: skip
 
+    def _begin_numbers(self) -> None:
+        """Number texts, lists and connections from 0 on."""
+        self._texts, self._lists, self._conns = Texts(), Numbered(), Numbered()
+        self._conn_columns = ConnectionColumns(self._conns, self._texts)
+
     def _renumber(self) -> None:
         """Forget texts, lists and connections that no unfinished row has."""
-        self._texts, self._lists, self._conns = Texts(), Numbered(), Numbered()
+        self._begin_numbers()
         for table in self._tables.values():
             table.renumber(self._texts, self._lists, self._conns)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
+import cython
 import numpy as np
 
 from dissectors.arrow import Octets
@@ -45,9 +46,16 @@ class SearchBudget:
         self._earned_to = 0  # stream offset
         self._open = 0  # what judging the place at hand has cost so far
 
-    def allows(self, at: int) -> bool:
+    def __getstate__(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def allows(self, at: cython.longlong) -> cython.bint:
         """Whether the place at index `at` may be judged."""
-        offset = self.base + at
+        offset: cython.longlong = self.base + at
         if offset > self._earned_to:
             self.left += (offset - self._earned_to) * SEARCH_COST_PER_BYTE
             self._earned_to = offset
@@ -58,9 +66,10 @@ class SearchBudget:
 
     def next_allowed(self) -> int:
         """The first index whose place may be judged."""
-        return self._earned_to - self.base + max(0, -(self.left // SEARCH_COST_PER_BYTE))
+        left: int = self.left  # a Python number: C's division would round towards 0
+        return self._earned_to - self.base + max(0, -(left // SEARCH_COST_PER_BYTE))
 
-    def spend(self, size: int) -> None:
+    def spend(self, size: cython.longlong) -> None:
         """A judge reads `size` bytes. It is paid when the place is decided, however often it had to wait before."""
         self._open += size
 

@@ -23,7 +23,7 @@ from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 
 RECENT_NS = 3_000_000_000  # how long they may be compared with: senders wait some hundred milliseconds, seconds at most
-_BUNDLE_BYTES = 32 * 1024  # before compression: what a look at one of its runs costs
+_BUNDLE_BYTES = 64 * 1024  # before compression: what a look at one of its runs costs
 _OPEN = 16  # compressed bundles
 _PLAIN = 2  # one part in so many of the limit may be plain
 _RUN = 150  # bytes that a run takes besides
@@ -231,15 +231,15 @@ class History:
         plain = kept.bundle.plain
         if plain is None:
             return
-        sizes = np.diff(plain.bounds[0])
+        sizes = np.diff(plain.bounds[0]).tolist()
         remembered = []
         for runs, places in _remembered(kept, plain):
             numbers = [cast(BundledRun, runs[i]).number for i in places]
             if numbers:
-                remembered.append((int(sizes[numbers].sum()), numbers, [(runs, i) for i in places]))
+                remembered.append((sum([sizes[n] for n in numbers]), numbers, [(runs, i) for i in places]))
         remembered.sort(key=itemgetter(0))
-        ends = np.cumsum([size for size, _, _ in remembered]) // _BUNDLE_BYTES
-        for _, some in groupby(zip(ends.tolist(), remembered, strict=True), itemgetter(0)):
+        bundles = [end // _BUNDLE_BYTES for end in accumulate(size for size, _, _ in remembered)]
+        for _, some in groupby(zip(bundles, remembered, strict=True), itemgetter(0)):
             together = [each for _, each in some]
             bundled = plain.some([number for _, numbers, _ in together for number in numbers])
             self._put(Bundle.compressed(bundled), [place for _, _, places in together for place in places])

@@ -94,6 +94,17 @@ def test_rows_come_out_as_they_went_in_by_time(name: str, data: st.DataObject) -
     assert batch.to_pylist() == sorted(given, key=lambda row: [(row[key] is None, row[key] or 0) for key in keys])
 
 
+def test_a_connection_is_named_in_all_rows_whenever_they_leave_and_after_numbers_begin_again() -> None:
+    found = sink("findings", limits=Limits(names=2))
+    others = [Conn("there", "::1", port, "::2", 2, 3, "iggy") for port in (1, 2, 3)]
+    for conns in ([CONN], [None, others[0], CONN], [others[1]], [others[2], CONN, None]):
+        found.findings.extend(Finding(conn, "gap", "info", None, "", time) for time, conn in enumerate(conns))
+        rows = drained(found, "findings")
+        assert [(row["site"], row["connection"], row["client_port"], row["protocol"]) for row in rows] == [
+            (conn.site, conn.connection, conn.client_port, conn.protocol) if conn else (None,) * 4 for conn in conns
+        ]
+
+
 @pytest.mark.parametrize("name", TABLES)
 @settings(max_examples=20)
 @given(st.data())

@@ -20,7 +20,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.wire.codecs import CodecError, TooLargeError, decompress, decompressed_size
+from dissectors.wire.codecs import CodecError, TooLargeError, decompress
+from dissectors.wire.codecs.sizes import decompressed_size
 
 LIMIT = 1 << 20
 XERIAL = b"\x82SNAPPY\x00" + b"\0\0\0\1" * 2
@@ -99,16 +100,16 @@ def test_the_size_is_that_of_the_output_again_and_again_and_never_over_the_ceili
     codec, compress = FORMS[form]
     packed = compress(data)
     for again in (packed, packed, memoryview(b"before" + packed)[6:]):
-        assert decompressed_size(codec, again, limit=LIMIT) == len(data)
+        assert decompressed_size(codec, again, LIMIT) == len(data)
     if data:
         with pytest.raises(TooLargeError):
-            decompressed_size(codec, packed, limit=len(data) - 1)
+            decompressed_size(codec, packed, len(data) - 1)
 
 
 def test_bytes_that_do_not_decompress_do_not_the_next_time_either() -> None:
     for _ in range(2):
         with pytest.raises(CodecError):
-            decompressed_size("zstd", b"this is no frame", limit=LIMIT)
+            decompressed_size("zstd", b"this is no frame", LIMIT)
 
 
 @given(forms, payloads, st.data())

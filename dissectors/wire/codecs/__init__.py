@@ -17,10 +17,8 @@ first used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from dissectors.wire.codecs.common import CodecError, Data, TooLargeError, too_large
 from dissectors.wire.codecs.deflate import gzip_members, zlib_stream
@@ -32,7 +30,6 @@ __all__ = [
     "CodecError",
     "TooLargeError",
     "decompress",
-    "decompressed_size",
     "listeners",
     "notify",
     "without_listeners",
@@ -95,33 +92,3 @@ def decompress(codec: str, data: Data, *, limit: int, size: int | None = None) -
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out
-
-
-_Key = tuple[str, int, bytes]  # codec, length of the compressed bytes, their digest
-_sizes: dict[_Key, int] = {}  # -> bytes that came out
-_MOST_SIZES = 1 << 16
-_SEED = int.from_bytes(os.urandom(8))  # of this process: nobody can make two inputs of one digest beforehand
-
-
-@cache
-def _digest_of() -> Callable[[Data, int], bytes]:
-    """XXH3 of 128 bits, by which compressed bytes are known again: it costs a hundredth of decompressing them."""
-    from xxhash import xxh3_128_digest
-
-    return xxh3_128_digest
-
-
-def decompressed_size(codec: str, data: Data, *, limit: int) -> int:
-    """How many bytes `decompress` gives, whose errors it raises.
-
-    A batch is captured whenever it is sent: to the broker, to its replicas, to each consumer. It is decompressed once.
-    """
-    key = codec, len(data), _digest_of()(data, _SEED)
-    known = None if listeners else _sizes.get(key)
-    if known is not None and known <= limit:
-        return known
-    size = len(decompress(codec, data, limit=limit))
-    if len(_sizes) >= _MOST_SIZES:
-        _sizes.clear()
-    _sizes[key] = size
-    return size
