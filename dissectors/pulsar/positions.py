@@ -95,16 +95,20 @@ def _last_message(report: Report, facts: FrameFacts, command: PulsarCommand, req
 
 def _lookup(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
     if command.number(LOOKUP_TOPIC_RESPONSE_RESPONSE) == CONNECT_THERE:
-        url = command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL)
-        _owned(report, facts, request, url or command.fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS))
+        _owned(report, facts, request, _owner(command))
 
 
 def _closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
     """A producer or consumer was closed: the broker may say which one it should go to."""
-    plain, tls = _ASSIGNED[command.code]
-    owner = command.fields.text(plain) or command.fields.text(tls)
+    owner = _owner(command)
     if owner:
         _owned(report, facts, request, owner)
+
+
+def _owner(command: PulsarCommand) -> str | None:
+    """URL of the broker that a command names as the owner of the topic."""
+    plain, tls = _OWNER_URLS[command.code]
+    return command.fields.text(plain) or command.fields.text(tls)
 
 
 def _owned(report: Report, facts: FrameFacts, request: PulsarRequest, owner: str | None) -> None:
@@ -151,8 +155,9 @@ STATING: Mapping[int, Callable[[Report, FrameFacts, PulsarCommand, PulsarRequest
 }
 """Type of command -> what writes its rows."""
 
-_ASSIGNED = {
+_OWNER_URLS = {
     15: (CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL, CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS),
     16: (CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL, CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS),
+    24: (LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL, LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS),
 }
-"""Type of command -> the fields with the URL of the broker to go to, without and with TLS."""
+"""Type of command -> the fields with the URL of the broker that owns the topic, without and with TLS."""

@@ -296,7 +296,7 @@ class Framing(ConnectionReporter):
                     return self._rejected(inbox)
             if not inbox.pull():
                 gap = inbox.gap_ahead
-                return NEVER if gap is None else gap.order
+                return NEVER if gap is None or (not final and self._awaits_framing(inbox)) else gap.order
 
     def _take(self, inbox: Inbox, final: cython.bint) -> cython.int:
         """Deal with the event that `_next_order` announced."""
@@ -342,6 +342,11 @@ class Framing(ConnectionReporter):
         client, server = self.inboxes
         undetermined = not self.measurable and server.have > 0 and server.search is None
         return undetermined and not final and client.queued < self.options.limits.held_bytes
+
+    def _awaits_framing(self, inbox: Inbox) -> bool:
+        """Whether bytes before a gap are to be measured once later bytes show how: the gap must not come first."""
+        unmeasured = not self.measurable and inbox.search is None and inbox.pos < inbox.end
+        return unmeasured and inbox.queued < self.options.limits.held_bytes
 
     def _take_odd(self, inbox: Inbox, final: bool) -> None:
         """Deal with an event that is not a frame at hand: bytes to be searched, bytes that are no frame, a gap."""

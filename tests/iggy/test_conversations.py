@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
+from tests.iggy import wire
 from tests.iggy.conversations import Script, conversation, with_holes
 
 SEEDS = st.integers(0, 1 << 32)
@@ -38,6 +40,22 @@ def test_every_byte_of_a_conversation_with_holes_is_counted_once(seed: int) -> N
     _, got = feed(PROTOCOL, script)
     captured = sum(len(data) for _, data in script if isinstance(data, bytes))
     assert got.framed_bytes + got.skipped_bytes + got.pending_bytes == captured
+
+
+STORE = wire.request(121, b"\1" + wire.number(5) + wire.STREAM + wire.TOPIC + bytes(12))
+POLLED = wire.answer(wire.polled(wire.poll_a([b"A"]), 1))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [(SERVER, wire.answer(bytes(60))[:14]), (SERVER, 54), (CLIENT, STORE)],
+        [(CLIENT, b"these bytes are no frame"), (SERVER, POLLED), (CLIENT, 43), (SERVER, POLLED)],
+    ],
+    ids=["a hole in the answer before", "a hole behind bytes that are no frame"],
+)
+def test_what_shows_the_framing_late_changes_no_row(script: list[tuple[int, bytes | int]]) -> None:
+    feed_every_way(PROTOCOL, script)
 
 
 JUNK = (b"x", b"these bytes are no frame", bytes(30), b"\x08\0\0\0e\0\0\0")
