@@ -409,7 +409,7 @@ _MOVED = f"""
         nullif(sized, coalesce(stored, 0)) as sized
     from counted c join page_partitions p on p.topic is not distinct from c.topic
         and p.partition is not distinct from c.partition {_joins("c", DIMENSIONS)}
-    order by time, request, part"""
+    order by time, request, part, role, {_KEYS}"""
 _PLAIN = [d for d in (*DIMENSIONS, "error", "file") if d != "topic"]
 _REQUESTS = f"""
     select time - {{epoch}} as time, {", ".join(_DURATIONS)}, {", ".join(_AMOUNTS)}, flags, weight,
