@@ -19,6 +19,7 @@ from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
 from pipelines.report.records import verdicts
 from pipelines.spark import session
+from pipelines.spark.application import running
 from pipelines.storage import filesystem
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
@@ -27,12 +28,11 @@ from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from pipelines.executors.executor import Executor
     from pipelines.jobs.records import DecodedRecords
     from pipelines.jobs.surveys import Surveys
     from pipelines.lake.update import Update
+    from pipelines.spark.application import Application
     from pipelines.spark.catalog import Catalog, Published
     from pipelines.spark.job import SparkRecords
 
@@ -94,7 +94,7 @@ def choose(
         return Choice("spark", f"on {master}")
     if session.is_submitted():
         return Choice("spark", "by spark-submit")
-    if _session_runs():
+    if running() is not None:
         return Choice("spark", "in the running session")
     if update:
         return Choice("local", "an update; --engine spark takes Spark")
@@ -102,16 +102,6 @@ def choose(
     if size > LOCAL_BYTES and find_spec("pyspark") is not None:
         return Choice("spark", f"captures of more than {LOCAL_BYTES >> 20} MiB; --engine local stays in one process")
     return Choice("local", f"captures of up to {LOCAL_BYTES >> 20} MiB; --engine spark takes Spark")
-
-
-def _session_runs() -> bool:
-    import sys
-
-    if "pyspark.sql" not in sys.modules:
-        return False
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession() is not None
 
 
 def analyze(
@@ -197,11 +187,11 @@ def _made(
         about = freshness.standing(store, made_of()) if update and not update.has_news else None
         if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
             return _outcome(store, files, update.problems, about)
-        executor, spark = _executor(files, options, engine, wanted, stage)
+        executor, application = _executor(files, options, engine, wanted, stage)
         stage("decoding")
         if update is not None:
             decoded = update.run(executor)
-        elif spark is not None:
+        elif application is not None:
             decoded = records.decode_to_records(executor, files, store, options, surveys)
         else:
             decoded = records.stream_to_records(Run(files, options, progress), store)
@@ -212,7 +202,7 @@ def _made(
     local = filesystem.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
-    in_session = None if spark is None else _in_session(spark, decoded)
+    in_session = None if application is None else _in_session(application, decoded)
     with (in_session or decoded).engine() as tables:
         stage("looking into bad checksums")
         known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
@@ -249,10 +239,10 @@ def _walked(
     return job.ahead(files, wanted.master, wanted.conf, options)
 
 
-def _in_session(spark: SparkSession, decoded: DecodedRecords) -> SparkRecords:
+def _in_session(application: Application, decoded: DecodedRecords) -> SparkRecords:
     from pipelines.spark.job import SparkRecords
 
-    return SparkRecords.of(spark, decoded)
+    return SparkRecords.of(application, decoded)
 
 
 def _published(store: str, update: Update | None) -> Published:
@@ -269,8 +259,8 @@ def _published(store: str, update: Update | None) -> Published:
 
 def _executor(
     files: Sequence[str], options: Options, engine: EngineName, wanted: Execution, stage: Stage
-) -> tuple[Executor, SparkSession | None]:
-    """Who runs the tasks, and the session where that is Spark."""
+) -> tuple[Executor, Application | None]:
+    """Who runs the tasks, and the application where that is Spark."""
     if engine == "local":
         from pipelines.executors.local import LocalExecutor
 
@@ -279,10 +269,10 @@ def _executor(
     from pipelines.spark.executor import SparkExecutor
 
     stage("starting Spark")
-    spark = job.start(files, wanted.master, wanted.conf)
+    application = job.begin(files, wanted.master, wanted.conf)
     if wanted.catalog is not None:
-        wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
-    return SparkExecutor(spark, stage), spark
+        wanted.catalog.prepare(application.session)  # a connector that lacks is known before anything is decoded
+    return SparkExecutor(application, stage), application
 
 
 def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:

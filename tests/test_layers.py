@@ -51,7 +51,7 @@ LAYERS = (
     ("dissectors.run",),
     ("dissectors.forensics",),
     ("dissectors",),
-    ("pipelines.process", "pipelines.formats"),
+    ("pipelines.process", "pipelines.pandas_guard", "pipelines.formats"),
     ("pipelines.storage",),
     ("pipelines.sql",),
     ("pipelines.tables",),
@@ -69,7 +69,7 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 # Packages of one layer that do not import each other.
 APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark"))
-JOINING = {"__init__", "analyze", "compare", "document", "process"}
+JOINING = {"__init__", "analyze", "compare", "document", "pandas_guard", "process"}
 MODULES = (
     *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "diagnostics", "forensics"),
     *("secrets", "conversation"),

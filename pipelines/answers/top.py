@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipelines.answers.records import Relations, Row, query
-from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, UNHEARD
 from pipelines.tables.causes import PARTS, largest, network, parts
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.points import POINTS, points
@@ -43,20 +43,18 @@ SORTS = {"p99": "p99_ns", "time": "time_ns", "bytes": "bytes", "errors": "errors
 """--sort -> column, largest first"""
 
 _QUERY = f"""
-WITH excused AS ({EXCUSED}), deaf AS (  -- no answer of theirs was captured: nothing is known of any
-    SELECT site, connection, incarnation FROM connections WHERE server_packets = 0
-), keyed AS (
+WITH excused AS ({EXCUSED}), unheard AS ({UNHEARD}), keyed AS (
     SELECT {{exchange_key}} AS key, {{bucket}} AS bucket, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
            {HELD} OR total_ns IS NULL AS untimed,
-           EXISTS (SELECT 1 FROM deaf d WHERE d.site = e.site AND d.connection = e.connection
-               AND d.incarnation = e.incarnation) AS deaf
+           EXISTS (SELECT 1 FROM unheard u WHERE u.site = e.site AND u.connection = e.connection
+               AND u.incarnation = e.incarnation) AS unheard
     FROM {{exchanges}} e LEFT JOIN excused x USING (exchange_id, site)
 ), carried AS (
     SELECT protocol, {{batch_key}} AS key, {{bucket}} AS bucket, sum(records) AS messages, sum(stored_bytes) AS stored
     FROM batches GROUP BY ALL
 )
 SELECT {{time}} k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
-       count(*) FILTER (kind = 'unanswered' AND NOT deaf) AS unanswered,
+       count(*) FILTER (kind = 'unanswered' AND NOT unheard) AS unanswered,
        quantile_disc(total_ns, 0.5) FILTER (NOT untimed) AS p50_ns,
        quantile_disc(total_ns, 0.99) FILTER (NOT untimed) AS p99_ns,
        max(total_ns) FILTER (NOT untimed) AS max_ns,

@@ -19,6 +19,7 @@ from pipelines import report
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
 from pipelines.formats import units
+from pipelines.pandas_guard import without_pandas
 from pipelines.storage import filesystem, outputs
 from pipelines.storage.layout import RECORD_FOLDER
 
@@ -98,6 +99,7 @@ def analyze(
     """
     from pipelines.tables.table import RECORDS
 
+    without_pandas()
     options = reading.options(RECORDS)
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")

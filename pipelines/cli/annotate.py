@@ -43,7 +43,7 @@ def annotate(
             raise typer.BadParameter(f"{capture} is {len(run.files)} files: name one", param_hint="CAPTURE")
         with output(out, reading.inputs(run.files), binary=True) as stream:
             with (
-                part_of(run.records(), answers.TABLES, selection) as rows,
+                part_of(reading.noting(run.records(), selection), answers.TABLES, selection) as rows,
                 queryable(rows, answers.TABLES) as tables,
             ):
                 comments = answers.comments(tables, public_path(run.files[0]))

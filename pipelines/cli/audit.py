@@ -41,7 +41,7 @@ def audit(
     selection = replace(part, topic=None, group=None).selection
     options = reading.options(selection.tables(answers.TABLES), full=True, bodies_of=answers.BODIES_OF)
     with reading.run(reading.captures(captures), options) as run:
-        wanted = selection.of(run.records())
+        wanted = selection.of(reading.noting(run.records(), part.selection))
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             found = [
                 statement
@@ -52,8 +52,10 @@ def audit(
         if format == "json":
             printing.show_json([statement._asdict() for statement in found])
         elif not found:
-            asked = " of what was asked for" if topic or group else ""
-            printing.show_text(f"Nothing to audit: no message{asked} that a broker took, and none that a group got.")
+            printing.show_text(
+                f"Nothing to audit in {part.selection.looked_at}: no offset or acknowledgement of a consumer group or "
+                "subscription shows that it went past messages that a broker took. Share groups are not judged."
+            )
         for statement in found if format == "text" else ():
             printing.show_text(statement.sentence, lead=f"{statement.what:13} ")
             printing.show_text(f"rests on {statement.rests_on}", indent=14)

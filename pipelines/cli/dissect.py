@@ -14,9 +14,9 @@ import typer
 from dissectors.records import TABLES
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
-from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures, refuse_other_than_text
 from pipelines.formats import BINARY_FORMATS, named, writing
+from pipelines.pandas_guard import without_pandas
 from pipelines.storage import outputs
 
 if TYPE_CHECKING:

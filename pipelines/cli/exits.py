@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import contextlib
 import io
@@ -132,7 +133,7 @@ def termination() -> Iterator[None]:
         if "pyspark" in sys.modules:
             from pipelines.spark import session
 
-            session.end_java()
+            session.give_up()
         raise SystemExit(TERMINATED)
 
     def interrupt(number: int, frame: object) -> None:
@@ -154,8 +155,10 @@ def termination() -> Iterator[None]:
 
 def leave(end: SystemExit) -> NoReturn:
     """End the process without taking its objects apart one by one, which would cost a tenth of a large run."""
-    if "pyspark" in sys.modules or not isinstance(end.code, int):
-        raise end  # Spark's Java process is ended by what runs at exit
+    if not isinstance(end.code, int):
+        raise end
+    if "pyspark" in sys.modules:
+        atexit._run_exitfuncs()  # Spark's folders; its Java ends by itself, as its standard input closes
     with contextlib.suppress(OSError, ValueError):
         for stream in filter(None, (sys.stdout, sys.stderr)):  # None where it was closed from the start
             stream.flush()

@@ -60,14 +60,18 @@ def forensics(
 
     bar = progress.Bar(quiet=reading.quiet)
     investigation = Investigation(
-        reading.captures(captures), options, bar.update, choose=selection.of if selection else None
+        reading.captures(captures),
+        options,
+        bar.update,
+        choose=(lambda rows: selection.of(reading.noting(rows, selection))) if selection else None,
     )
     reading.refuse_records(investigation.reader.files)
     bar.total = investigation.reader.files
     with bar:
         investigation.run()
     if format == "text":
-        _show_verdicts(investigation.verdicts, investigation.inner)
+        of_codecs = collections.Counter() if selection else investigation.inner  # which are counted over everything
+        _show_verdicts(investigation.verdicts, of_codecs, selection.looked_at)
         if investigation.bad:
             _show_parties(investigation)
         print(end="", flush=True)
@@ -138,13 +142,13 @@ def _show_case(case: Case, number: int, with_bytes: bool) -> None:
 
 
 def _show_verdicts(
-    counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]]
+    counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]], looked_at: str
 ) -> None:
     """Verdicts per protocol and kind of checksum, and of those that compressed data carry."""
     from pipelines.cli import printing
 
     if not counts:
-        printing.show_text("No checksummed message data in these captures.")
+        printing.show_text(f"No checksummed message data in {looked_at}.")
         return
     rows: list[printing.Row] = [
         {"protocol": protocol, "checksum": kind} | {verdict: counts[protocol, kind, verdict] for verdict in VERDICTS}

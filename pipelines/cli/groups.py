@@ -86,11 +86,12 @@ def groups(
     group, selection = part.group, replace(part, group=None).selection  # bodies, not rows, say which group is meant
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(reading.captures(captures), options) as run:
-        wanted = answers.only_groups(selection.of(run.records()))
+        wanted = answers.only_groups(selection.of(reading.noting(run.records(), part.selection)))
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             if lag:
                 behind = answers.lag(tables)
-                _show_lag([row for row in behind if group is None or is_named(row["group"], group)], format)
+                rows = [row for row in behind if group is None or is_named(row["group"], group)]
+                _show_lag(rows, format, part.selection.looked_at)
                 return
             found = answers.groups(tables)
         named = [one for one in found if group is None or is_named(one.name, group)]
@@ -98,8 +99,7 @@ def groups(
         if format == "json":
             printing.show_json([{**one.row(), "events": [event._asdict() for event in one.events]} for one in named])
         elif not named:
-            asked = f" {group}" if found else ""
-            printing.show_text(f"No consumer group or subscription{asked} in these captures.")
+            printing.show_text(f"No consumer group or subscription in {part.selection.looked_at}.")
         else:
             printing.show_rows([one.row() for one in named], GROUPS)
             print()
@@ -108,11 +108,11 @@ def groups(
                 printing.show_text(f"{head} of {len(events):,} events: --head shows more")
 
 
-def _show_lag(rows: list[dict[str, Any]], format: str) -> None:
+def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:
     """Where each group stands in each partition. rows: as `answers.groups.lag` gives them."""
     if format == "json":
         printing.show_json(rows)
     elif rows:
         printing.show_rows(rows, LAG)
     else:
-        printing.show_text("No group committed an offset in these captures.")
+        printing.show_text(f"No group committed an offset in {looked_at}.")

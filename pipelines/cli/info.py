@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dissectors.redaction import public_path
-from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.pandas_guard import without_pandas
 from pipelines.sql.words import REFUSED, SILENT
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ def info(
     without_pandas()
     selection = part.selection
     options = reading.options(selection.tables(TABLES))
-    with reading.run(reading.captures(captures), options) as run, part_of(run.records(), TABLES, selection) as rows:
+    with (
+        reading.run(reading.captures(captures), options) as run,
+        part_of(reading.noting(run.records(), selection), TABLES, selection) as rows,
+    ):
         summary = gather(run, rows)
         if format == "json":
             print(json.dumps(summary, ensure_ascii=True))

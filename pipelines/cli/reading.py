@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,16 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.wording import first_of
 from pipelines.cli import exits
-from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.progress import total_size
 from pipelines.cli.stopping import PipeEnd, ends_pipe
 from pipelines.formats.units import counted
+from pipelines.pandas_guard import without_pandas
 from pipelines.spark import options as spark_options
 from pipelines.storage.layout import is_analysis, single_analysis
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pipelines.answers.records import KeptRows, Relations
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.sql.occurring import NamesSeen
@@ -339,6 +341,17 @@ class Reading:
         if not sentences and (span := seen.span()) and not any(map(records.count, found.values())):
             sentences = [f"nothing then; {span}"]
         for sentence in sentences:
+            exits.say(f"brokerscope: {sentence}")
+
+    def noting(
+        self, rows: Iterable[tuple[str, pa.RecordBatch]], asked: Selection
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All rows; after the last, say which names that were asked for do not occur."""
+        from pipelines.sql.occurring import NamesSeen
+
+        seen = NamesSeen(asked)
+        yield from seen.of(rows)
+        for sentence in seen.missing():
             exits.say(f"brokerscope: {sentence}")
 
     def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:

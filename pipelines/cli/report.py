@@ -11,8 +11,8 @@ from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
 from pipelines.cli.output import STDOUT
 from pipelines.cli.output import output as opened
-from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Since, Until, selected
+from pipelines.pandas_guard import without_pandas
 from pipelines.storage import filesystem
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as the times that --since takes

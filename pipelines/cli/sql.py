@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -146,10 +147,27 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
     try:
         with _database({**tables, **own}, full=full) as connection:
             _run(connection, query)
+    except duckdb.CatalogException as error:
+        raise typer.BadParameter(_unknown(error, list(own)), param_hint="QUERY") from None
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="QUERY") from None
+
+
+def _unknown(error: Exception, own: Sequence[str]) -> str:
+    """What is said of a name that DuckDB does not know: of a table, which there are. own: tables of the user's."""
+    from dissectors.records import TABLES
+    from pipelines.answers import aggregates
+    from pipelines.sql import database
+
+    asked = re.match(r"Catalog Error: Table with name (\w+) does not exist", str(error))
+    if asked is None:
+        return database.sentence(error)
+    every = (*TABLES, *aggregates.COLUMNS, *own)
+    near = difflib.get_close_matches(asked[1].lower(), every, 1, 0.6)
+    there = f"the nearest is {near[0]}" if near else f"there are {', '.join(every)}"
+    return f"no table {asked[1]!r}; {there}"
 
 
 def _named(query: str) -> tuple[str, ...]:

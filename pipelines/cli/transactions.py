@@ -56,13 +56,13 @@ def transactions(
     selection = part.selection
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(reading.captures(captures), options) as run:
-        wanted = answers.only_transactions(selection.of(run.records()))
+        wanted = answers.only_transactions(selection.of(reading.noting(run.records(), selection)))
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             rows = [found.row() for found in answers.transactions(tables)]
         if format == "json":
             printing.show_json(rows[:head])
         elif not rows:
-            printing.show_text("No transaction in these captures.")
+            printing.show_text(f"No transaction in {selection.looked_at}.")
         else:
             printing.show_rows(rows[:head], FIELDS)
             if len(rows) > head and not reading.quiet:

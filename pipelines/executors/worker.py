@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from dissectors.capture import stores
 from pipelines import process
+from pipelines.pandas_guard import without_pandas
 
 
 class TaskToRun(NamedTuple):
@@ -31,6 +32,7 @@ class TaskToRun(NamedTuple):
 def main(handle: int) -> None:
     """Run tasks until the pipe closes. handle: of this end of the pipe."""
     process.prepare()
+    without_pandas()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pipe = Connection(handle)
     task: Callable[[Any], Any] = repr

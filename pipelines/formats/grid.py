@@ -84,6 +84,7 @@ class Grid:
         self._shared: dict[int, str] | None = None
         self._begins: dict[int, str] = {}  # column -> what its names begin with, which is left out of them
         self._shown: list[int] = []
+        self._pushed: set[int] = set()  # key columns that stand below, as lines have no room for them
         self._widths: dict[int, int] = {}
 
     def lines(self, rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -143,6 +144,11 @@ class Grid:
         full = {at: self._natural(at, rows) for at in there}
         widths: dict[int, int] = {at: full[at] for at in there if not self._columns[at].need}
         self._squeeze(widths)
+        self._pushed = set()
+        while len(widths) > 1 and _total(widths.values()) > self._room:
+            last = max(widths)
+            self._pushed.add(last)
+            del widths[last]
         for at in sorted((at for at in there if self._columns[at].need), key=lambda at: self._columns[at].need):
             empty = not any(row[at] for row in rows)
             if not empty and _total([*widths.values(), full[at]]) <= self._room:
@@ -208,7 +214,7 @@ class Grid:
         for i in sorted(below):
             yield from self._below(self._columns[self._shown[i]].head, cells[i])
         for at, column in enumerate(self._columns):
-            if column.below and row[at]:
+            if (column.below or at in self._pushed) and row[at]:
                 yield from self._below(column.head, row[at])
 
     def _below(self, head: str, cell: str) -> Iterator[str]:

@@ -252,7 +252,7 @@ def of_field(field: pa.Field) -> Shown:
     """How a column is shown that stands in no table above: by its type, and the unit that its name ends with."""
     kind, name = field.type, field.name
     if pa.types.is_timestamp(kind):
-        return _text(name, name, show=_time)
+        return Shown(GridColumn(name), (name,), _time)
     if is_flat_list(kind):
         return _text(name, name, show=_names)
     if is_interval(kind):

@@ -13,7 +13,7 @@ from dissectors.capture.packed import unpack
 from dissectors.capture.raw import rejoin
 from dissectors.limits import MIB
 from dissectors.tcp.grouping import connection_keys
-from pipelines.jobs.cutting import PACKET_BYTES, Sharing
+from pipelines.jobs.cutting import PACKET_BYTES, Sharing, WholeBlock
 from pipelines.jobs.shuffle import ENDS, FRAGMENTS, SECRETS, CutPiece
 
 _FEED_BYTES = 4 * MIB  # of packets that are decoded together, at least
@@ -24,7 +24,7 @@ class Arrival:
     """The pieces of one part, as they come, become blocks of packets."""
 
     part: int
-    pieces: Iterable[CutPiece]  # by site, kind and time
+    pieces: Iterable[CutPiece | WholeBlock]  # by site, kind and time
     sharing: Sharing
     secret: Callable[[bytes], Any]  # takes TLS secrets
     carried: Callable[[str, int], list[Packet]] = lambda site, part: []  # fragments that wait from earlier
@@ -38,6 +38,9 @@ class Arrival:
         waiting = _Waiting()
         fragments: list[Packet] = []
         for piece in self.pieces:
+            if isinstance(piece, WholeBlock):
+                yield piece
+                continue
             if piece.kind == SECRETS:
                 self.secret(bytes(piece.data))
                 continue

@@ -57,10 +57,11 @@ class FileReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one task cuts."""
+    """What one task reads."""
 
     splits: tuple[tuple[int, Split], ...]  # index of the file among all, split
     size: int  # bytes to read, about
+    uncut: bool = False  # whether it is one uncompressed pcap file, whole, whose packets all go to one part
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,31 @@ def cut(work: Work, sharing: Sharing, limits: Limits, out: PieceFile, *, all_rep
     for site, times in ends.items() if all_reports else ():
         out.write(EVERY, CutPiece(site, ENDS, 0, pickle.dumps(times)))
     return reports
+
+
+class WholeBlock(NamedTuple):
+    """Packets of a file that is not cut, behind those of the block before in time."""
+
+    site: str
+    packets: PacketBlock
+
+
+def uncut(work: Work, limits: Limits, reports: list[FileReport]) -> Iterator[WholeBlock]:
+    """The packets of an uncompressed pcap file as they are read, for the one part that gets them all.
+
+    work: the whole file. reports: gets a report of the file, once it is read, where it has problems.
+    """
+    ((index, split),) = work.splits
+    try:
+        reader, blocks = read_split(split, index, limits)
+    except InputError as error:
+        reports.append(FileReport(split.site, split.path, [(UNREADABLE, str(error))]))
+        return
+    for block in blocks:
+        yield WholeBlock(split.site, block)
+    report = _report(reader, split)
+    if report.problems:
+        reports.append(report)
 
 
 class _Held:

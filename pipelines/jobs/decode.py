@@ -1,6 +1,6 @@
 """Captures to records by tasks: what the tasks do.
 
-    work ─ cut ─► pieces in files ─► parts ─ decode ─► record files
+    work ─ cut ─► pieces in files ─► parts ─ decode ─► record files     `plan.decoded` says when nothing is cut
                                              └───────► rows whose names are not known yet, and names ─ put in ─┘
 
 All packets of a connection meet in one part, in time order, however many files they came from; a part runs many
@@ -29,7 +29,7 @@ from dissectors.rows.late_names import Names, open_keys, open_rows, resolve
 from dissectors.rows.sink import to_batch
 from pipelines.jobs import names
 from pipelines.jobs.arrival import Arrival
-from pipelines.jobs.cutting import FileReport, Sharing, Survey, Work, cut, survey
+from pipelines.jobs.cutting import FileReport, Sharing, Survey, WholeBlock, Work, cut, survey, uncut
 from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
 from pipelines.storage import filesystem
 from pipelines.storage.record_files import RecordWriter, TableFile, Written, names_site, rows_of
@@ -55,7 +55,7 @@ class PartPackets(NamedTuple):
     """One part of a job: a number, and its packets."""
 
     number: int
-    pieces: Iterable[CutPiece]
+    pieces: Iterable[CutPiece | WholeBlock]
 
 
 @dataclass
@@ -119,6 +119,16 @@ def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileR
 
     parts = index.by_part(job.sharing.parts)
     return reports, [function(PartPackets(number, some.pieces(fetch)), job) for number, some in parts]
+
+
+def read_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileReport], list[Any]]:
+    """Decode an uncompressed pcap file as it is read, where the job has one part.
+
+    Returns reports of the file, and what the function makes of the part.
+    """
+    reports: list[FileReport] = []
+    made = function(PartPackets(0, uncut(work, job.options.limits, reports)), job)
+    return reports, [made]
 
 
 def reduce_names(staging: str, paths: Sequence[str], bucket: int) -> str:

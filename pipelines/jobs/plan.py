@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from dissectors.capture.files import site_of
 from dissectors.capture.source import file_size, open_raw
-from dissectors.capture.split import Input, splits
+from dissectors.capture.split import Input, Split, splits
 from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE
 from dissectors.limits import MIB, SPLIT_BYTES
@@ -17,7 +18,15 @@ from dissectors.options import Options
 from pipelines.executors.executor import Executor
 from pipelines.formats import units
 from pipelines.jobs.cutting import FileReport, Keys, Sharing, Survey, Work
-from pipelines.jobs.decode import Decoding, Job, cut_and_decode, cut_to_file, decode_from_files, walk_file
+from pipelines.jobs.decode import (
+    Decoding,
+    Job,
+    cut_and_decode,
+    cut_to_file,
+    decode_from_files,
+    read_and_decode,
+    walk_file,
+)
 from pipelines.jobs.shuffle import joined
 from pipelines.jobs.surveys import Surveys
 from pipelines.storage import filesystem
@@ -65,11 +74,25 @@ def plan(
     chosen = range(len(files)) if chosen is None else chosen
     shares = share_out(executor, [Input(i, files[i]) for i in chosen], options, surveys)
     part = fair(shares.size, executor.cores, DECODE_ROUNDS, BYTES_A_PART)
+    of_job = partial(Job, staging, options, tuple(files), secrets=tuple(keylog))
+    if only is None and executor.parts is None and len(chosen) == 1 and _is_one_part(shares, part):
+        whole = Split(files[chosen[0]], site_of(files[chosen[0]], options.site))
+        return of_job(Sharing(1)), [Work(((chosen[0], whole),), shares.size, uncut=True)]
     large = [key for key, weight in shares.weights.most_common() if weight > part] if shares.size > part else []
     rest = max(0, shares.size - sum(shares.weights[key] for key in large))
     shared = executor.parts or math.ceil(rest / part) or 1
     sharing = Sharing(shared, {key: i for i, key in enumerate(large)}, only)
-    return Job(staging, options, tuple(files), sharing, tuple(keylog)), shares.works
+    return of_job(sharing), shares.works
+
+
+def _is_one_part(shares: Shares, part: int) -> bool:
+    """Whether one connection of an uncompressed pcap file is so large that the others fit into a part with it.
+
+    To cut such a file is to copy it, which costs half as much as to decode it, and one task decodes it all the same.
+    part: bytes that a part holds.
+    """
+    heaviest = max(shares.weights.values(), default=0)
+    return heaviest > part >= shares.weights.total() - heaviest
 
 
 def split_bytes(executor: Executor, total: int) -> int:
@@ -136,14 +159,19 @@ def read_keylog(options: Options) -> list[bytes]:
 
 
 def decoded(executor: Executor, job: Job, works: Sequence[Work], function: Decoding) -> DecodedParts:
-    """What a function makes of the packets of each part: cut, shuffle, decode."""
+    """What a function makes of the packets of each part.
+
+    Captures are cut to files, and parts decoded from them. Nothing goes through a file where one task does both: it
+    decodes an uncut capture as it reads it, and cuts small captures in memory.
+    """
     files = {split.path for work in works for _, split in work.splits}
     read = sum(work.size for work in works)
     about = f"{units.counted(len(files), 'file')}, {units.size(read)}"
     is_small = len(works) == 1 and read <= HELD_BYTES
-    if is_small and (job.sharing.parts == 1 or job.all_reports):  # a lake's parts say nothing of what is new
-        done = executor.map(partial(cut_and_decode, job, function), works, f"reading and decoding captures: {about}")
-        return DecodedParts(*done[0])
+    is_uncut = any(work.uncut for work in works)
+    if is_uncut or (is_small and (job.sharing.parts == 1 or job.all_reports)):  # a lake's parts say nothing of news
+        task = partial(read_and_decode if is_uncut else cut_and_decode, job, function)
+        return DecodedParts(*executor.map(task, works, f"reading and decoding captures: {about}")[0])
     cuts = executor.map(partial(cut_to_file, job), works, f"reading captures: {about}", read)
     index = joined([cut.packets for cut in cuts])
     parts = list(index.by_part(job.sharing.parts))

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pipelines.formats.statuses import STATUS
 from pipelines.report.packed import packed
 from pipelines.report.records import Records
-from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER
+from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER, UNHEARD
 from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import alike, equal
@@ -70,7 +70,8 @@ BATCH_GRAINS: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 DIMENSIONS = ("api", "client", "broker", "topic", "group", "protocol", "site")
 KINDS = ("call", "unanswered", "oneway", "push", "orphan")
-LONG_POLL, RETRANSMITTED, FAILED, BARRED, EXPECTED = 8, 16, 32, 64, 128  # of `flags`; its three lowest bits are KINDS
+# of `flags`; its three lowest bits are KINDS
+LONG_POLL, RETRANSMITTED, FAILED, BARRED, EXPECTED, OF_UNHEARD = 8, 16, 32, 64, 128, 256
 ROLES = ("produce", "consume", "replicate")
 
 _DURATIONS = ("total", "sent", "queued", "wait", "received")
@@ -94,10 +95,12 @@ _CALLS = f"""
             + case when long_poll then {LONG_POLL} else 0 end
             + case when retransmitted then {RETRANSMITTED} else 0 end
             + case when {BARRIER} then {BARRED} else 0 end
+            + case when unheard then {OF_UNHEARD} else 0 end
             + case when status <> 'error' or status is null then 0 when excused then {EXPECTED} else {FAILED} end
             as flags,
         (not {HELD} and kind = 'call')::int as timed
     from exchanges left join (select *, true as excused from ({EXCUSED})) using (site, exchange_id)
+        left join (select *, true as unheard from ({UNHEARD})) using (site, connection, incarnation)
     where time is not null"""
 
 _SEND = ", ".join(SENDS)
@@ -241,7 +244,7 @@ class Requests:
             select page_calls.rowid as id from page_calls left join (
                 select distinct exchange_id, true as told from page_places where exchange_id is not null
             ) using (exchange_id)
-            order by told nulls last, flags & {FAILED} = 0, flags & 7 <> 1, timed desc,
+            order by told nulls last, flags & {FAILED} = 0, flags & {7 | OF_UNHEARD} <> 1, timed desc,
                 total desc nulls last, {_ORDER}
             limit {self._limit(ROWS)}""")
         laid_out = 0

@@ -9,17 +9,15 @@ import secrets as random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from dissectors.errors import BrokerscopeError
 from pipelines.executors.executor import Item, Result
 from pipelines.spark import options as spark_options
-from pipelines.spark import package, session
-from pipelines.spark.tasks import call, context_of
+from pipelines.spark import package
+from pipelines.spark.application import Application
+from pipelines.spark.tasks import call
 from pipelines.storage import filesystem
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 UNKNOWN_CORES = 8  # of a session that does not say how many it has
 PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are shared out into so many parts
@@ -29,33 +27,33 @@ PROBES = 8  # tasks that look for it
 
 
 class SparkExecutor:
-    """Runs tasks in a session, also one of Spark Connect."""
+    """Runs tasks in a Spark application, also one of Spark Connect."""
 
-    def __init__(self, spark: SparkSession, step: Callable[[str], None] = lambda described_as: None) -> None:
+    def __init__(self, application: Application, step: Callable[[str], None] = lambda described_as: None) -> None:
         """step: is told what each job does."""
-        self.spark = spark
+        self.application = application
         self._step = step
 
     @property
     def cores(self) -> int:
-        """Tasks that run at once, as far as the session knows."""
-        context = context_of(self.spark)
+        """Tasks that run at once, as far as is known."""
+        context = self.application.context
         return UNKNOWN_CORES if context is None else max(1, context.defaultParallelism)
 
     @property
     def split_bytes(self) -> int | None:
         """The setting spark.brokerscope.splitBytes. Raises UsageError where it means nothing."""
-        return cast(int | None, spark_options.of_session(self.spark.conf.getAll)["splitBytes"])
+        return cast(int | None, spark_options.of_session(self.application.settings)["splitBytes"])
 
     @property
     def parts(self) -> int | None:
         """The setting spark.sql.shuffle.partitions, where it is not Spark's own."""
-        wanted = str(self.spark.conf.get(PARTITIONS, DEFAULT_PARTITIONS))
+        wanted = self.application.settings.get(PARTITIONS, DEFAULT_PARTITIONS)
         return int(wanted) if wanted != DEFAULT_PARTITIONS else None
 
     def check(self, staging: str) -> None:
         """Raise BrokerscopeError where workers lack this package, or do not share the folder with this process."""
-        if session.is_local(self.spark):
+        if self.application.is_local:
             return
         token = random.token_hex(16)
         filesystem.write(filesystem.join(staging, PROBE), token.encode())
@@ -84,21 +82,21 @@ class SparkExecutor:
         if not items:
             return []
         self._step(described_as)
-        with _described(self.spark, described_as):
-            return call(self.spark, task, items)
+        with _described(self.application, described_as):
+            return call(self.application, task, items)
 
 
 @contextmanager
-def _described(spark: SparkSession, text: str) -> Iterator[None]:
+def _described(application: Application, text: str) -> Iterator[None]:
     """Jobs of this thread say what they do: by their description, or a tag where the session is one of Connect."""
-    context = context_of(spark)
+    context = application.context
     if context is None:
         tag = text.replace(",", ";")  # which a tag may not hold
-        spark.addTag(tag)
+        application.session.addTag(tag)
         try:
             yield
         finally:
-            spark.removeTag(tag)
+            application.session.removeTag(tag)
         return
     before = context.getLocalProperty("spark.job.description")
     context.setJobDescription(text)

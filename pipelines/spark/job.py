@@ -20,6 +20,7 @@ from pipelines.jobs.records import DecodedRecords, Mode
 from pipelines.jobs.surveys import Surveys, begun
 from pipelines.spark import options as spark_options
 from pipelines.spark import session
+from pipelines.spark.application import Application
 from pipelines.spark.executor import SparkExecutor
 from pipelines.spark.tables import SparkEngine
 from pipelines.spark.tasks import Batches, given, spread
@@ -42,14 +43,19 @@ HADOOP = frozenset({"s3a", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs", "
 
 @dataclass(frozen=True)
 class SparkRecords(DecodedRecords):
-    """Decoded records in a session."""
+    """Decoded records in a Spark application."""
 
-    spark: SparkSession = field(kw_only=True)
+    application: Application = field(kw_only=True)
 
     @classmethod
-    def of(cls, spark: SparkSession, decoded: DecodedRecords) -> SparkRecords:
-        """Decoded records, whoever decoded them, in a session."""
-        return cls(**vars(decoded), spark=spark)
+    def of(cls, application: Application, decoded: DecodedRecords) -> SparkRecords:
+        """Decoded records, whoever decoded them, in an application."""
+        return cls(**vars(decoded), application=application)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.application.session
 
     @cached_property
     def records(self) -> Records:
@@ -59,19 +65,19 @@ class SparkRecords(DecodedRecords):
     @contextmanager
     def engine(self, memory: str | None = TABLE_MEMORY) -> Iterator[TableEngine]:
         """Computes tables of these records: this process where they are few, else Spark. memory: of this process."""
-        if self.rows <= spark_options.of_session(self.spark.conf.getAll)["tableRows"]:
+        if self.rows <= spark_options.of_session(self.application.settings)["tableRows"]:
             with super().engine(memory) as engine:
                 yield engine
             return
         with filesystem.working_folder(posixpath.dirname(self.folder)) as folder:
-            exchange = None if session.is_local(self.spark) else folder
+            exchange = None if self.application.is_local else folder
             with SparkEngine(self.spark, self.records, exchange) as engine:
                 yield engine
 
 
-def start(files: Sequence[str], master: str | None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, else one that fits the size of the captures. conf: settings that the user asks for."""
-    return session.start(master, light=sum(sizes(files)) <= LIGHT, conf=conf)
+def begin(files: Sequence[str], master: str | None, conf: Mapping[str, str] | None = None) -> Application:
+    """The running application, else one that fits the size of the captures. conf: settings that the user asks for."""
+    return session.begin(master, light=sum(sizes(files)) <= LIGHT, conf=conf)
 
 
 @contextmanager
@@ -101,9 +107,9 @@ def decode_to_records(
     mode: Mode = "overwrite",
 ) -> SparkRecords:
     """Write OUT/records/<table>/*.parquet. Arguments and errors are those of `pipelines.jobs.records`."""
-    return SparkRecords.of(
-        spark, records.decode_to_records(SparkExecutor(spark), files, out, options, surveys, mode=mode)
-    )
+    application = Application.of(spark)
+    executor = SparkExecutor(application)
+    return SparkRecords.of(application, records.decode_to_records(executor, files, out, options, surveys, mode=mode))
 
 
 def read_records(spark: SparkSession, stored: StoredRecords, options: Options) -> Records:

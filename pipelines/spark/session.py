@@ -1,4 +1,4 @@
-"""A Spark session that starts light, keeps quiet and leaves nothing in the user's folder."""
+"""A Spark that starts light, keeps quiet and leaves nothing in the user's folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import BrokerscopeError, UsageError
-from pipelines.spark import class_archive, credentials, java
+from pipelines.pandas_guard import hidden, is_without_pandas
+from pipelines.spark import class_archive, connect, credentials, java
+from pipelines.spark.application import MASTER, Application, is_local, running
 from pipelines.storage import scratch
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
@@ -79,54 +83,59 @@ _CAUSES = (
 _LONGEST = 300  # characters of Spark's own text in a line
 _LOG_TAIL = 65536
 _log: Path | None = None  # what Java wrote to its stderr
-_MASTER = "spark.master"
 _PYTHON = "spark.pyspark.python"
 
 
 def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, else a new one.
+    """The running session, else a new one. Arguments and errors are those of `begin`."""
+    return begin(master, light=light, conf=conf).session
 
-    master: any Spark master, or sc://… for Spark Connect; what spark-submit or spark-defaults.conf say, else local[*],
-    by default. light: the work is small, so do not spend more on compiling than it would save: the JVM stays with its
-    quick compiler, which halves the time of a short local run. conf: settings that the user asks for; those of a
-    running session stay as they are otherwise. Raises UsageError for a setting that cannot be changed any more.
+
+def begin(master: str | None = None, *, light: bool = False, conf: Mapping[str, str] | None = None) -> Application:
+    """The running application, else a new one, whose session is made when it is first asked for.
+
+    master: any Spark master, or sc://… for Spark Connect; by default what spark-submit or spark-defaults.conf say, else
+    local[*]. light: the work is small, so Java stays with its quick compiler, which halves the time of a short local
+    run. conf: settings that the user asks for; those of a running session stay as they are otherwise. Raises UsageError
+    for a setting that cannot be changed any more, and BrokerscopeError where a Connect server cannot be reached.
     """
-    from pyspark.sql import SparkSession
-
     conf = dict(conf or {})
     remote = _remote(master)
     if remote is not None:
-        session = _changed(_connected(remote), conf)
-        credentials.use(session.conf.getAll)
-        return session
+        connected = _changed(Application.of(_connected(remote)), conf)
+        credentials.use(connected.settings)
+        return connected
     given = known(master, conf)
     credentials.use(given)
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return _changed(running, conf)
+    there = running()
+    if there is not None:
+        return _changed(there, conf)
+    from pyspark import SparkConf, SparkContext
+
+    if is_without_pandas():
+        with hidden(), contextlib.suppress(ImportError):
+            import_module("pyspark.testing.utils")  # which PySpark imports with the first value that it gives to Java
     submitted = is_submitted()
-    master = master or given.get(_MASTER, LOCAL)
+    master = master or given.get(MASTER, LOCAL)
     if _PYTHON in given:  # only Spark's own scripts heed it
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
     _choose_python()
     room = scratch.until_exit()
-    ours = SETTINGS | _scratch(str(room)) | (_local(light) if _is_local(master) else _OF_CLUSTERS)
+    ours = SETTINGS | _scratch(str(room)) | (_local(light) if is_local(master) else _OF_CLUSTERS)
     wanted = {key: value for key, value in ours.items() if key not in given} | conf
     logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Dderby.system.home={tempfile.gettempdir()}"
     wanted[_JAVA_OPTIONS] = " ".join(filter(None, (ours.get(_JAVA_OPTIONS), logging, given.get(_JAVA_OPTIONS))))
     if not submitted:
-        _start_java(wanted | {_MASTER: master}, room / "spark.log")
-    builder = SparkSession.builder.appName("brokerscope").master(master)
-    for key, value in wanted.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    _quieten(session)
-    return session
+        _start_java(wanted | {MASTER: master}, room / "spark.log")
+    settings = SparkConf().setAll([*wanted.items()]).setMaster(master).setAppName("brokerscope")
+    context = SparkContext.getOrCreate(settings)
+    _quieten(context)
+    return Application(context)
 
 
-def _quieten(session: SparkSession) -> None:
+def _quieten(context: SparkContext) -> None:
     """Let the thread that adds up counters of tasks end without a traceback where Java ends first."""
-    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, address: None
 
@@ -171,10 +180,11 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def end_java() -> None:
-    """Ask Spark's Java process to end, if this process started one: who waits for its answer waits no more."""
+def give_up() -> None:
+    """Wait for Spark no more: Java ends, if this process started it, and a Connect server is not called again."""
     from pyspark import SparkContext
 
+    connect.give_up()
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.terminate()
@@ -198,25 +208,17 @@ def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
     """What is known of a session's settings before it starts. conf: settings that the user asks for."""
     if _remote(master) is not None:
         return dict(conf)
-    if "pyspark.sql" in sys.modules:
-        from pyspark.sql import SparkSession
-
-        running = SparkSession.getActiveSession()
-        if running is not None:
-            return {**running.conf.getAll, **conf}
+    there = running()
+    if there is not None:
+        return {**there.settings, **conf}
     return {**(_submitted() if is_submitted() else _defaults()), **conf}
 
 
 def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
     """Tasks at once of a session that is about to start on this machine; None of any other. settings: what is known."""
-    if _remote(master) is not None or is_submitted():
+    if _remote(master) is not None or is_submitted() or running() is not None:
         return None
-    if "pyspark.sql" in sys.modules:
-        from pyspark.sql import SparkSession
-
-        if SparkSession.getActiveSession() is not None:
-            return None
-    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(_MASTER, LOCAL))
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(MASTER, LOCAL))
     if found is None:
         return None
     if found[1] != "*":
@@ -245,14 +247,16 @@ def _connected(remote: str) -> SparkSession:
     if not remote.startswith("sc://"):
         _choose_python()
         with _without("SPARK_REMOTE"):  # the process that becomes the server must not look for another
-            _start_java({_MASTER: remote}, scratch.until_exit() / "spark.log")
+            _start_java({MASTER: remote}, scratch.until_exit() / "spark.log")
     try:
-        return SparkSession.builder.remote(remote).getOrCreate()
+        session = SparkSession.builder.remote(remote).getOrCreate()
     except PySparkImportError as error:
         raise BrokerscopeError(
             f"{remote}: Spark Connect needs packages that are not here: pip install 'pyspark[connect]', or name "
             "another --master"
         ) from error
+    connect.check(session, remote)
+    return session
 
 
 @contextlib.contextmanager
@@ -295,26 +299,16 @@ def gist(error: Exception) -> str:
     return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:_LONGEST]
 
 
-def is_local(spark: SparkSession) -> bool:
-    """Whether the tasks of a session run on this machine. Of a Connect server's nothing is known."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        return False
-    return _is_local(str(spark.conf.get(_MASTER, None) or ""))
-
-
-def _is_local(master: str) -> bool:
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
-
-
-def _changed(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """A running session with settings that the user asks for."""
+def _changed(there: Application, conf: Mapping[str, str]) -> Application:
+    """A running application with settings that the user asks for. Raises UsageError for one that cannot be changed."""
+    before = there.settings if conf else {}
     for key, value in conf.items():
         try:
-            if running.conf.get(key, None) != value:
-                running.conf.set(key, value)
+            if before.get(key) != value:
+                there.session.conf.set(key, value)
         except Exception as error:  # Connect and the JVM have different ones
             raise UsageError(f"--conf {key}: cannot be changed in a running session") from error
-    return running
+    return there
 
 
 def _submitted() -> dict[str, str]:
@@ -350,6 +344,7 @@ def _local(light: bool) -> dict[str, str]:
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": "pipelines.spark.daemon",
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(2 * (os.cpu_count() or 1)),
         _JAVA_OPTIONS: _SMALL_JAVA if light else "",
     }

@@ -1,26 +1,27 @@
 """Python tasks on Spark: values in, values out; or rows in, rows out.
 
-`call` is a plain job where the session has a Spark context, for Spark then plans and compiles nothing. Everything else
-uses DataFrames, so it runs in any session, Connect's too.
+`call` is a plain job where there is a Spark context: no session is needed, and nothing is planned and compiled.
+Everything else uses DataFrames, so it runs in any session, Connect's too.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from dissectors.capture import stores
+from pipelines.pandas_guard import is_without_pandas, without_pandas
 from pipelines.process import keep_freed_memory
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from pipelines.spark.application import Application
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,39 +30,35 @@ Task = Callable[[Batches], Batches]  # what mapInArrow runs
 MADE = "made binary"  # the columns of what a task made: one pickled value
 
 
-class _DriverPaths(NamedTuple):
-    """By which a path leads a task to what it is for the driver."""
+class _Driver(NamedTuple):
+    """What a task takes over from the driver, so that a path means the same and nothing is loaded for nothing."""
 
     options: dict[stores.Place, stores.Options]  # of object stores, credentials among them
     folder: Path  # of relative paths
+    without_pandas: bool  # whether nobody wants pandas of the workers: the driver is a command
 
     @classmethod
-    def of_this_process(cls) -> _DriverPaths:
-        return cls(stores.all_options(), Path.cwd())
+    def of_this_process(cls) -> _Driver:
+        return cls(stores.all_options(), Path.cwd(), is_without_pandas())
 
     def use(self) -> None:
         """Inside a task, before its work."""
         stores.set_options(self.options)
         stores.set_folder(self.folder)
         keep_freed_memory()
+        if self.without_pandas:
+            without_pandas()
 
 
-def context_of(spark: SparkSession) -> SparkContext | None:
-    """The Spark context of a session; None of one of Connect, which has none."""
-    with suppress(Exception):  # of several kinds
-        return spark.sparkContext
-    return None
-
-
-def call(spark: SparkSession, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def call(application: Application, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """What a function makes of each item, in their order. A Spark task an item; raises what Spark raises."""
-    context = context_of(spark)
+    context = application.context
     if context is None:
-        return collect(spread(spark, items, _each(function)))
-    paths = _DriverPaths.of_this_process()
+        return collect(spread(application.session, items, _each(function)))
+    driver = _Driver.of_this_process()
 
     def run(item: Item) -> Result:
-        paths.use()
+        driver.use()
         return function(item)
 
     return context.parallelize(items, len(items)).map(run).collect()
@@ -78,10 +75,10 @@ def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | Str
 
 def over(rows: DataFrame, task: Task, ddl: str | StructType) -> DataFrame:
     """The rows that a task makes of rows, where paths lead to what they are for the driver."""
-    paths = _DriverPaths.of_this_process()
+    driver = _Driver.of_this_process()
 
     def run(batches: Batches) -> Batches:
-        paths.use()
+        driver.use()
         yield from task(batches)
 
     return rows.mapInArrow(run, ddl)

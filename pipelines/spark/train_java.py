@@ -49,7 +49,7 @@ def _write(captures: Sequence[str], found: java.Java, target: Path) -> None:
     files = expand(captures)
     conf = {"spark.driver.extraJavaOptions": class_archive.writing(found, target)}
     with tempfile.TemporaryDirectory() as out:
-        job.decode_to_records(job.start(files, "local[2]", conf), files, out, Options())
+        job.decode_to_records(job.begin(files, "local[2]", conf).session, files, out, Options())
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     assert context is not None
     assert gateway is not None

@@ -25,6 +25,8 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     "topic": ("topics", "topic"),
     "group": ("group",),
     "client": ("client_id", "client_ip"),
+    "server": ("server_ip", "server_port"),
+    "protocol": ("protocol",),
 }
 """Option -> the columns of records that it compares with."""
 
@@ -33,7 +35,7 @@ class NamesSeen:
     """What occurs, in the columns that a selection asks about."""
 
     def __init__(self, selection: Selection) -> None:
-        self._wanted = selection.names
+        self._wanted = {option: text for option in _COLUMNS if (text := getattr(selection, option)) is not None}
         self._seen: dict[str, set[str]] = {option: set() for option in self._wanted}
         self._timed = selection.since is not None or selection.until is not None
         self._first: datetime | None = None
@@ -79,7 +81,11 @@ class NamesSeen:
                 continue
             for name in names_in(text):
                 todays = todays_name(name) if option == "api" else name
-                if todays.lower() in seen or WILD.search(name) or (option == "client" and _is_endpoint(name)):
+                if (
+                    todays.lower() in seen
+                    or WILD.search(name)
+                    or (option in ("client", "server") and _is_endpoint(name))
+                ):
                     continue
                 called = "" if todays == name else f" (today {todays})"
                 yield f"no {option} {name!r}{called} in these captures{_nearest(todays, seen)}"
@@ -87,7 +93,7 @@ class NamesSeen:
 
 def _distinct(column: pa.Array) -> list[str]:
     values = column.flatten() if hasattr(column, "flatten") and str(column.type).startswith("list") else column
-    return [value for value in values.unique().to_pylist() if value is not None]
+    return [str(value) for value in values.unique().to_pylist() if value is not None]
 
 
 def _is_endpoint(name: str) -> bool:

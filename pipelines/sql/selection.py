@@ -56,6 +56,11 @@ class Selection:
         return ", ".join(f"{word} {value}" for word, value in words if value is not None)
 
     @property
+    def looked_at(self) -> str:
+        """What a sentence that finds nothing is about."""
+        return "what was asked for" if self else "these captures"
+
+    @property
     def names(self) -> dict[str, str]:
         """The options that only some tables' rows name, with what was asked for."""
         return {name: value for name in _NEEDED if (value := getattr(self, name)) is not None}

@@ -34,6 +34,9 @@ REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
 SILENT = f"({_UNOPENED} and coalesce(server_packets, 0) = 0 and client_packets > 1)"
 """connections: whether the server left the attempt to connect without an answer; a single SYN may be a cut capture."""
 
+UNHEARD = "select site, connection, incarnation from connections where server_packets = 0"
+"""connections: a SELECT of those of which no packet of the server was captured: whether it answered is not known."""
+
 EXCUSED = """
     select site, exchange_id from errors where exchange_id is not null
     group by site, exchange_id having bool_and(coalesce(expected, false))"""

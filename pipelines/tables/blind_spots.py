@@ -214,7 +214,7 @@ class Seen:
 
     def _unfinished(self) -> BlindSpot | None:
         known = [each for each in self.connections if each.known]
-        unfinished = [each for each in known if each.closed == "open"]
+        unfinished = [each for each in known if each.closed == "open" and each.client == each.server]  # else: _one_way
         if not unfinished:
             return None
         text = f"{self._of(unfinished, known)} still open at the end"

@@ -19,8 +19,9 @@ from unittest.mock import patch
 from dissectors.capture import expand
 from dissectors.options import Options
 from pipelines.jobs import decode, plan
+from pipelines.jobs.records import decode_to_records
 from pipelines.spark import session
-from pipelines.spark.job import decode_to_records
+from pipelines.spark.executor import SparkExecutor
 from pipelines.tables.table import RECORDS
 
 STAGES = {
@@ -64,15 +65,17 @@ def main() -> None:
     parser.add_argument("--conf", action="append", default=[])
     args = parser.parse_args()
     conf = dict(pair.split("=", 1) for pair in args.conf)
-    spark = session.start(args.master, light=True, conf=CONF | conf)
+    application = session.begin(args.master, light=True, conf=CONF | conf)
     markers = {stage: args.markers / stage for stage in STAGES}
     with contextlib.ExitStack() as patches:
         for stage, (owner, name) in STAGES.items():
-            mortal = killed_once(getattr(owner, name), str(markers[stage]), with_executor=not session.is_local(spark))
+            mortal = killed_once(getattr(owner, name), str(markers[stage]), with_executor=not application.is_local)
             patches.enter_context(patch.object(owner, name, mortal))
-        decode_to_records(spark, expand(args.captures), args.out, Options(tables=RECORDS, site=args.site))
+        options = Options(tables=RECORDS, site=args.site)
+        decode_to_records(SparkExecutor(application), expand(args.captures), args.out, options)
     print(*(stage for stage, marker in markers.items() if marker.exists()))
-    spark.stop()
+    assert application.context is not None
+    application.context.stop()
 
 
 if __name__ == "__main__":

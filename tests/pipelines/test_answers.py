@@ -42,11 +42,12 @@ from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading, saw_the_same
 from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
+from pipelines.report.requests import KINDS, OF_UNHEARD
 from pipelines.sql import conditions, database
 from pipelines.tables import TABLES as AGGREGATES
 from pipelines.tables.table import RECORDS
 from tests import wires
-from tests.pipelines import synthetic
+from tests.pipelines import pages, synthetic
 from tests.pulsar import wire as pulsar
 
 MADE = synthetic.make(exchanges=400)
@@ -357,7 +358,9 @@ def test_groups_are_chosen_by_several_names_and_wild_ones(samples: list[str]) ->
     every = [row["group"] for row in objects("groups", path)]
     assert [row["group"] for row in objects("groups", path, "--group", f"{every[0][:-1]}?, nothing")][:1] == every[:1]
     assert [row["group"] for row in objects("groups", path, "--group", "*")] == every
-    assert run("groups", path, "--group", "nothing") == "No consumer group or subscription nothing in these captures.\n"
+    done = CliRunner().invoke(app, ["groups", str(path), "--group", "nothing"])
+    assert done.stdout == "No consumer group or subscription in what was asked for.\n"
+    assert "no group 'nothing' in these captures" in done.stderr
 
 
 def test_the_query_of_the_help_names_columns_that_are_there() -> None:
@@ -926,6 +929,13 @@ def test_nothing_is_said_of_answers_whose_direction_was_not_captured(tmp_path: P
     counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").splitlines()]
     assert counts
     assert set(counts) == {0}
+    out = tmp_path / "out"
+    run("analyze", one_way, "-o", out, "--engine", "local", "-q")
+    page = pages.data(out / "report.html")
+    asked = [row for row in pages.requests(page) if KINDS[row["flags"] & 7] == "unanswered"]
+    assert asked
+    assert all(row["flags"] & OF_UNHEARD for row in asked)
+    assert "no answer" not in page["strings"]  # among events
     (connection,) = dissectors.dissect([one_way], tables=["connections"])["connections"].slice(0, 1).to_pylist()
     assert connection["server_packets"] == 0
     assert "never answered" not in run("follow", f":{connection['client_port']}", one_way)

@@ -186,6 +186,15 @@ def test_a_batch_that_came_twice_is_told_with_what_lies_between() -> None:
     )
 
 
+def test_messages_that_came_three_times_are_counted_once_with_their_further_deliveries() -> None:
+    again = [batch(60, 10, "consume"), batch(61, 10, "consume")]
+    (thrice,) = [each for each in told([*both(0, 10), *again], [committed(90, 20)]) if each.what == "doubled"]
+    assert thrice.messages == 10
+    assert "10 messages of topic t came to group g more than once, with 20 deliveries after the first: " in (
+        thrice.sentence
+    )
+
+
 def same(at: float, base: int | None, **more: Any) -> Row:
     """A batch of a producer that is not idempotent, always the same bytes."""
     return batch(at, base, producer=None, checksum_stored="0xa", **more)

@@ -87,6 +87,11 @@ def test_a_broker_that_does_not_answer_is_seen_in_both_directions() -> None:
     assert spots({"server_bytes": 0}, {}) == []
 
 
+def test_a_connection_of_which_one_end_was_not_captured_is_not_called_open() -> None:
+    """The end that is missing may have closed it; captures that follow would not show it either."""
+    assert [spot.kind for spot in spots({"server_packets": 0, "server_bytes": 0, "closed": "open"})] == ["one_way"]
+
+
 def test_packets_that_a_snap_length_cut_are_not_called_lost() -> None:
     (spot,) = spots({"cut_bytes": 100}, cut=7)
     assert spot.text == "7 packets cut short by the snap length"

@@ -15,6 +15,7 @@ from dissectors.capture import stores
 from dissectors.capture.files import _heads
 from pipelines.cli import app
 from pipelines.spark import credentials, session, tasks
+from pipelines.spark.application import Application
 
 SECRET = "planted-s3-secret"
 S3A = {
@@ -136,7 +137,7 @@ def test_tasks_use_the_same_credentials(spark: Any) -> None:
         return stores.options("s3://box/x"), " ".join(os.environ.values())
 
     credentials.use(S3A)
-    ((options, environment),) = tasks.call(spark, seen, [1])
+    ((options, environment),) = tasks.call(Application.of(spark), seen, [1])
     assert options == LENT
     assert SECRET not in environment
 

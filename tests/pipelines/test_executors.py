@@ -134,10 +134,11 @@ def test_several_processes_write_the_records_of_one(
 def test_spark_and_this_machine_go_on_with_the_lake_of_each_other(
     spark: Any, chosen: list[str], tmp_path: Path
 ) -> None:
+    from pipelines.spark.application import Application
     from pipelines.spark.executor import SparkExecutor
 
     store = Store(tmp_path, chosen[:2])
-    executors: list[Executor] = [LocalExecutor(2), SparkExecutor(spark)]
+    executors: list[Executor] = [LocalExecutor(2), SparkExecutor(Application.of(spark))]
     for n in range(HOURS):
         store.arrive(store.hour(n))
         store.update(executors[n % 2])
@@ -145,6 +146,7 @@ def test_spark_and_this_machine_go_on_with_the_lake_of_each_other(
 
 
 def test_jobs_say_in_the_ui_of_spark_what_they_do(spark: Any, samples: list[str], tmp_path: Path) -> None:
+    from pipelines.spark.application import Application
     from pipelines.spark.executor import SparkExecutor
     from tests.pipelines.sessions import settings
 
@@ -152,7 +154,7 @@ def test_jobs_say_in_the_ui_of_spark_what_they_do(spark: Any, samples: list[str]
     context.setJobDescription("of the user")
     steps: list[str] = []
     with settings(spark, {"spark.sql.shuffle.partitions": "2", "spark.brokerscope.splitBytes": "50000"}):
-        decode_to_records(SparkExecutor(spark, steps.append), samples, str(tmp_path / "out"), Options())
+        decode_to_records(SparkExecutor(Application.of(spark), steps.append), samples, str(tmp_path / "out"), Options())
     assert context.getLocalProperty("spark.job.description") == "of the user"
     context.setLocalProperty("spark.job.description", None)
     store = context._jsc.sc().statusStore()
@@ -168,10 +170,11 @@ def test_jobs_say_in_the_ui_of_spark_what_they_do(spark: Any, samples: list[str]
 
 def test_a_failing_task_keeps_its_cause_on_spark(spark: Any) -> None:
     from pipelines.spark import session
+    from pipelines.spark.application import Application
     from pipelines.spark.executor import SparkExecutor
 
     with pytest.raises(Exception, match="three is no capture") as raised:
-        SparkExecutor(spark).map(partial(fails_of_three), [3], "failing")
+        SparkExecutor(Application.of(spark)).map(partial(fails_of_three), [3], "failing")
     assert "three is no capture" in session.gist(raised.value)
 
 

@@ -392,7 +392,7 @@ def test_a_second_interrupt_ends_what_did_not_listen_to_the_first() -> None:
 def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(
     number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "end_java", lambda: None)  # other tests of this process use its Java
+    monkeypatch.setattr(session, "give_up", lambda: None)  # other tests of this process use its Java
     stopped = typer.Typer(cls=exits.CommandGroup, callback=lambda: None)
 
     @stopped.command("query")

@@ -56,6 +56,15 @@ def test_other_columns_join_in_order_of_need_where_there_is_room() -> None:
     assert heads == [["key"], ["key", "first"], ["key", "second", "first"]]
 
 
+def test_the_last_columns_stand_below_where_lines_have_no_room_for_all() -> None:
+    columns = tuple(GridColumn(name * 16) for name in "abc")
+    row = ["1" * 16, "2" * 16, "3"]
+    assert list(Grid(columns, 40).lines([row, row])) == [
+        f"{'a' * 16}  {'b' * 16}",
+        *[f"{'1' * 16}  {'2' * 16}", f"    {'c' * 16}  3"] * 2,
+    ]
+
+
 def test_a_cell_that_does_not_fit_stands_below_its_row() -> None:
     rows = [["1", "x" * 20], ["2", "y" * 100]]
     lines = list(Grid((KEY, GridColumn("name", elastic=True)), 40).lines(rows))

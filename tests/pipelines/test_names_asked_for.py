@@ -102,3 +102,36 @@ def test_a_code_that_had_two_names_has_a_meaning_for_each() -> None:
 
 def test_an_error_of_no_protocol_has_no_meaning() -> None:
     assert error_meaning(None, 3, "InvalidCommand") is None
+
+
+@pytest.mark.parametrize("command", ["groups", "transactions", "audit", "info", "forensics", "top"])
+def test_every_command_says_which_topic_does_not_occur_and_does_not_speak_of_the_whole_capture(command: str) -> None:
+    result = CliRunner().invoke(app, [command, SAMPLE, "--topic", "nosuch"])
+    assert result.exit_code == 0, result.stderr
+    assert "no topic 'nosuch' in these captures" in result.stderr
+    assert "in these captures" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [("--server", "9099", "no server '9099' in these captures"), ("--protocol", "iggy", "; there are kafka")],
+)
+def test_a_server_or_protocol_that_does_not_occur_is_said(option: str, value: str, said: str) -> None:
+    assert said in CliRunner().invoke(app, ["summary", SAMPLE, option, value]).stderr
+    assert not CliRunner().invoke(app, ["summary", SAMPLE, "--server", "9092,10.71.0.1:9092"]).stderr
+
+
+def test_forensics_of_a_part_counts_nothing_of_the_rest() -> None:
+    capture = str(Path(SAMPLE).with_name("kafka-codecs.pcap"))
+    whole, part = (CliRunner().invoke(app, ["forensics", capture, *more]).stdout for more in ([], ["--api", "Produce"]))
+    assert "lz4 header" in whole
+    assert "lz4" not in part  # which is counted over everything
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("exchange", "the nearest is exchanges"), ("nosuch", "there are exchanges, batches, ")]
+)
+def test_a_table_that_is_none_is_said_with_the_nearest(name: str, said: str) -> None:
+    result = CliRunner().invoke(app, ["sql", SAMPLE, f"select * from {name}"])
+    assert result.exit_code == 2
+    assert f"no table '{name}'; {said}" in result.stderr

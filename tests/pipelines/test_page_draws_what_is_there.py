@@ -213,7 +213,7 @@ def test_a_selection_is_exact_also_of_requests_that_are_carried_together(
     ]
     browser.open(page_of(tmp_path, made))
     assert figure(browser, "Requests") == "700"
-    assert "600 more are counted, but not carried one by one" in text_of(browser, "#slow-note")
+    assert "600 more are counted but not listed" in text_of(browser, "#slow-note")
     choose(browser, "client", "c1")  # of c1 and c10 to c19 the busiest that comes first in the alphabet
     assert (figure(browser, "Requests"), sum(numbers(browser, "brokers", 2))) == ("35", 35)
 
@@ -323,6 +323,39 @@ def test_owners_are_drawn_where_one_changed(browser: Tab, tmp_path: Path) -> Non
         assert browser.run("document.querySelector('[data-name=leaders]').checkVisibility()")
     assert "1 partition changed hands" in text_of(browser, "[data-view=owners]")
     assert len(titles_of(browser, "[data-view=owners]")) == 3  # the topic, and who led it
+
+
+def test_a_node_that_leads_is_called_and_coloured_as_the_broker_that_took_its_messages(
+    browser: Tab, tmp_path: Path
+) -> None:
+    def at(second: int, broker: int, number: int) -> dict[str, Any]:
+        return exchange(
+            time=fabricate.START + timedelta(seconds=second), server_port=broker, api="Produce", topics=["t"],
+            exchange_id=f"{second}-{number}", request_packet=10 * second + number,
+        )  # fmt: skip
+
+    asked = [at(second, 9092 if second < 4 else 9093, number) for second in range(9) for number in (0, 1)]
+    sent = [
+        {**{name: row[name] for name in ("time", "server_port", "exchange_id", "api")}, "topic": "t", "role": "produce",
+         "partition": number % 2, "records": 5, "server_ip": row.get("server_ip"), "verdict": "ok", "outcome": "ok"}
+        for number, row in enumerate(asked)
+    ]  # fmt: skip
+    start = fabricate.START
+    moved, end = start + timedelta(seconds=3.5), start + timedelta(seconds=8)
+    known = fabricate.rows("leaders", 1)[0]
+    leaders = [
+        {**known, "topic": "t", "partition": partition, "leader": leader, "since": since, "until": until}
+        for partition in (0, 1)
+        for leader, since, until in (("7", start, moved), ("8", moved, end))
+    ]
+    records = {"exchanges": fabricate.records("exchanges", asked), "batches": fabricate.records("batches", sent)}
+    browser.window(1300, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", records, {"leaders": leaders})))
+    said = text_of(browser, "[data-view=owners] .legend")
+    assert re.search(r"node 7 \(.*:9092\)", said)
+    assert re.search(r"node 8 \(.*:9093\)", said)
+    drawn = "[...document.querySelectorAll('[data-view=owners] rect[class^=k]')].map((one) => one.className.baseVal)"
+    assert len(set(browser.run(drawn))) == 2
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from pipelines.cli import app
 from tests.iggy.test_snaplen import cut
 from tests.kafka.wire import batch, produce, record
 from tests.pulsar import wire
-from tests.wires import CLIENT, SERVER, T0, pcap, segment
+from tests.tcp.test_segments import vlan
+from tests.wires import CLIENT, SERVER, T0, Packet, pcap, segment
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.pcap*"))
 PLAIN = [path for path in SAMPLES if "tls" not in path.name]
@@ -237,3 +238,25 @@ def test_bytes_in_no_frame_are_sanitised_too(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     for table in ("exchanges", "batches", "findings"):
         assert meaning(made, table) == meaning(capture, table) != Counter()
+
+
+def test_two_tenants_with_the_same_addresses_stay_two(tmp_path: Path) -> None:
+    def talk(network: int, first: int, topic: str) -> list[Packet]:
+        request = produce(1, {(topic, 0): batch([record(0, b"k", b"v" * 50)])})
+        packets = [
+            segment(CLIENT, SERVER, first, 0, flags=2),
+            segment(SERVER, CLIENT, first + 500, first + 1, flags=18, time=T0 + 1_000_000),
+            segment(CLIENT, SERVER, first + 1, first + 501, request, time=T0 + 2_000_000),
+        ]
+        return [vlan(packet, network) for packet in packets]
+
+    capture, made = tmp_path / "tenants.pcap", tmp_path / "sanitised.pcapng"
+    both = zip(talk(10, 1000, "orders"), talk(20, 70_000, "bills"), strict=True)
+    capture.write_bytes(pcap([packet for pair in both for packet in pair]))
+    result = CliRunner().invoke(app, ["extract", str(capture), "--sanitise", "-o", str(made), "-q"])
+    assert result.exit_code == 0, result.stderr
+    found = dissectors.dissect(made, ["exchanges"])["exchanges"].to_pylist()
+    assert [(row["api"], row["records"], len(row["topics"][0])) for row in found] == [
+        ("Produce", 1, len("orders")), ("Produce", 1, len("bills")),
+    ]  # fmt: skip
+    assert len({row["client_ip"] for row in found}) == 2

@@ -16,6 +16,7 @@ import dissectors
 from dissectors import records
 from dissectors.options import Options
 from pipelines.executors.local import LocalExecutor
+from pipelines.jobs import plan
 from pipelines.jobs import records as jobs
 from pipelines.spark.job import decode_to_records
 from pipelines.storage.outputs import OutputError, OutputIsInputError
@@ -66,6 +67,27 @@ def test_parts_and_splits_change_nothing(
     got = by_tasks(samples, tmp_path, parts, split_bytes)
     for name in TABLES:
         assert got[name] == expected[name], name
+
+
+@pytest.mark.parametrize(
+    ("sample", "is_cut"), [("iggy-messages", False), ("pulsar-subscriptions", False), ("kafka-codecs", True)]
+)
+def test_a_capture_that_is_nearly_one_connection_is_not_cut(
+    samples: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, is_cut: bool
+) -> None:
+    monkeypatch.setattr("pipelines.jobs.cutting._SAMPLED", 1)
+    for limit, size in {"HELD_BYTES": 0, "LEAST_BYTES": 10_000, "BYTES_A_PART": 10_000}.items():
+        monkeypatch.setattr(plan, limit, size)
+    whole = next(path for path in samples if path.endswith(f"{sample}.pcap"))
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(Path(whole).read_bytes()[:-7])
+    steps: list[str] = []
+    executor = LocalExecutor(1, steps.append)
+    executor.split_bytes = 10_000
+    jobs.decode_to_records(executor, [str(torn)], str(tmp_path), OPTIONS)
+    assert any(step.startswith("looking for places to split") for step in steps)
+    assert any(step.startswith("reading captures: ") for step in steps) is is_cut
+    assert made_in(tmp_path) == local([str(torn)])
 
 
 @pytest.mark.parametrize(("parts", "split_bytes"), [(1, 1 << 30), (5, 20_000)])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -24,8 +25,13 @@ from pipelines.jobs.cutting import Sharing, survey
 from pipelines.jobs.surveys import Surveys, begun
 from pipelines.sources.register import register
 from pipelines.spark import session
+from pipelines.spark.application import Application, is_local
+from pipelines.spark.daemon import without_archives
 from pipelines.spark.executor import SparkExecutor
 from pipelines.spark.job import decode_to_records
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "samples" / "kafka-loss.pcap"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ from pipelines.spark.job import decode_to_records
     [("local", True), ("local[*]", True), ("local[2,4]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)],
 )
 def test_only_a_local_master_is_local(master: str, local: bool) -> None:
-    assert session._is_local(master) is local
+    assert is_local(master) is local
 
 
 def test_spark_defaults_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +85,7 @@ def test_a_running_session_keeps_its_settings_but_those_that_are_asked_for(spark
 
 
 def test_parts_follow_the_bytes_and_the_cores(spark: Any) -> None:
-    executor = SparkExecutor(spark)
+    executor = SparkExecutor(Application.of(spark))
     assert (executor.cores, executor.parts, executor.split_bytes) == (2, None, None)
     assert plan.fair(48 * plan.LEAST_BYTES, 2, 12, plan.BYTES_A_PART) == 2 * plan.LEAST_BYTES
     assert plan.fair(1 << 40, 2, 12, plan.BYTES_A_PART) == plan.BYTES_A_PART
@@ -87,7 +93,7 @@ def test_parts_follow_the_bytes_and_the_cores(spark: Any) -> None:
 
 
 def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]) -> None:
-    job, works = plan.plan(SparkExecutor(spark), samples, Options(), "", [])
+    job, works = plan.plan(SparkExecutor(Application.of(spark)), samples, Options(), "", [])
     assert (job.sharing.parts, len(works)) == (1, 1)
 
 
@@ -122,10 +128,10 @@ def test_a_walk_ends_when_nobody_waits_for_it_any_more(samples: list[str]) -> No
 def test_workers_that_write_where_the_driver_cannot_read_are_found_at_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "is_local", lambda spark: False)
-    SparkExecutor(spark).check(str(tmp_path / "shared"))
+    monkeypatch.setattr(Application, "is_local", False)
+    SparkExecutor(Application.of(spark)).check(str(tmp_path / "shared"))
     with pytest.raises(BrokerscopeError, match="does not share"):
-        SparkExecutor(spark).check("memory://each-process-has-its-own/staging")
+        SparkExecutor(Application.of(spark)).check("memory://each-process-has-its-own/staging")
 
 
 def test_a_set_without_any_readable_file_is_an_error(spark: Any, tmp_path: Path) -> None:
@@ -206,3 +212,68 @@ def test_why_spark_stopped_is_read_from_the_log_of_java(tmp_path: Path, monkeypa
     line = session.gist(stopped)
     assert "executors do not start" in line
     assert "Master removed our application: FAILED" in line
+
+
+def where_pyspark_lies(item: object) -> str:
+    import pyspark
+
+    return pyspark.__file__
+
+
+def test_workers_on_this_machine_run_the_installed_pyspark_and_not_its_archive(spark: Any) -> None:
+    import pyspark
+
+    (there,) = SparkExecutor(Application.of(spark)).map(where_pyspark_lies, [1], "looking")
+    assert there == pyspark.__file__
+
+
+def has_pandas(item: object) -> bool:
+    pa.array([None])
+    return "pandas" in sys.modules
+
+
+def test_a_command_on_spark_loads_no_pandas_here_or_in_its_workers(tmp_path: Path) -> None:
+    program = """
+import sys
+from pipelines.pandas_guard import without_pandas
+from pipelines.spark import session
+from pipelines.spark.executor import SparkExecutor
+from tests.pipelines.test_spark_session import has_pandas
+
+without_pandas()
+print(SparkExecutor(session.begin("local[1]", light=True)).map(has_pandas, [1], "looking"), "pandas" in sys.modules)
+"""
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "[False] False\n", done.stderr
+
+
+def test_archives_of_pyspark_stay_on_the_path_where_nothing_else_has_it() -> None:
+    import pyspark
+
+    archives = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip"]
+    installed = str(Path(pyspark.__file__).parents[1])
+    assert without_archives([*archives, installed]) == [installed]
+    assert without_archives([*archives, "/nowhere"]) == [*archives, "/nowhere"]
+
+
+def test_tasks_need_no_session_and_one_that_is_made_later_has_their_context(tmp_path: Path) -> None:
+    program = f"""
+from pathlib import Path
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from dissectors.options import Options
+from pipelines.analyze import Execution, analyze
+from pipelines.spark import application, session
+Path({str(tmp_path / "out")!r}).mkdir()
+execution = Execution("local[1]", {{"spark.brokerscope.splitBytes": "50000"}})
+outcome = analyze([{str(SAMPLE)!r}], Path({str(tmp_path / "out")!r}), Options(), "spark", execution=execution)
+assert outcome.page.is_file()
+assert SparkSession.getActiveSession() is None
+assert application.running().settings["spark.brokerscope.splitBytes"] == "50000"
+made = session.start(conf={{"spark.sql.shuffle.partitions": "3"}})
+assert made.sparkContext is SparkContext._active_spark_context
+print(made.conf.get("spark.sql.shuffle.partitions"), made.conf.get("spark.sql.session.timeZone"), made.range(3).count())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("3 UTC 3", 0), done.stderr

@@ -192,6 +192,16 @@ def test_an_error_that_nothing_healed_is_a_warning(later: Rows) -> None:
     assert kinds(exchanges=[failed, *later], errors=errors, connections=[connection()]) == [("errors", "warning")]
 
 
+def test_of_an_error_just_before_the_end_of_a_capture_it_is_not_said_that_nothing_healed_it() -> None:
+    failed = call(1, status="error")
+    ends = [connection(end=1.5)]
+    (row,) = said(exchanges=[failed], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=ends)
+    assert row["severity"] == "note"
+    assert row["sentence"].endswith("NOT_LEADER_OR_FOLLOWER; the capture ends 500 ms later, perhaps before a retry.")
+    for_good = error(failed, "MESSAGE_TOO_LARGE", retriable=False)
+    assert kinds(exchanges=[failed], errors=[for_good], connections=ends) == [("errors", "warning")]
+
+
 def test_where_bytes_are_missing_an_error_is_no_warning() -> None:
     failed = call(1, status="error")
     holed = connection(gaps=1, gap_bytes=1)
@@ -376,6 +386,9 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     aborted = finding("transaction_aborted", 2.0005, transactional_id="tx", producer_id=7)
     rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
     assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, with 12 messages."]
+    ends.append(call(1.5, complete=False))  # the capture lacks bytes of the Produce that the batch is of
+    rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
+    assert rows[0]["sentence"] == "Producer payer (tx) aborted 1 of 3 transactions, with at least 12 messages."
 
 
 def test_a_share_group_says_what_it_released_and_rejected() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.answers.audit.statement import DOUBLED, OWNER, Ask, Statement, messages_of, statement
+from pipelines.answers.records import Row
+from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
 
 
 def doubled(ask: Ask) -> Iterator[Statement]:
     """What members of a group got more than once, by what lies between two deliveries."""
-    for row in ask(f"""
+    for row in ask(
+        _by_cause(f"""
         WITH every AS (
             SELECT *, lag(time) OVER again AS before, lag(client_ip || ' ' || client_id) OVER again AS client_before,
                 lag(connection) OVER again AS connection_before, client_ip || ' ' || client_id AS client
@@ -32,24 +35,25 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                         AND x.time BETWEEN before AND e.time) AS assigned
             FROM every e WHERE before IS NOT NULL
         )
-        SELECT protocol, topic, owner, CASE
+        SELECT protocol, topic, partition, owner, base, records, time, file, packet, CASE
                 WHEN back THEN 'the group committed a smaller offset than before'
                 WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
                     || 'another member, which went on from the last committed offset'
                 WHEN client <> client_before THEN 'another member fetched them'
                 WHEN joined THEN 'the group rebalanced, and the member went on from the last committed offset'
                 WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
-                ELSE 'the member fetched them again' END AS why,
-            count(*) AS batches, sum(records) AS messages, min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM causes GROUP BY ALL"""):
+                ELSE 'the member fetched them again' END AS why
+        FROM causes""")
+    ):
         yield statement(
             DOUBLED, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to group {row['owner']} more "
-            f"than once: {row['why']}.",
+            f"than once{_extra(row)}: {row['why']}.",
             "batches of the same offsets on their way to members of the group, and what lies between them",
             messages=row["messages"],
         )  # fmt: skip
-    for row in ask("""
+    for row in ask(
+        _by_cause("""
         WITH every AS (
             SELECT *, lag(time) OVER again AS before, lag(connection) OVER again AS connection_before
             FROM batches
@@ -64,20 +68,45 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 ON x.protocol = 'pulsar' AND x."group" = e."group" AND x.time BETWEEN e.before AND e.time
             WHERE before IS NOT NULL GROUP BY ALL
         )
-        SELECT 'pulsar' AS protocol, topic, "group" AS owner, CASE
+        SELECT 'pulsar' AS protocol, topic, partition, "group" AS owner, position AS base, records, time, file,
+            packet, CASE
                 WHEN list_contains(apis, 'SEEK') THEN 'a consumer went back with SEEK'
                 WHEN list_contains(apis, 'REDELIVER_UNACKNOWLEDGED_MESSAGES') THEN 'a consumer asked for them again'
                 WHEN pending THEN 'a transaction that acknowledged them was not committed'
                 WHEN list_contains(apis, 'ACTIVE_CONSUMER_CHANGE') THEN 'another consumer became the active one'
                 WHEN list_contains(apis, 'SUBSCRIBE') OR connection <> connection_before THEN 'a consumer '
                     || 'subscribed anew, or another one took over, before they were acknowledged'
-                ELSE 'the broker delivered them again' END AS why,
-            count(*) AS batches, sum(records) AS messages, min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM between_them GROUP BY ALL"""):
+                ELSE 'the broker delivered them again' END AS why
+        FROM between_them""")
+    ):
         yield statement(
             DOUBLED, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to subscription "
-            f"{row['owner']} more than once: {row['why']}.",
+            f"{row['owner']} more than once{_extra(row)}: {row['why']}.",
             "entries of the same position on their way to consumers of the subscription, and what lies between them",
             messages=row["messages"],
         )  # fmt: skip
+
+
+def _by_cause(deliveries: str) -> str:
+    """Deliveries after the first one, added up by their cause: a SELECT.
+
+    deliveries: a SELECT of protocol, topic, partition, owner, base (which batch or entry), records, time, file, packet
+    and why. Of it: messages and batches, each counted once, and deliveries, the messages of all of them.
+    """
+    return f"""
+        SELECT protocol, topic, owner, why, count(*) FILTER (nth = 1) AS batches,
+            sum(records) FILTER (nth = 1) AS messages, sum(records) AS deliveries,
+            min_by(file, time) AS file, min_by(packet, time) AS packet
+        FROM (
+            SELECT *, row_number() OVER (PARTITION BY {OWNER}, base, why ORDER BY records DESC, time) AS nth
+            FROM ({deliveries})
+        ) GROUP BY ALL"""
+
+
+def _extra(row: Row) -> str:
+    """How often messages came after their first delivery, where that was several times."""
+    messages, deliveries = row["messages"], row["deliveries"]
+    if messages is None or deliveries <= messages:
+        return ""
+    return f", with {units.count(int(deliveries))} deliveries after the first"

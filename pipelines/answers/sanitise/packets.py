@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dissectors.capture.block import SYN, PacketBlock, address
+from dissectors.capture.block import SYN, PacketBlock, address, segment_name
 from dissectors.forensics.packet_checksums import PARTIAL, RIGHT, ZERO, HeaderLayout, fold, judge, layout
 from dissectors.records import endpoint
 from dissectors.tcp.chunk import CLIENT, SERVER
 from pipelines.answers.extract.packets import Picked
+from pipelines.answers.sanitise.pseudonyms import Pseudonyms
 from pipelines.answers.sanitise.streams import Key, Stream, Streams
 
 RAW = 101  # link type: IPv4 or IPv6 without anything before it
@@ -70,7 +71,8 @@ class PacketRewriter:
         where = None
         if picked.start >= 0:
             where = layout(picked.data, at - picked.start, size, int(block.sport[row]), int(block.dport[row]))
-        data = self._built(picked.data, where, block, row, payload, size)
+        names = self._streams.names if place is None else place[0].names
+        data = self._built(picked.data, where, block, row, payload, size, names)
         return NewPacket(picked.time, len(data) + size - have, data)
 
     def _place(self, block: PacketBlock, row: int, time: int) -> Place | None:
@@ -80,7 +82,8 @@ class PacketRewriter:
         every = self._by_ends.get(f"{source}>{target}", ())
         for first, last, direction, stream in every:
             base = stream.directions[direction].base
-            if first <= time <= last and base is not None:
+            elsewhere = bool(stream.segments) and segment_name(int(block.segment[row])) not in stream.segments
+            if first <= time <= last and base is not None and not elsewhere:
                 mine = (id(stream), direction)
                 latest = self._latest.get(mine, 0)
                 offset = latest + _nearest((int(block.seq[row]) - base - latest) & _MASK)
@@ -89,9 +92,16 @@ class PacketRewriter:
         return None
 
     def _built(
-        self, old: bytes, where: HeaderLayout | None, block: PacketBlock, row: int, payload: bytes, size: int
+        self,
+        old: bytes,
+        where: HeaderLayout | None,
+        block: PacketBlock,
+        row: int,
+        payload: bytes,
+        size: int,
+        names: Pseudonyms,
     ) -> bytes:
-        """IP header, TCP header and payload; size: of the payload on the wire."""
+        """IP header, TCP header and payload; size: of the payload on the wire. names: of the packet's network."""
         known = where is not None and where.ip >= 0 and where.tcp >= 0
         head = where if known else None
         options = b"" if head is None else _options(old[head.tcp + 20 : head.payload])
@@ -100,7 +110,6 @@ class PacketRewriter:
         tcp[4:8], tcp[8:12] = (int(numbers[row]).to_bytes(4, "big") for numbers in (block.seq, block.ack))
         tcp[12], tcp[13] = len(tcp) // 4 << 4, int(block.flags[row]) & 0xFF
         tcp[14:16] = int(block.window[row]).to_bytes(2, "big")
-        names = self._streams.names
         src = names.address(int(block.src_hi[row]), int(block.src_lo[row]))
         dst = names.address(int(block.dst_hi[row]), int(block.dst_lo[row]))
         v4 = src[0] == 0 and src[1] >> 32 == _V4_MAPPED

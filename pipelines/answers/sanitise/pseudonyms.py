@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from copy import copy
 from functools import lru_cache
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
@@ -45,9 +46,17 @@ class Pseudonyms:
     def __init__(self, key: bytes | None = None) -> None:
         """key: another than a fresh one makes the same pseudonyms again."""
         self._key = key or secrets.token_bytes(32)
+        self._network = b""
         self._given: dict[bytes, bytes] = {}  # name -> pseudonym
         self._taken: set[bytes] = set()
         self.address = lru_cache(1 << 16)(self._address)
+
+    def within(self, network: str) -> Pseudonyms:
+        """Those of a network whose addresses are of other hosts elsewhere: others for addresses, the same for names."""
+        made = copy(self)
+        made._network = network.encode()
+        made.address = lru_cache(1 << 16)(made._address)
+        return made
 
     def name(self, raw: bytes) -> bytes:
         """What stands for a text that may be a topic, a URL, a host, a client id, or several names apart by commas."""
@@ -75,7 +84,7 @@ class Pseudonyms:
             return hi, _V4_MAPPED << 32 | int.from_bytes(self._v4((lo & 0xFFFFFFFF).to_bytes(4, "big")), "big")
         if (hi == 0 and lo <= 1) or hi >> 56 == 0xFF:
             return hi, lo
-        made = self._digest(b"v6", hi.to_bytes(8, "big") + lo.to_bytes(8, "big"))
+        made = self._digest(b"v6" + self._network, hi.to_bytes(8, "big") + lo.to_bytes(8, "big"))
         return 0xFD << 56 | int.from_bytes(made[:7], "big"), int.from_bytes(made[8:16], "big")
 
     def _part(self, raw: bytes) -> bytes:
@@ -107,7 +116,9 @@ class Pseudonyms:
             if at == 0:
                 low, high = max(low, 1), min(high, 223)
             values = [value for value in range(low, high + 1) if at or value != 127]
-            order = sorted(values, key=lambda value: self._digest(b"v4", raw[:at] + b"." + bytes([value])))
+            order = sorted(
+                values, key=lambda value: self._digest(b"v4" + self._network, raw[:at] + b"." + bytes([value]))
+            )
             out.append(order[values.index(number)])
         return bytes(out)
 

@@ -61,8 +61,10 @@ class _Direction:
 class Stream:
     """One connection that was recognised."""
 
-    def __init__(self, conn: Conn) -> None:
+    def __init__(self, conn: Conn, names: Pseudonyms) -> None:
         self.conn = conn
+        self.names = names
+        self.segments: frozenset[str] = frozenset()  # its VLANs or VNIs, where others have the same addresses
         self.directions = (_Direction(), _Direction())
 
 
@@ -122,7 +124,7 @@ class Streams:
         self._stream(conversation.conn).directions[direction].gaps.append((gap.offset, gap.offset + gap.length))
 
     def _stream(self, conn: Conn) -> Stream:
-        return self.streams.setdefault((conn.connection, conn.incarnation), Stream(conn))
+        return self.streams.setdefault((conn.connection, conn.incarnation), Stream(conn, self.names))
 
     # --- then: what stands for it ---
 
@@ -130,14 +132,19 @@ class Streams:
         answers = _answers(rows["exchanges"], files)
         loose = _batches(rows["batches"])
         dialects = {_key(row): row["dialect"] for row in rows["connections"]}
+        segments = {_key(row): row["segment"] for row in rows["connections"] if row["segment"]}
+        networks = {segment: self.names.within(segment) for segment in segments.values()}
         for key, stream in self.streams.items():
+            if key in segments:
+                stream.names = networks[segments[key]]
+                stream.segments = frozenset(segments[key].split("/"))
             writer = self._writer(stream.conn.protocol, dialects.get(key))
             for direction, at in _in_order(stream):
                 way = stream.directions[direction]
                 start, size = way.starts[at], way.sizes[at]
                 self._source.seek(way.places[at])
                 holes = [(a - start, b - start) for a, b in way.gaps if a < start + size and b > start]
-                copy = FrameCopy(self._source.read(size), self.names, holes, way.announced[at])
+                copy = FrameCopy(self._source.read(size), stream.names, holes, way.announced[at])
                 self.records.begin()
                 if way.packets[at] >= 0 and writer is not None:
                     answer = answers.get((key, way.packets[at])) if direction == SERVER else None
@@ -225,7 +232,7 @@ _COLUMNS = {
     "exchanges": ["connection", "incarnation", "api_code", "version", "correlation_id", "time", "response_file",
                   "response_packet", "response_bytes", "request_file", "request_packet", "kind"],
     "batches": ["connection", "incarnation", "role", "stream_offset", "stored_bytes", "format"],
-    "connections": ["connection", "incarnation", "dialect"],
+    "connections": ["connection", "incarnation", "dialect", "segment"],
 }  # fmt: skip
 
 

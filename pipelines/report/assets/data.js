@@ -43,14 +43,14 @@ const stalled = carried.stalled ? await unpack(carried.stalled) : { n: 0 }; // p
 const stalledAt = new Map(Array.from({ length: stalled.n }, (_, at) => [stalled.row[at], at])); // row of requests -> of these
 requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
 
-const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64;
+const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64, UNHEARD = 256;
 const kindOf = (row) => requests.flags[row] & 7;
 const isAsked = (row) => kindOf(row) <= UNANSWERED; // a request that has an answer, or lacks one
 const isPoll = (row) => (requests.flags[row] & POLL) > 0;
 // Durations of calls that no long poll and no barrier stretched.
 const isTimed = (row) => kindOf(row) === CALL && !(requests.flags[row] & (POLL | BARRIER)) && requests.total[row] >= 0;
 const OUTCOMES = ["ok", "error", "no answer"];
-const outcomeOf = (row) => requests.flags[row] & FAILED ? 1 : kindOf(row) === UNANSWERED ? 2 : 0;
+const outcomeOf = (row) => requests.flags[row] & FAILED ? 1 : kindOf(row) === UNANSWERED && !(requests.flags[row] & UNHEARD) ? 2 : 0;
 const endOf = (row) => requests.time[row] + Math.max(0, requests.total[row]) / 1000; // µs
 requests.outcome = Uint8Array.from({ length: requests.n }, (_, row) => outcomeOf(row));
 requests.timed = Uint8Array.from({ length: requests.n }, (_, row) => isTimed(row) ? 1 : 0);

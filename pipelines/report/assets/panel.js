@@ -37,6 +37,7 @@ const linkTo = (row) => button(`#${requests.packet[row]}`, { class: "pk", title:
 const explained = (row) => {
   const stages = stagesOf(row), share = (ns) => units.share(ns / stages.total), connection = connectionOf(row);
   if (requests.outcome[row] === 2) return ["bad", [el("b", null, "No answer"), connection && connection[3] !== null && connection[4] !== "open" ? ` before the connection ended ${during(Math.max(0, connection[3] - requests.time[row]))} later (${connection[4]}).` : " in this capture."]];
+  if (kindOf(row) === UNANSWERED) return ["", ["Of this connection no packet of the broker was captured, so neither was an answer."]];
   if (kindOf(row) === PUSH) return ["", ["The broker sent this unasked."]];
   if (kindOf(row) === ONEWAY) return ["", ["A request of this kind has no answer."]];
   if (requests.total[row] < 0) return ["", ["Its duration is not known: the capture lacks bytes of it."]];

@@ -28,7 +28,7 @@ const drawTable = (sum) => {
   for (const row of table.list) table.longest = Math.max(table.longest, requests.total[row]);
   const polls = selection.rows.reduce((count, row) => count + (isPoll(row) ? requests.weight[row] : 0), 0), sort = state.sort.replace("-", ""), down = state.sort.startsWith("-");
   const asked = table.list.reduce((count, row) => count + isAsked(row), 0), others = table.list.length - asked;
-  $("slow-note").textContent = [counted(asked, "request"), others ? `${whole(others)} that nobody answers` : "", polls && !state.polls && state.verdict === null ? `without ${counted(polls, "long poll")}` : "", sum.together ? `${whole(sum.together)} more are counted, but not carried one by one` : ""].filter(Boolean).join(", ");
+  $("slow-note").textContent = [`${counted(asked, "request")}${others ? ` and ${whole(others)} that expect no answer` : ""}`, polls && !state.polls && state.verdict === null ? `without ${counted(polls, "long poll")}` : "", sum.together ? `${whole(sum.together)} more are counted but not listed` : ""].filter(Boolean).join(", ");
   const nameless = countNameless();
   if (nameless) $("slow-note").append(`. Up to ${whole(nameless)} more may belong to this selection: this page does not carry all names`);
   $("polls-box").hidden = !polls && !state.polls;

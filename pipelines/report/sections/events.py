@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pipelines.report.elements import Html
 from pipelines.report.section import Builder, Section
 from pipelines.report.sections.groups import rebalances
-from pipelines.sql.words import CLIENT, SERVER
+from pipelines.sql.words import CLIENT, SERVER, UNHEARD
 from pipelines.tables.table import TableColumn
 
 # what brokers send unasked, and what is not everyday work
@@ -62,7 +62,7 @@ _EVENTS = """
         select 4 as rank, 'no answer' as kind, api as what, protocol, {client} as client, {broker} as broker,
                topics[1] as topic, "group", epoch_us(time) as at_us, request_file as file, request_packet as packet,
                false as expected
-        from exchanges where kind = 'unanswered'
+        from exchanges where kind = 'unanswered' and (site, connection, incarnation) not in ({unheard})
         union all by name
         select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", epoch_us(time) as at_us, file,
                packet, false as expected from rebalances),
@@ -89,6 +89,7 @@ def _build(page: Builder) -> Iterator[Html | None]:
         _EVENTS.format(
             client=CLIENT,
             broker=SERVER,
+            unheard=UNHEARD,
             pushes=", ".join(f"'{api}'" for api in PUSHES),
             bucket=max(page.analysis.bucket_us, page.requests.span // BUCKETS if page.requests else 0),
             order=_ORDER,

@@ -16,7 +16,7 @@ from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -93,7 +93,9 @@ _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others
 _MORE = """
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
     max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
-    arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole"""
+    arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
+    case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
+        as left_us"""
 
 
 @needs(SomeRows("v_errors", "true"))
@@ -124,6 +126,9 @@ def _failed(row: Row) -> Ruling:
     if not row["whole"]:
         text = f"{what}; the capture lacks bytes, so a successful retry may be missing from it."
         return Ruling("errors", text, row, severity=NOTE)
+    if row["left_us"] is not None and row["left_us"] < RETRY_US:
+        text = f"{what}; the capture ends {say.span(row['left_us'] * 1000)} later, perhaps before a retry."
+        return Ruling("errors", text, row, _explained(row), severity=NOTE)
     return Ruling("errors", f"{what}; no later attempt succeeded.", row, _explained(row))
 
 

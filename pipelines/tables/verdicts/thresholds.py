@@ -53,6 +53,9 @@ REBALANCES = 5
 OUTAGE_NS = 2 * SECOND
 """From an error to the next success: clients retry within a second (retry.backoff.max.ms), so longer is an outage."""
 
+RETRY_US = 1_000_000
+"""From an error to the end of the capture: clients retry within a second (retry.backoff.max.ms), perhaps after it."""
+
 AT_ONCE_US = 1_000_000
 """Connections of a broker that was killed end within a second."""
 

@@ -9,13 +9,18 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
-# an EndTxn that gave its transaction up, and the messages of its producer since the one before
+# an EndTxn that gave its transaction up, the messages of its producer since the one before, and whether the capture
+# lacks bytes of requests that carried some
 _ABORTED = """
     select f.*, (
             select sum(records) from batches b
             where b.role = 'produce' and b.transactional and not coalesce(b.control, false)
                 and b.producer = f.producer_id and b.time < f.until and b.time > coalesce(before, to_timestamp(0))
-        ) as messages
+        ) as messages, exists (
+            select * from v_calls c
+            where c.api = 'Produce' and not c.complete and c.client = f.client
+                and c.time < f.until and c.time > coalesce(before, to_timestamp(0))
+        ) as cut
     from (
         select *, evidence->>'transactional_id' as id, evidence->>'producer_id' as producer_id, (
                 select max(until) from v_calls c where c.api = 'EndTxn' and c.client = v.client and c.until < v.until
@@ -27,12 +32,13 @@ _ABORTED = """
 @needs(SomeRows("findings", "kind = 'transaction_aborted'"))
 def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
-    sums = "saturated(sum(messages)) as messages"
+    sums = "saturated(sum(messages)) as messages, bool_or(cut) as cut"
     for row in capture.rows(together(_ABORTED, ["protocol", "id"], sums)):
         (ended,) = capture.rows(f"""
             select count(*) as count from v_calls
             where api = 'EndTxn' and status = 'ok' and client in {sql_list(row["clients"])}""")
-        messages = f", with {say.counted(row['messages'], 'message')}" if row["messages"] else ""
+        least = "at least " if row["cut"] else ""
+        messages = f", with {least}{say.counted(row['messages'], 'message')}" if row["messages"] else ""
         whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
         yield Ruling(
             "transactions_aborted",
