@@ -33,6 +33,7 @@ from dissectors.tls import KeyLog
 Share = tuple[str, int]  # site, number of a share of its connections
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 _STEP = 250  # connections closed before their rows may be taken away
+_PACKET_BYTES = 64  # what a packet weighs beside its payload, where blocks hold no headers
 
 
 class Decoded(NamedTuple):
@@ -119,12 +120,14 @@ class Engine:
         self.overflow: dict[Share, Overflow] = defaultdict(Overflow)
         self._protocols = protocols()
         self._trackers: dict[str, Tracker] = {}
+        self._news: set[str] = set()  # sites of which packets have come since the last step of decoding
         self._fed: dict[ConnectionSession, None] = {}  # those with something to decode, in order
         self._ended: list[ConnectionSession] = []  # those to close when that is decoded
         self._held: dict[ConnectionSession, int] = {}  # bytes that wait for the rest of their frame
 
     def feed(self, site: str, block: PacketBlock, clock: int | None = None) -> None:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
+        self._news.add(site)
         self._deliver(site, self._tracker(site).feed(block, clock))
 
     def number_on(self, site: str, used: Iterable[tuple[Ends, int]]) -> None:
@@ -193,8 +196,9 @@ class Engine:
     def decode(self) -> None:
         """Let each protocol decode what was brought to its conversations; keep idle connections as bytes."""
         self._advance()
-        for tracker in self._trackers.values():
-            tracker.pack(self._held)
+        for site in self._news & self._trackers.keys():
+            self._trackers[site].pack(self._held)
+        self._news.clear()
 
     def _advance(self) -> None:
         """Let each protocol decode what was brought to its conversations, then close those that have ended."""
@@ -272,7 +276,7 @@ def decode_all(engine: Engine, blocks: Iterable[tuple[str, PacketBlock]]) -> Bat
     with fewer_collections():
         for site, block in blocks:
             engine.feed(site, block)
-            if pace.due(len(block.buffer)):
+            if pace.due(len(block.buffer) + _PACKET_BYTES * len(block)):
                 engine.decode()
             if sink.rows() >= engine.options.limits.rows:
                 yield from sink.drain()

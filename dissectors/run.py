@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import expand, site_of
 from dissectors.capture.fragments import Fragments
-from dissectors.capture.merge import Opener, SitePackets, interleave, merge
+from dissectors.capture.merge import JOINED_BYTES, Opener, SitePackets, interleave, merge
 from dissectors.capture.reader import Reader
 from dissectors.engine import Batches, Decoded, Pace, fewer_collections, overflowing, read_keylog
 from dissectors.errors import InputError
@@ -150,8 +150,13 @@ class Run:
             read = partial(self._read, index, path, keylog, fragments.setdefault(site, Fragments()))
             by_site.setdefault(site, []).append((first, read))
         keylog.complete = not formats & {UNKNOWN, PCAPNG}
+        joined_bytes = min(JOINED_BYTES, self.options.limits.block_bytes)
         return [
-            (site, min(first for first, _ in files), partial(merge, files, partial(self._late, fragments[site])))
+            (
+                site,
+                min(first for first, _ in files),
+                partial(merge, files, partial(self._late, fragments[site]), joined_bytes),
+            )
             for site, files in sorted(by_site.items())
         ]
 

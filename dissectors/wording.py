@@ -1,6 +1,8 @@
-"""Numbers of things in the text of findings."""
+"""Numbers of things, and lists of them, in sentences."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def plural(number: int, noun: str) -> str:
@@ -16,3 +18,9 @@ def counted(number: int, noun: str) -> str:
 def were(number: int, noun: str) -> str:
     """`1 byte was`, `12 bytes were`."""
     return f"{counted(number, noun)} {'was' if number == 1 else 'were'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """`a, b, c and 17 more`: so many names at most, and how many others there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -4,9 +4,12 @@
     reads, parses headers      ──►      takes from each block the packets of its connections (by hash)
     releases the rows of all   ◄──      decodes, returns record batches
 
-A block lies once in memory that all processes share (memfd_create(2)), and goes when the last worker has taken its
-packets; so do the rows that come back. Workers get the same commands in the same order and decode at the same points of
-the capture, so the rows between two points are the same however many there are. At most AHEAD commands are under way.
+Commands are sent together, once they bring SENT_BYTES of packets. They lie once in memory that all processes share
+(memfd_create(2)), which goes when the last worker has taken its packets; so do the rows that come back. Workers get the
+same commands in the same order and decode at the same points of the capture, so the rows between two points are the
+same however many there are. A site that begins and ends among commands which are sent together, as that of a small
+capture of its own, is decoded by one worker: it would cost each of them as much as the one. At most AHEAD messages are
+under way.
 
 A worker ends when its pipe closes, whatever became of this process. Ctrl-C is this process's business: it ends them.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 import os
+import pickle
 import signal
 import traceback
 import warnings
@@ -23,6 +27,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import recv_handle, send_handle
@@ -34,6 +39,7 @@ import pyarrow as pa
 from dissectors.capture.block import COLUMNS, PacketBlock
 from dissectors.engine import Decoded, fewer_collections
 from dissectors.errors import BrokerscopeError
+from dissectors.limits import MIB
 from dissectors.local_decoder import LocalDecoder, Outcome
 from dissectors.options import Options
 from dissectors.release import DecodedRows
@@ -43,9 +49,27 @@ from dissectors.tls import KeyLog
 from dissectors.wire import codecs
 from dissectors.wire.codec_sums import counting
 
-AHEAD = 4  # commands that a worker may lag behind
+AHEAD = 4  # messages that a worker may lag behind
+SENT_BYTES = MIB  # of packets in a message, about
+_SENT_COMMANDS = 1024  # in a message, at most
 _WORD = 8  # bytes of a value in a column
 _ROWS, _OUTCOME, _DONE, _ERROR = "rows", "outcome", "done", "error"  # what a worker answers
+
+
+class WorkerCommand(NamedTuple):
+    """What workers are to do: a method of LocalDecoder, and what it is given."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    owner: int | None = None  # the only worker that does it; None: all do
+
+
+class _Place(NamedTuple):
+    """Where packets lie, in place of them among the arguments of a command."""
+
+    at: int  # behind the commands
+    rows: int
+    size: int  # bytes of their buffer
 
 
 class _Part(NamedTuple):
@@ -64,11 +88,11 @@ class _Worker:
     pipe: Connection
     parts: deque[_Part] = field(default_factory=deque)  # that wait for those of the others
     passed: bool = False  # the point that not all have passed
-    behind: int = 0  # commands that it has not carried out
+    behind: int = 0  # messages that it has not dealt with
 
 
 class Workers:
-    """Decodes in other processes. As LocalDecoder, but what was decoded comes some commands later."""
+    """Decodes in other processes, with the commands of LocalDecoder; what was decoded comes some commands later."""
 
     def __init__(
         self, jobs: int, options: Options, files: list[str], keylog: KeyLog, suspects: list[Suspect] | None
@@ -76,6 +100,10 @@ class Workers:
         self._limits = options.limits
         self._outcomes: list[Outcome] = []
         self._workers: list[_Worker] = []
+        self._commands: list[WorkerCommand] = []  # that are not sent yet
+        self._size = 0  # bytes of packets that they bring
+        self._divided: set[str] = set()  # sites of which all workers have some packets
+        self._turns = cycle(range(jobs))  # whose turn it is to get a whole site
         arguments: tuple[Any, ...] = (_share(options, jobs), files, keylog, None if suspects is None else [])
         unmasked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -101,16 +129,15 @@ class Workers:
 
     def feed(self, site: str, block: PacketBlock, clock: int) -> Iterator[DecodedRows]:
         """Take packets. clock: as in SitePackets."""
-        fd, rows = shared(block, len(self._workers))
-        try:
-            yield from self._command("feed", site, rows, clock, fd=fd)
-        finally:
-            os.close(fd)
+        self._size += len(block.buffer)
+        yield from self._command("feed", site, block, clock)
 
     def add_secrets(self, text: bytes) -> Iterator[DecodedRows]:
         """Take lines of a TLS key log; they hold for what is fed later."""
+        yield from self._send()
         yield from self._catch_up(0)  # who is at work may want to be heard before it reads so much
         yield from self._command("add_secrets", text)
+        yield from self._send()
 
     def end_site(self, site: str, clock: int) -> Iterator[DecodedRows]:
         """A site has no more packets."""
@@ -119,10 +146,12 @@ class Workers:
     def decode(self, clock: int) -> Iterator[DecodedRows]:
         """Decode all that was fed."""
         yield from self._command("decode", clock)
+        yield from self._send()
 
     def finish(self) -> Iterator[DecodedRows]:
         """No more commands: give what has not been given yet."""
         yield from self._command("finish")
+        yield from self._send()
         yield from self._catch_up(0)
 
     def outcome(self) -> Outcome:
@@ -142,21 +171,42 @@ class Workers:
         for worker in self._workers:
             worker.process.join()
 
-    def _command(self, name: str, *arguments: Any, fd: int | None = None) -> Iterator[DecodedRows]:
-        """Give all the same command, and take what has come from them."""
-        yield from self._catch_up(AHEAD - 1)
-        for worker in self._workers:
-            try:
-                worker.pipe.send((name, arguments))
-                if fd is not None:
+    def _command(self, name: str, *arguments: Any) -> Iterator[DecodedRows]:
+        """Note a command for all workers; send what is noted if it is enough."""
+        self._commands.append(WorkerCommand(name, arguments))
+        if self._size >= SENT_BYTES or len(self._commands) >= _SENT_COMMANDS:
+            yield from self._send()
+
+    def _send(self) -> Iterator[DecodedRows]:
+        """Send the commands that are noted, and take what has come from the workers."""
+        commands = self._with_owners()
+        self._commands, self._size = [], 0
+        fd, size = shared(commands, len(self._workers))
+        del commands  # with their packets
+        try:
+            yield from self._catch_up(AHEAD - 1)
+            for worker in self._workers:
+                try:
+                    worker.pipe.send(size)
                     send_handle(worker.pipe, fd, worker.process.pid)
-            except OSError:
-                raise self._lost(worker) from None
-            worker.behind += 1
-        yield from self._receive(0)
+                except OSError:
+                    raise self._lost(worker) from None
+                worker.behind += 1
+            yield from self._receive(0)
+        finally:
+            os.close(fd)
+
+    def _with_owners(self) -> list[WorkerCommand]:
+        """The commands that are noted; those of a site that they hold whole are for one worker."""
+        ended = {command.arguments[0] for command in self._commands if command.name == "end_site"}
+        fed = {command.arguments[0] for command in self._commands if command.name == "feed"}
+        owners = {site: next(self._turns) for site in sorted(ended - self._divided)}
+        self._divided = (self._divided | fed) - ended
+        of_sites = ("feed", "end_site")
+        return [c._replace(owner=owners.get(c.arguments[0])) if c.name in of_sites else c for c in self._commands]
 
     def _catch_up(self, most: int) -> Iterator[DecodedRows]:
-        """Wait until nobody lags behind by more than so many commands."""
+        """Wait until nobody lags behind by more than so many messages."""
         while max(worker.behind for worker in self._workers) > most:
             yield from self._receive(None)
 
@@ -215,26 +265,60 @@ def _share(options: Options, jobs: int) -> Options:
 # --- what is shared --------------------------------------------------------------------------------------------------
 
 
-def shared(block: PacketBlock, jobs: int) -> tuple[int, int]:
-    """(descriptor of a file in memory, packets): whose each packet is, its columns, the buffer."""
-    owners = shares_of(connection_keys(block)[1]) % jobs
-    columns = [np.ascontiguousarray(getattr(block, name)) for name in COLUMNS]
-    fd = os.memfd_create("packets")
-    for data in (owners, *columns, block.buffer):
-        _write(fd, data)
-    return fd, len(block)
+def shared(commands: Sequence[WorkerCommand], jobs: int) -> tuple[int, int]:
+    """(descriptor of a file in memory, bytes of the commands at its beginning, to a multiple of _WORD).
+
+    In the commands places stand for packets. These lie behind, block by block: whose each packet is, unless all are the
+    owner's; the columns; the buffer.
+    """
+    parts: list[Any] = []
+    placed = []
+    at = 0
+    for command in commands:
+        arguments = list(command.arguments)
+        for n, block in enumerate(arguments):
+            if not isinstance(block, PacketBlock):
+                continue
+            columns = [np.ascontiguousarray(getattr(block, name)) for name in COLUMNS]
+            if command.owner is None:
+                columns.insert(0, shares_of(connection_keys(block)[1]) % jobs)
+            arguments[n] = _Place(at, len(block), len(block.buffer))
+            parts += [*columns, block.buffer, bytes(-len(block.buffer) % _WORD)]
+            at += _WORD * len(block) * len(columns) + len(block.buffer) + len(parts[-1])
+        placed.append(command._replace(arguments=tuple(arguments)))
+    head = pickle.dumps(placed)
+    head += bytes(-len(head) % _WORD)
+    fd = os.memfd_create("commands")
+    with os.fdopen(os.dup(fd), "wb") as file:
+        for part in (head, *parts):
+            file.write(part)
+    return fd, len(head)
 
 
-def received(fd: int, rows: int, index: int) -> PacketBlock:
-    """The packets of one worker."""
+def received(fd: int, size: int, index: int) -> Iterator[WorkerCommand]:
+    """The commands for one worker, with its packets. fd, size: as of `shared`."""
     memory = _mapped(fd)
-    head = (1 + len(COLUMNS)) * _WORD * rows
-    table = np.frombuffer(memory, np.int64, head // _WORD).reshape(-1, rows)
-    mine = np.flatnonzero(table[0] == index)
-    columns = {name: column[mine] for name, column in zip(COLUMNS, table[1:], strict=True)}
+    for command in pickle.loads(memory[:size]):
+        if command.owner in (None, index):
+            arguments = (
+                _packets(memory[size:], given, None if command.owner is not None else index)
+                if isinstance(given, _Place)
+                else given
+                for given in command.arguments
+            )
+            yield command._replace(arguments=tuple(arguments))
+
+
+def _packets(memory: memoryview, place: _Place, index: int | None) -> PacketBlock:
+    """The packets at a place: those of a worker among all, or all where it is None."""
+    names = COLUMNS if index is None else ("owner", *COLUMNS)
+    head = place.at + _WORD * len(names) * place.rows
+    table = np.frombuffer(memory[place.at : head], np.int64).reshape(-1, place.rows)
+    table = table.copy() if index is None else table[1:, np.flatnonzero(table[0] == index)]
+    columns: dict[str, Any] = dict(zip(COLUMNS, table, strict=True))
     for name in ("src_hi", "src_lo", "dst_hi", "dst_lo"):
         columns[name] = columns[name].view(np.uint64)
-    return PacketBlock(memory[head:], **columns)
+    return PacketBlock(memory[head : head + place.size], **columns)
 
 
 def _share_rows(batches: Sequence[tuple[str, pa.RecordBatch]]) -> tuple[int, list[tuple[str, int, int]]]:
@@ -257,12 +341,6 @@ def _received_rows(fd: int, places: Sequence[tuple[str, int, int]]) -> list[tupl
         return []
     buffer = pa.py_buffer(_mapped(fd))
     return [(table, pa.ipc.open_stream(buffer.slice(at, size)).read_next_batch()) for table, at, size in places]
-
-
-def _write(fd: int, data: Any) -> None:
-    left = memoryview(data).cast("B")
-    while left:
-        left = left[os.write(fd, left) :]
 
 
 def _mapped(fd: int) -> memoryview:
@@ -307,15 +385,13 @@ def _serve(index: int, pipe: Connection, arguments: tuple[Any, ...]) -> None:
     with count as sums:
         decoder = LocalDecoder(*arguments)
         while True:
-            name, values = pipe.recv()
+            size = pipe.recv()
             try:
-                if name == "feed":
-                    site, rows, clock = values
-                    values = (site, received(recv_handle(pipe), rows, index), clock)
-                for release in getattr(decoder, name)(*values):
-                    _send_rows(pipe, release)
-                if name == "finish":
-                    pipe.send((_OUTCOME, decoder.outcome()._replace(sums=sums)))
+                for name, values, _ in received(recv_handle(pipe), size, index):
+                    for release in getattr(decoder, name)(*values):
+                        _send_rows(pipe, release)
+                    if name == "finish":
+                        pipe.send((_OUTCOME, decoder.outcome()._replace(sums=sums)))
             except (BrokenPipeError, ConnectionResetError):
                 raise
             except Exception as error:

@@ -6,20 +6,23 @@ import gc
 import json
 import pickle
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dissectors
 from dissectors.capture.reader import Reader
-from dissectors.engine import Engine
+from dissectors.engine import Engine, decode_all
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.session.conversation import Conversation
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.packed import Packer
+from dissectors.tcp.tracker import Tracker
 from tests.benchmarks import hostile
 
 REQUEST = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"
@@ -113,3 +116,18 @@ def test_a_connection_that_was_closed_early_is_followed_again_after_a_while(tmp_
 
 def _conversations() -> int:
     return sum(isinstance(thing, Conversation) for thing in gc.get_objects())
+
+
+def test_packets_without_payload_are_not_decoded_one_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = Reader(str(SAMPLES / "kafka-codecs.pcap"), 0, Limits()).blocks()
+    bare = block.take(np.flatnonzero(block.have == 0)[:100])
+    blocks = [(f"site {n}", replace(bare.take(slice(n, n + 1)), buffer=b"")) for n in range(100)]
+    steps: list[None] = []
+    packed: list[None] = []
+    decode, pack = Engine.decode, Tracker.pack
+    monkeypatch.setattr(Engine, "decode", lambda self: steps.append(decode(self)))
+    monkeypatch.setattr(Tracker, "pack", lambda self, busy: packed.append(pack(self, busy)))
+    assert len(bare) == 100
+    list(decode_all(Engine(Options(), [""]), blocks))
+    assert len(steps) < 20
+    assert len(packed) == 100, "a step looks only at sites of which packets have come"

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dissectors import workers
+from dissectors.capture.block import PacketBlock
 from dissectors.capture.reader import Reader
 from dissectors.errors import BrokerscopeError
 from dissectors.forensics import Investigation
@@ -23,7 +25,7 @@ from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.run import Run
 from dissectors.tcp.grouping import connection_keys
-from dissectors.workers import Workers, received, shared
+from dissectors.workers import WorkerCommand, Workers, received, shared
 from tests.benchmarks import captures
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -33,8 +35,8 @@ MANY = Limits(block_bytes=20_000, decode_bytes=60_000, parallel_bytes=0)  # seve
 pytestmark = pytest.mark.skipif(not can_share(), reason="this system has no memfd_create or no fork")
 
 
-def tables(paths: list[Path], jobs: int, names: tuple[str, ...] = tuple(TABLES)) -> dict[str, pa.Table]:
-    options = Options(tables=names, full=True, payloads=True, jobs=jobs, limits=MANY)
+def tables(paths: list[Path], jobs: int, site: str = "folder", limits: Limits = MANY) -> dict[str, pa.Table]:
+    options = Options(tables=tuple(TABLES), full=True, payloads=True, jobs=jobs, limits=limits, site=site)
     gathered: dict[str, list[pa.RecordBatch]] = {}
     for table, batch in Run([str(path) for path in paths], options).records():
         gathered.setdefault(table, []).append(batch)
@@ -57,18 +59,57 @@ def test_rows_and_their_order_do_not_depend_on_the_number_of_processes(
 
 def test_a_shared_block_gives_each_worker_whole_connections_and_all_of_them_every_packet() -> None:
     (block,) = Reader(str(SAMPLES / "kafka-transactions.pcap"), 0, Limits()).blocks()
+    commands = [
+        WorkerCommand("add_secrets", (b"odd",)),
+        WorkerCommand("feed", ("site", block, 7)),
+        WorkerCommand("decode", (7,)),
+    ]
     parts = []
     for index in range(3):
-        fd, rows = shared(block, 3)
-        parts.append(received(fd, rows, index))
+        secrets, feed, decode = received(*shared(commands, 3), index)
+        assert (secrets, decode) == (commands[0], commands[2])
+        site, part, clock = feed.arguments
+        assert (site, clock) == ("site", 7)
+        parts.append(part)
     assert sorted(number for part in parts for number in part.number.tolist()) == block.number.tolist()
     keys = [set(connection_keys(part)[1].tolist()) for part in parts]
     assert sum(map(len, keys)) == len(set.union(*keys))
     for part in parts:
         same = block.take(np.flatnonzero(np.isin(block.number, part.number)))
-        for name in (field.name for field in fields(block) if field.name != "buffer"):
-            assert getattr(part, name).tolist() == getattr(same, name).tolist()
-        assert bytes(part.buffer) == bytes(block.buffer)
+        assert_equal(part, same)
+
+
+def test_a_block_that_is_for_one_worker_reaches_it_whole_and_no_other() -> None:
+    (block,) = Reader(str(SAMPLES / "kafka-transactions.pcap"), 0, Limits()).blocks()
+    feed = [WorkerCommand("feed", (site, block, 7), owner) for site, owner in (("a", 1), ("b", 0), ("c", 1))]
+    for index, sites in enumerate(("b", "ac", "")):
+        commands = list(received(*shared(feed, 3), index))
+        assert [command.arguments[0] for command in commands] == list(sites)
+        for command in commands:
+            assert_equal(command.arguments[1], block)
+
+
+def assert_equal(one: PacketBlock, other: PacketBlock) -> None:
+    for name in (field.name for field in fields(one) if field.name != "buffer"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+    assert bytes(one.buffer) == bytes(other.buffer)
+
+
+def test_a_site_that_is_sent_whole_is_decoded_by_one_process_and_any_other_by_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owners: list[int | None] = []
+    share = workers.shared
+
+    def noted(commands: list[WorkerCommand], jobs: int) -> tuple[int, int]:
+        owners.extend(command.owner for command in commands if command.name == "feed")
+        return share(commands, jobs)
+
+    monkeypatch.setattr(workers, "shared", noted)
+    limits = Limits(parallel_bytes=0)
+    one, several = (tables(CAPTURES, jobs, site="file", limits=limits) for jobs in (1, 2))
+    assert all(several[table].equals(one[table]) for table in one)
+    assert set(owners) == {0, 1, None}
 
 
 def test_checksums_that_are_wrong_are_found_by_several_processes_as_by_one() -> None:

@@ -1,7 +1,8 @@
 """Several files of one site as one stream of packets in time order, and several sites beside each other.
 
-Rotated files follow each other and pass through untouched. Files that overlap in time (a ring of two interfaces, a
-packet broker that sprays) are merged a stretch at a time: all packets up to the earliest end of the blocks at hand.
+Rotated files follow each other. Files that overlap in time (a ring of two interfaces, a packet broker that sprays) are
+merged a stretch at a time: all packets up to the earliest end of the blocks at hand. Small stretches, as small files
+give, are joined, since a block costs the same however few packets it has.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from dissectors.capture.block import PacketBlock, concat
+from dissectors.limits import KIB
 
 Opener = Callable[[], Iterator[PacketBlock]]
 Late = Callable[[int], PacketBlock | None]
+JOINED_BYTES = 128 * KIB  # of small stretches that become a block, about
 _END = (1 << 63) - 1  # behind every time
 
 
@@ -82,34 +85,49 @@ def interleave(sites: Sequence[tuple[str, int, Opener]]) -> Iterator[SitePackets
         del block
 
 
-def merge(files: Sequence[tuple[int, Opener]], late: Late = lambda time: None) -> Iterator[PacketBlock]:
+def merge(
+    files: Sequence[tuple[int, Opener]], late: Late = lambda time: None, joined_bytes: int = JOINED_BYTES
+) -> Iterator[PacketBlock]:
     """The packets of all files, in time order.
 
     files: (time of the first packet in ns, how to open it). A file is opened only when its time has come.
     late: gives the packets up to a time (ns) that were put off when they were read (`Fragments.up_to`).
+    joined_bytes: stretches of several files are joined until they have so many bytes.
     """
     if len(files) == 1:
         yield from files[0][1]()
         return
     waiting = sorted(files, key=lambda f: f[0])[::-1]
     active: list[_Source] = []
+    ready: list[PacketBlock] = []
+    size = 0
     while waiting or active:
         active = [source for source in active if source.block is not None or source.advance()]
-        if not active and not waiting:
-            break
         if not active:
-            _start(waiting, active)
+            if waiting:
+                _start(waiting, active)
             continue
         while waiting and waiting[-1][0] <= min(s.last for s in active):
             _start(waiting, active)
         bound = min(s.last for s in active)
-        ready: list[PacketBlock] = []
-        for source in active:
-            if source.first <= bound:
-                ready.append(source.take(bound))
-        ready += filter(None, [late(bound)])
-        yield concat([ready.pop(0) for _ in range(len(ready))])  # and keeps none of them
-    yield from filter(None, [late(_END)])
+        stretch = [source.take(bound) for source in active if source.first <= bound]
+        stretch += filter(None, [late(bound)])
+        ready += stretch
+        size += sum(len(block.buffer) for block in stretch)
+        del stretch
+        if size >= joined_bytes:
+            size = 0
+            yield concat(_taken(ready))
+    ready += filter(None, [late(_END)])
+    if ready:
+        yield concat(_taken(ready))
+
+
+def _taken(blocks: list[PacketBlock]) -> list[PacketBlock]:
+    """The blocks of a list, which keeps none of them."""
+    taken = blocks[:]
+    blocks.clear()
+    return taken
 
 
 def _start(waiting: list[tuple[int, Opener]], active: list[_Source]) -> None:

@@ -28,24 +28,25 @@ _HEADER = 4
 
 def pack(blocks: Sequence[PacketBlock]) -> bytes:
     """The packets of at least one block, in time order, payloads without what lies between them."""
-    columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in _KEPT}
+    of_blocks = [np.stack([getattr(block, name).view(np.int64) for name in _KEPT]) for block in blocks]
+    columns = of_blocks[0] if len(of_blocks) == 1 else np.concatenate(of_blocks, axis=1)
     payloads = [data for block in blocks for data in _payloads(block)]
-    order = in_time_order(columns["clock"], columns["file"], columns["number"])
+    order = in_time_order(*(columns[_KEPT.index(name)] for name in ("clock", "file", "number")))
     if order is not None:
-        columns = {name: column[order] for name, column in columns.items()}
+        columns = columns[:, order]
         payloads = [payloads[i] for i in order.tolist()]
+    lows, highs = columns.min(axis=1).tolist(), columns.max(axis=1).tolist()
     heads = np.zeros(len(_KEPT), _COLUMN)
-    values = []
-    for head, name in zip(heads, _KEPT, strict=True):
-        column = columns[name].view(np.int64)
-        low, high = int(column.min()), int(column.max())
-        width = next(w for w in _WIDTHS if high - low < 1 << 8 * w)
-        if width == 8:
-            low = 0
-        head["base"], head["width"] = low, width
-        if width:
-            values.append((column - low).astype(f"<u{width}").tobytes())
-    count = len(columns["clock"]).to_bytes(_HEADER, "little")
+    heads["width"] = widths = [
+        next(width for width in _WIDTHS if high - low < 1 << 8 * width) for low, high in zip(lows, highs, strict=True)
+    ]
+    heads["base"] = bases = [0 if width == 8 else low for low, width in zip(lows, widths, strict=True)]
+    values = [
+        (column - base).astype(f"<u{width}").tobytes()
+        for column, base, width in zip(columns, bases, widths, strict=True)
+        if width
+    ]
+    count = columns.shape[1].to_bytes(_HEADER, "little")
     return b"".join([count, heads.tobytes(), *values, *payloads])
 
 

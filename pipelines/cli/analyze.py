@@ -179,8 +179,8 @@ def _run(
         if not outcome.is_new:
             made = "records are" if outcome.page is None else "tables and page are"
             exits.say(f"brokerscope: no packets are new: {made} as the last run made them")
-        for sites, count in outcome.shared.items():
-            exits.say(f"brokerscope: {saw_the_same(sites, count)}; table hops compares the points")
+        for sentence in saw_the_same(outcome.shared):
+            exits.say(f"brokerscope: {sentence}; table hops compares the points")
     if outcome.page is None:
         printing.show_line(public_path(filesystem.join(out, RECORD_FOLDER)))
     else:

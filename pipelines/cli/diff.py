@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from dissectors.wording import first_of
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Reading, reads_captures
@@ -66,5 +67,4 @@ def diff(
         for title, names in (("new", made.new), ("gone", made.gone)):
             for kind, found in names.items():
                 if found:
-                    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-                    printing.show_text(", ".join(found[:NAMED]) + more, lead=f"{title} {kind}s: ")
+                    printing.show_text(first_of(found, NAMED), lead=f"{title} {kind}s: ")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dissectors.errors import InputError
+from dissectors.wording import first_of
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures, refuse_other_than_text
@@ -74,8 +75,7 @@ def follow(
             return
         if len({row["connection"] for row in found}) > 1:
             names = list(dict.fromkeys(row["connection"] for row in found))
-            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-            raise typer.BadParameter(f"{wanted} fits {', '.join(names[:LISTED])}{more}", param_hint="CONNECTION")
+            raise typer.BadParameter(f"{wanted} fits {first_of(names, LISTED)}", param_hint="CONNECTION")
         for row in found:
             events = answers.follow(tables, row)
             if format == "json":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,6 +28,7 @@ FAILED = {"refused": REFUSED, "without an answer": SILENT}
 """How an attempt to connect fails -> the condition on `connections`."""
 TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "zero_windows")
 """Columns of `connections` that are summed up."""
+LISTED = 20  # files of which the text says everything
 
 
 @reads_captures
@@ -191,7 +192,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
     def fact(name: str, value: str) -> None:
         out.append(f"  {name:<13}{value}")
 
-    for file in summary["files"]:
+    for file in summary["files"][:LISTED]:
         out.append(file["file"])
         form = file["format"] + (f", {file['compression']}" if file["compression"] else "")
         size = f", {units.size(file['bytes'])}" if file["bytes"] is not None else ""
@@ -209,6 +210,8 @@ def lines(summary: dict[str, Any]) -> list[str]:
         if file["problem"]:
             fact("problem", file["problem"])
         out.append("")
+    if len(summary["files"]) > LISTED:
+        out += [_of_others(summary["files"][LISTED:]), ""]
     for name, counts in summary["protocols"].items():
         known = counts["framed_bytes"] + counts["skipped_bytes"] + counts["pending_bytes"]  # of TLS: what was inside
         coverage = units.share(counts["framed_bytes"] / known) if known else ""
@@ -251,3 +254,18 @@ def lines(summary: dict[str, Any]) -> list[str]:
     for spot in summary["blind_spots"]:
         out += ["", f"! {spot['text']}: {spot['advice']}"]
     return [line for long in out for line in hanging(clean(long), terminal_width())]
+
+
+def _of_others(files: Sequence[Mapping[str, Any]]) -> str:
+    """What the text says of the files beyond those that it lists: one sentence."""
+    from pipelines.formats import units
+
+    packets, size, tcp = (sum(file[name] for file in files) for name in ("packets", "packet_bytes", "tcp_packets"))
+    problems = sum(file["problem"] is not None for file in files)
+    whole = f", {units.count(problems)} of them not read whole" if problems else ""
+    firsts, lasts = ([file[name] for file in files if file[name]] for name in ("first_time", "last_time"))
+    span = f", {min(firsts)} to {max(lasts)}" if firsts else ""
+    return (
+        f"and {units.counted(len(files), 'more file')}{whole}: {units.count(packets)} packets ({units.size(size)} on "
+        f"the wire), {units.count(tcp)} of them TCP{span}; -f json says this of each"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,11 @@ from dissectors.findings import UNREADABLE
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
-from dissectors.wording import counted
+from dissectors.wording import first_of
 from pipelines.cli import exits
 from pipelines.cli.progress import total_size
 from pipelines.cli.stopping import PipeEnd, ends_pipe
+from pipelines.formats.units import counted
 from pipelines.pandas_guard import without_pandas
 from pipelines.spark import options as spark_options
 from pipelines.storage.layout import is_analysis, single_analysis
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 CACHED_BYTES = 1 << 20  # of captures, from which their rows are kept for the next command
 LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
+NAMED = 3  # captures or capture points, and sets of these, that a sentence names
 
 Captures = Annotated[
     list[str],
@@ -292,7 +294,7 @@ class Reading:
 
         there, gone = records.captures_of(named[0])
         if gone:
-            some = f"{', '.join(gone[:3])}{f' and {len(gone) - 3} more' if len(gone) > 3 else ''}"
+            some = first_of(gone, NAMED)
             if not there:
                 raise InputError(f"{named[0]}: this command reads the captures, and they no longer exist: {some}")
             if not self.quiet:
@@ -306,8 +308,8 @@ class Reading:
 
         with records.counted_once(tables) as (once, shared):
             if not self.quiet:
-                for sites, count in shared.items():
-                    exits.say(f"brokerscope: {saw_the_same(sites, count)}")
+                for sentence in saw_the_same(shared):
+                    exits.say(f"brokerscope: {sentence}")
             yield once
 
     def refuse_records(self, files: Sequence[str]) -> None:
@@ -383,15 +385,24 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def saw_the_same(sites: Sequence[str], count: int) -> str:
-    """What is said of connections that several capture points saw, or one of them more than once."""
-    if len(set(sites)) == 1:
-        more = counted(count, "connection")
-        return f"{sites[0]} saw {more} before and after address translation: each counts once"
-    return (
-        f"{', '.join(sites)} saw the same {counted(count, 'connection')}: each counts once, as at "
-        f"{sites[0]}, nearest to the server"
-    )
+def saw_the_same(shared: Mapping[tuple[str, ...], int]) -> Iterator[str]:
+    """What is said of connections that several capture points saw, or one of them more than once: a few sentences.
+
+    shared: sets of capture points, the one nearest to the server first -> connections that all of them saw.
+    """
+    from pipelines.tables.points import SHOWN
+
+    for sites, count in list(shared.items())[:NAMED]:
+        same = counted(count, "connection")
+        if len(set(sites)) == 1:
+            yield f"{sites[0]} saw {same} before and after address translation: each counts once"
+            continue
+        points = f"{counted(len(sites), 'capture point')} ({first_of(sites, NAMED)})"
+        who = points if len(sites) > NAMED else first_of(sites, NAMED)
+        yield f"{who} saw the same {same}: each counts once, as at {sites[0]}, nearest to the server"
+    if len(shared) > NAMED:
+        more = counted(len(shared) - NAMED, "more set") + (" or more" if len(shared) == SHOWN else "")
+        yield f"{more} of capture points saw the same connections: each counts once"
 
 
 def selected(

@@ -25,6 +25,7 @@ from dissectors.findings import CAPTURES_GONE
 from dissectors.options import Options
 from dissectors.tcp.flow import Ends
 from dissectors.tcp.grouping import key_of, share_of
+from dissectors.wording import first_of
 from pipelines.formats.units import counted
 from pipelines.storage import filesystem
 from pipelines.storage.chosen_rows import CONNECTIONS, ChosenRows, time_column
@@ -161,9 +162,8 @@ def finding(gone: Sequence[File], kept: Sequence[str], made: Sequence[str]) -> t
     kept: files of the table `connections` with the rows of these captures; made: those with the rows of the others.
     """
     names = sorted(file.place or file.path for file in gone)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     text = (
-        f"{counted(len(names), 'capture')} cannot be read again ({', '.join(names[:_NAMED])}{more}): "
+        f"{counted(len(names), 'capture')} cannot be read again ({first_of(names, _NAMED)}): "
         "records of them stay as they were decoded before"
     )
     twice = _continued(kept, made)

@@ -39,7 +39,7 @@ from pipelines.answers.records import query
 from pipelines.cli import app
 from pipelines.cli import summary as cli
 from pipelines.cli.dissect import sorted_by
-from pipelines.cli.reading import Reading
+from pipelines.cli.reading import Reading, saw_the_same
 from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
 from pipelines.report.requests import KINDS, OF_UNHEARD
@@ -126,6 +126,15 @@ def test_commands_count_what_two_capture_points_saw_once(samples: list[str], tmp
             assert objects(command[0], tmp_path / "out", *command[1:]) == wanted
     said = CliRunner().invoke(app, ["top", *map(str, both)]).stderr
     assert f"{tmp_path / 'brokers'}, {tmp_path / 'clients'} saw the same" in " ".join(said.split())
+
+
+def test_of_many_capture_points_that_saw_the_same_a_few_are_named() -> None:
+    points = tuple(f"p{n}" for n in range(20_000))
+    (said,) = saw_the_same({points: 5})
+    assert said.startswith("20,000 capture points (p0, p1, p2 and 19,997 more) saw the same 5 connections: each counts")
+    *named, rest = saw_the_same({(f"broker{n}", "client"): 1 for n in range(9)})
+    assert [sentence.partition(",")[0] for sentence in named] == ["broker0", "broker1", "broker2"]
+    assert rest == "6 more sets of capture points saw the same connections: each counts once"
 
 
 def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(refused: str, tmp_path: Path) -> None:

@@ -188,6 +188,16 @@ def test_info_gives_format_span_and_protocols(capture: str) -> None:
     assert "kafka" in run("info", capture).stdout
 
 
+def test_info_lists_some_of_many_files_and_sums_up_the_others(capture: str, tmp_path: Path) -> None:
+    for number in range(25):
+        (tmp_path / f"{number:02}.pcap").write_bytes(Path(capture).read_bytes())
+    (each, *_) = json.loads(run("info", capture, "--format", "json").stdout)["files"]
+    text = " ".join(run("info", str(tmp_path)).stdout.split())
+    assert "19.pcap format" in text
+    assert "20.pcap" not in text
+    assert f"and 5 more files: {5 * each['packets']} packets" in text.replace(",", "")
+
+
 def test_info_and_follow_say_what_tls_handshakes_took(samples: list[str]) -> None:
     sample = next(s for s in samples if s.endswith("kafka-tls.pcapng"))
     info = json.loads(run("info", sample, "--format", "json").stdout)
