@@ -97,7 +97,7 @@ def _files(tables: Path) -> list[Path]:
 def test_the_engine_fits_the_captures_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int], engine: Any, master: str | None, chosen: str
 ) -> None:
-    monkeypatch.setattr("pipelines.analyze._session_runs", lambda: False)
+    monkeypatch.setattr("pipelines.analyze.running", lambda: None)
     files = [tmp_path / f"{n}.pcap" for n in range(len(sizes))]
     for file, size in zip(files, sizes, strict=True):
         with file.open("wb") as stream:
