@@ -1,7 +1,7 @@
 // The band of time: lanes of requests, p99 and the slowest, failures and events on one axis. Dragging selects.
 const band = { left: 0, right: 0, width: 0, bottom: 0, x: null, timeAt: null, hint: null, drag: null, cross: null, columns: null, over: null };
 const LANE = { requests: 62, durations: 92, failed: 26, event: 17 };
-const SLOWEST = 40, P99_RESTS_ON = 5;
+const SLOWEST = 40, P99_RESTS_ON = 5, LABEL = 14; // pixels between labels of an axis, at least
 const roundUp = (least) => { const power = 10 ** Math.floor(Math.log10(least)); return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999999); };
 
 // Counts by column of time. Lane 0 is of the APIs without a colour of their own.
@@ -139,7 +139,8 @@ const drawBand = () => {
   const values = [...columns.p99.flat().filter((ns) => ns !== null), ...columns.slowest.map((row) => requests.total[row])].map((ns) => Math.max(1000, ns));
   if (values.length) {
     const low = Math.floor(Math.log10(Math.min(...values))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) * 4 - 1e-9) / 4), y = (ns) => y2 + LANE.durations - (Math.log10(Math.max(1000, ns)) - low) / (high - low) * LANE.durations;
-    for (let power = low; power <= high; power++) parts.push(svg("line", { class: "grid", x1: left, x2: edge, y1: Math.round(y(10 ** power)), y2: Math.round(y(10 ** power)) }), small ? text(edge, y(10 ** power) - 3, powerText(power), "halo", "end") : text(left - 8, y(10 ** power) + 4, powerText(power), "", "end"));
+    const every = Math.ceil(LABEL * (high - low) / LANE.durations);
+    for (let power = low; power <= high; power += every) parts.push(svg("line", { class: "grid", x1: left, x2: edge, y1: Math.round(y(10 ** power)), y2: Math.round(y(10 ** power)) }), small ? text(edge, y(10 ** power) - 3, powerText(power), "halo", "end") : text(left - 8, y(10 ** power) + 4, powerText(power), "", "end"));
     const ends = [];
     for (const colour of [...drawing].reverse()) {
       let line = "", dots = "", before = false, last = null;
