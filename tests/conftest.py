@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -47,6 +48,8 @@ settings.load_profile("noisy")
 def pytest_configure(config: pytest.Config) -> None:
     for marker in ("process: starts a JVM, a browser or a command", "slow: takes seconds"):
         config.addinivalue_line("markers", marker)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job: commands would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="brokerscope-tests-")  # nothing is kept for the user
 
 

@@ -48,10 +48,10 @@ def feed(
             conversation.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
             offsets[direction] += data
             continue
-        kept = keep(step, len(data))
+        kept, segment = keep(step, len(data)), next(order)
         for piece in cut(data[:kept]):
             offset = offsets[direction]
-            conversation.receive(direction, Chunk.of(offset, piece, [offset], [next(order)], [step + 1], [time]))
+            conversation.receive(direction, Chunk.of(offset, piece, [offset], [segment], [step + 1], [time]))
             offsets[direction] += len(piece)
             if advance_each:
                 conversation.advance()
