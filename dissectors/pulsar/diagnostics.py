@@ -33,6 +33,7 @@ from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.pulsar.positions import owner_of
 from dissectors.redaction import without_tokens
 from dissectors.session.conversation import Conversation
 from dissectors.session.frame import Frame, FrameFacts
@@ -44,15 +45,11 @@ if not cython.compiled:
         ACK_ACK_TYPE,
         ACK_MESSAGE_ID,
         ACK_VALIDATION_ERROR,
-        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
-        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
         CONNECT_ORIGINAL_PRINCIPAL,
         CONNECT_PROXY_TO_BROKER_URL,
         CONNECT_PROXY_VERSION,
         FLOW_MESSAGE_PERMITS,
         ID_ACK_SET,
-        LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL,
-        LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS,
         LOOKUP_TOPIC_RESPONSE_RESPONSE,
         PUSH_MESSAGE_ID,
         PUSH_REDELIVERY_COUNT,
@@ -409,11 +406,9 @@ class PulsarDiagnostics:
             self._conversation.finding_at(frame, "proxy", "A proxy speaks for a client", proxy_version=version)
 
     def _lookup(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
-        fields = command.fields
-        if fields.number(LOOKUP_TOPIC_RESPONSE_RESPONSE, ABSENT) == REDIRECT:
+        if command.fields.number(LOOKUP_TOPIC_RESPONSE_RESPONSE, ABSENT) == REDIRECT:
             topic = request.topic
-            url = fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL)
-            to = without_tokens(url or fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS) or "") or None
+            to = owner_of(command)
             self._conversation.finding_at(
                 frame,
                 "lookup_redirect",
@@ -432,15 +427,13 @@ class PulsarDiagnostics:
             self._leave(frame, command, request)
         if frame.direction == SERVER:
             topic = request.topic
-            url = command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL)
-            moved_to = url or command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS) or ""
             self._conversation.finding_at(
                 frame,
                 "closed_by_broker",
                 f"The broker closed a {'producer' if command.code == CLOSE_PRODUCER else 'consumer'}",
                 topic=None if topic is None else topic.name,
                 partition=None if topic is None else topic.partition,
-                moved_to=without_tokens(moved_to) or None,
+                moved_to=owner_of(command),
             )
 
 

@@ -95,26 +95,27 @@ def _last_message(report: Report, facts: FrameFacts, command: PulsarCommand, req
 
 def _lookup(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
     if command.number(LOOKUP_TOPIC_RESPONSE_RESPONSE) == CONNECT_THERE:
-        _owned(report, facts, request, _owner(command))
+        _owned(report, facts, request, owner_of(command))
 
 
 def _closed(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
     """A producer or consumer was closed: the broker may say which one it should go to."""
-    owner = _owner(command)
+    owner = owner_of(command)
     if owner:
         _owned(report, facts, request, owner)
 
 
-def _owner(command: PulsarCommand) -> str | None:
-    """URL of the broker that a command names as the owner of the topic."""
+def owner_of(command: PulsarCommand) -> str | None:
+    """URL of the broker that a command of _OWNER_URLS names, without tokens; None where it names none."""
     plain, tls = _OWNER_URLS[command.code]
-    return command.fields.text(plain) or command.fields.text(tls)
+    url = command.fields.text(plain) or command.fields.text(tls)
+    return without_tokens(url) if url else None
 
 
 def _owned(report: Report, facts: FrameFacts, request: PulsarRequest, owner: str | None) -> None:
     """Write which broker owns the topic, by its URL; None where the answer names none."""
     slot: cython.Py_ssize_t = _opened(report, facts, request, "leader")
-    report.positions.put(slot, fields.POSITION_LEADER, without_tokens(owner) if owner else None)
+    report.positions.put(slot, fields.POSITION_LEADER, owner)
     report.positions.finish(slot)
 
 
