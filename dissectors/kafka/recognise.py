@@ -29,9 +29,8 @@ _PROVEN = 16  # answers in a row with ascending ids that are no chance
 _NEWER = 16  # versions of ApiVersions beyond those of the tables
 _LONGEST_LIST = 1 << 14  # bytes: twenty times that of the newest broker
 _SHORT = 1 << 10  # bytes of a beginning that is remembered
-_REMEMBERED = (
-    256  # beginnings, and lists of versions: clients of one kind begin alike, and brokers of one release serve the same
-)
+# beginnings, and lists of versions: clients of one kind begin alike, and brokers of one release serve the same
+_REMEMBERED = 256
 CERTAIN, LIKELY, POSSIBLE, UNCLEAR, NO = 0.95, 0.6, 0.2, 0.1, 0.0
 
 
