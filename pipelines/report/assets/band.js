@@ -139,7 +139,7 @@ const drawBand = () => {
   const values = [...columns.p99.flat().filter((ns) => ns !== null), ...columns.slowest.map((row) => requests.total[row])].map((ns) => Math.max(1000, ns));
   if (values.length) {
     const low = Math.floor(Math.log10(Math.min(...values))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) * 4 - 1e-9) / 4), y = (ns) => y2 + LANE.durations - (Math.log10(Math.max(1000, ns)) - low) / (high - low) * LANE.durations;
-    const every = Math.ceil(LABEL * (high - low) / LANE.durations);
+    const every = powersApart(high - low, LANE.durations, LABEL);
     for (let power = low; power <= high; power += every) parts.push(svg("line", { class: "grid", x1: left, x2: edge, y1: Math.round(y(10 ** power)), y2: Math.round(y(10 ** power)) }), small ? text(edge, y(10 ** power) - 3, powerText(power), "halo", "end") : text(left - 8, y(10 ** power) + 4, powerText(power), "", "end"));
     const ends = [];
     for (const colour of [...drawing].reverse()) {

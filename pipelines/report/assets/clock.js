@@ -22,6 +22,8 @@ const timeTicks = (from, to, most, before = day(from) === day(to) ? day(from) : 
   }
   return ticks;
 };
+// Powers of ten from one label of a logarithmic axis to the next. room: pixels that a label takes.
+const powersApart = (powers, pixels, room) => Math.max(1, Math.ceil(room * powers / pixels));
 const powerText = (power) => units.duration(10 ** power).replace(/\.0+(?= )/, "");
 const tip = (event, lines) => {
   const box = $("tip");

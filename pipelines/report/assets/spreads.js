@@ -44,7 +44,7 @@ const drawSpreads = (box) => {
         svg("text", { x: round(xOf(at) + wide), y: floor - tall - 5, "text-anchor": "end" }, says));
     });
   });
-  const every = Math.max(1, Math.ceil(56 / (wide / (high - low))));
+  const every = powersApart(high - low, wide, 56);
   brokers.forEach((_, at) => { for (let power = low; power <= high; power += every) parts.push(svg("text", { x: round(x(at, 10 ** power)), y: height - 4, "text-anchor": power === low ? "start" : power === high ? "end" : "middle" }, powerText(power))); });
   const cut = [many.length > apis.length ? `the ${apis.length} busiest APIs of ${many.length}` : "", perBroker.size > brokers.length ? `the ${brokers.length} busiest brokers of ${perBroker.size}` : ""].filter(Boolean).join(", ");
   return [picture(width, height, "Histograms of durations, a row an API, a column a broker, one logarithmic axis", parts), cut ? el("p", { class: "note" }, `Drawn: ${cut}.`) : ""];
