@@ -180,21 +180,24 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def give_up() -> None:
-    """Wait for Spark no more: Java ends, if this process started it, and a Connect server is not called again."""
+def _java() -> subprocess.Popen[bytes] | None:
+    """Spark's Java process, if this process started one."""
     from pyspark import SparkContext
 
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def give_up() -> None:
+    """Wait for Spark no more: Java ends, if this process started it, and a Connect server is not called again."""
     connect.give_up()
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _java()
     if process is not None:
         process.terminate()
 
 
 def _ended_java() -> str | None:
     """How Spark's Java process ended, if this process started one and it has."""
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = _java()
     if process is None:
         return None
     try:

@@ -35,10 +35,15 @@ def test_a_worker_killed_in_each_stage_changes_no_row(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["records"]
 
 
+def begun(out: Path) -> subprocess.Popen[str]:
+    """A job on Spark over the samples, in a session of its own."""
+    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(out), "-q", "--engine", "spark"]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
 @pytest.mark.parametrize("group", [False, True], ids=["to this process", "to all of the terminal"])
 def test_an_interrupt_ends_the_job_without_a_word_of_java(tmp_path: Path, group: bool) -> None:
-    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
-    job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    job = begun(tmp_path / "out")
     while job.poll() is None and not list(tmp_path.rglob(".brokerscope-*")):
         time.sleep(0.05)
     (os.killpg if group else os.kill)(job.pid, signal.SIGINT)
@@ -63,8 +68,7 @@ def members(session: int) -> dict[int, str]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize("phase", ["planning", "decoding"])
 def test_a_termination_ends_the_job_and_its_java(tmp_path: Path, phase: str) -> None:
-    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
-    job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    job = begun(tmp_path / "out")
 
     def has_come() -> bool:
         if phase == "decoding":
@@ -85,8 +89,7 @@ def test_a_termination_ends_the_job_and_its_java(tmp_path: Path, phase: str) -> 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
 def test_java_that_is_killed_ends_the_job_with_one_line_that_says_so(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
-    job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    job = begun(tmp_path / "out")
 
     def workers() -> list[int]:
         return [pid for pid, name in members(job.pid).items() if name.startswith("python") and pid != job.pid]
