@@ -1,9 +1,9 @@
 """Compile modules in place: python -m dissectors.compiling.build
 
-Every module that a .pxd declares becomes one file of CPython's stable interface, which any Python from 3.11 on loads.
-Cython translates the modules of a folder in one process, then the C compiler compiles each. Only modules are compiled
-again whose source has changed, or a .pxd that it needs. Cython's own functions are compiled once, in compiling/shared,
-instead of once a module.
+Every module that marks classes or functions becomes one file of CPython's stable interface, which any Python from 3.11
+on loads. `declare` writes what Cython reads, into a folder of its own; Cython translates the modules of a folder in one
+process, then the C compiler compiles each. Only modules are compiled again of which, or of what they cimport, something
+else was written than before. Cython's own functions are compiled once, in compiling/shared, instead of once a module.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dissectors.compiling import record
+from dissectors.compiling.declare import DeclarationError, Package
 from dissectors.compiling.record import SHARED, SUFFIX, BuildRecord
 
 COMPILERS = ("cc", "gcc", "clang")
-_CIMPORT = re.compile(r"^from (\S+) cimport", re.M)
-_DECLARES_CODE = re.compile(r"^(cdef class |c?p?def [^(\n]+\()", re.M)  # others are lists of constants
+_CIMPORT = re.compile(r"^from (\S+) cimport (.+)", re.M)
 _ERROR = re.compile(r"^(?!performance hint|warning).*:\d+:\d+: (?!warning)")  # file:line:column: what is wrong
 _DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False")
 # -O1: what is hot is loops that Cython wrote out already; -O3 makes none faster and takes twice as long.
@@ -68,64 +68,91 @@ def compile_in_place(package: Path, *, wanted: bool = True) -> BuildRecord:
         compiler = [sys.executable, "-m", "ziglang", "cc"]
     reason = obstacle() if wanted else _NOT_WANTED
     reason = reason or ("" if compiler else _NO_COMPILER)
-    done = BuildRecord("", reason, {}) if reason else _compile(package, compiler)
+    done = BuildRecord("", reason, {}, {}) if reason else _compile(package, compiler)
     (package / record.NAME).write_text(record.text(done))
     return done
 
 
 def compiled_modules(package: Path) -> list[str]:
     """The modules that are compiled, as paths relative to the package without suffix."""
-    return sorted(
-        str(pxd.relative_to(package).with_suffix(""))
-        for pxd in package.rglob("*.pxd")
-        if pxd.with_suffix(".py").exists() and _DECLARES_CODE.search(pxd.read_text())
-    )
+    return sorted(Package(package).compiled())
 
 
 def _compile(package: Path, compiler: list[str]) -> BuildRecord:
-    modules = compiled_modules(package)
-    declarations = sorted(path for suffix in ("pxd", "h") for path in package.rglob(f"*.{suffix}"))
-    sources = [*declarations, *(package / f"{module}.py" for module in modules)]
-    how = f"Cython {version('cython')} {' '.join(_DIRECTIVES)}, {shlex.join([*compiler, *_flags()])}"
-    made = BuildRecord(how, "", {str(path.relative_to(package)): record.digest(str(path)) for path in sources})
     before = record.read(str(package))
     (package / record.NAME).unlink(missing_ok=True)  # until all is compiled, nothing is
-    wanted = {package / f"{module}{SUFFIX}" for module in (*modules, SHARED)}
-    for leftover in set(package.rglob(f"*{SUFFIX}")) - wanted:
-        leftover.unlink()
-    changed = [name for name in (SHARED, *modules) if not _is_current(package, name, before, made)]
     with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as workers:
         try:
-            translated = workers.map(partial(_translate, package, Path(folder)), _by_folder(changed))
+            tree = Path(folder) / "sources"
+            modules, sources = write_sources(package, tree / package.name)
+            made = BuildRecord(_how(compiler), "", _digests(package, sources), _needed(package, tree, modules))
+            wanted = {package / f"{module}{SUFFIX}" for module in made.modules}
+            for leftover in set(package.rglob(f"*{SUFFIX}")) - wanted:
+                leftover.unlink()
+            changed = [name for name in made.modules if not _is_current(package, name, before, made)]
+            translated = workers.map(partial(_translate, tree / package.name, Path(folder)), _by_folder(changed))
             written = [pair for pairs in translated for pair in pairs]
             list(workers.map(lambda pair: _compile_one(package, compiler, *pair), written))
-        except CompilerError as error:
-            return BuildRecord("", str(error), {})
+        except (CompilerError, DeclarationError) as error:
+            return BuildRecord("", str(error), {}, {})
     return made
 
 
+def write_sources(package: Path, tree: Path) -> tuple[list[str], list[Path]]:
+    """Write what the compiler reads of a package into a folder: the modules, and the sources that they are made of."""
+    declared = Package(package)
+    modules = declared.compiled()
+    given = [path for suffix in ("pxd", "h") for path in package.rglob(f"*.{suffix}")]
+    for path, module in modules.items():
+        _write(tree / f"{path}.py", module.source())
+        _write(tree / f"{path}.pxd", module.declaration())
+    for path in given:
+        _write(tree / path.relative_to(package), path.read_text())
+    for place in {tree, *(path.parent for path in tree.rglob("*.pxd"))}:
+        if not (place / "__init__.py").exists():
+            _write(place / "__init__.py", "")
+    return sorted(modules), sorted({*given, *declared.told, *(module.path for module in modules.values())})
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _how(compiler: Sequence[str]) -> str:
+    return f"Cython {version('cython')} {' '.join(_DIRECTIVES)}, {shlex.join([*compiler, *_flags()])}"
+
+
+def _digests(package: Path, sources: Sequence[Path]) -> dict[str, str]:
+    return {str(path.relative_to(package)): record.digest(path.read_bytes()) for path in sources}
+
+
+def _needed(package: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]:
+    """The digest of all that each module is compiled from; of `shared` nothing, for it is Cython's alone."""
+    root = tree / package.name
+    headers = b"".join(path.read_bytes() for path in sorted(root.rglob("*.h")))
+    texts = {path: path.read_text() for path in root.rglob("*.pxd")}
+    found = {SHARED: record.digest(b"")}
+    for module in modules:
+        needed: set[Path] = set()
+        waiting = [root / f"{module}.pxd"]
+        while waiting:
+            path = waiting.pop()
+            if path not in needed and path in texts:
+                needed.add(path)
+                for above, names in _CIMPORT.findall(texts[path]):
+                    place = tree / above.replace(".", "/")
+                    waiting += [place.with_suffix(".pxd"), *(place / f"{name}.pxd" for name in names.split(", "))]
+        read = [(root / f"{module}.py").read_bytes(), *(texts[path].encode() for path in sorted(needed)), headers]
+        found[module] = record.digest(b"\0".join(read))
+    return found
+
+
 def _is_current(package: Path, module: str, before: BuildRecord | None, now: BuildRecord) -> bool:
-    """Whether a module was compiled before, in the same way and of the same sources; `shared` is Cython's alone."""
+    """Whether a module was compiled before, in the same way and from the same texts."""
     if before is None or before.compiler != now.compiler or not (package / f"{module}{SUFFIX}").exists():
         return False
-    if module == SHARED:
-        return True
-    headers = {path for path in now.digests if path.endswith(".h")}
-    sources = {f"{module}.py", *_declarations(package, module), *headers}
-    return all(before.digests.get(path) == now.digests.get(path) for path in sources)
-
-
-def _declarations(package: Path, module: str) -> set[str]:
-    """The .pxd files that a module needs, as paths relative to the package: its own, and those that these cimport."""
-    found: set[str] = set()
-    waiting = [f"{module}.pxd"]
-    while waiting:
-        path = waiting.pop()
-        if path not in found and (package / path).exists():
-            found.add(path)
-            names = _CIMPORT.findall((package / path).read_text())
-            waiting += [f"{name.partition('.')[2].replace('.', '/')}.pxd" for name in names]
-    return found
+    return before.modules.get(module) == now.modules[module]
 
 
 def _by_folder(modules: Sequence[str]) -> list[list[str]]:

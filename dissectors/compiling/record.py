@@ -1,10 +1,12 @@
 """The record of a build: which sources the compiled modules were made of, or why there are none.
 
     compiled by Cython 3.3.1 and cc          or: not compiled: no C compiler was found when it was installed
-    DIGEST wire/memory.pxd
+    DIGEST wire/arrays.py
     DIGEST wire/memory.py
+    DIGEST wire/memory.abi3.so
 
-It lies beside the modules in this folder. Paths are relative to the package; a digest is BLAKE2b, 16 bytes.
+It lies beside the modules in this folder. Paths are relative to the package; a digest is BLAKE2b, 16 bytes: of a
+source, and of all that a compiled module was compiled from.
 """
 
 from __future__ import annotations
@@ -24,18 +26,20 @@ class BuildRecord(NamedTuple):
 
     compiler: str  # "Cython 3.3.1 and cc"; "" where nothing was compiled
     reason: str  # why nothing was compiled; "" where it was
-    digests: dict[str, str]  # source -> digest
-
-    def modules(self) -> list[str]:
-        """The compiled modules, as paths without suffix."""
-        return [path.removesuffix(".py") for path in self.digests if path.endswith(".py")]
+    sources: dict[str, str]  # path -> digest
+    modules: dict[str, str]  # compiled module, as a path without suffix -> digest of what it was compiled from
 
 
-def digest(path: str) -> str:
+def digest(data: bytes) -> str:
+    """The digest of bytes."""
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _digest_of_file(path: str) -> str:
     """The digest of a file; "" where it cannot be read."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 (pathlib takes longer to load than all this)
-            return blake2b(file.read(), digest_size=16).hexdigest()
+            return digest(file.read())
     except OSError:
         return ""
 
@@ -49,18 +53,20 @@ def read(package: str) -> BuildRecord | None:
     except (OSError, ValueError):
         return None
     if head.startswith(_NOT_COMPILED):
-        return BuildRecord("", head.removeprefix(_NOT_COMPILED), {})
-    return BuildRecord(head.removeprefix("compiled by "), "", digests)
+        return BuildRecord("", head.removeprefix(_NOT_COMPILED), {}, {})
+    modules = {path.removesuffix(SUFFIX): found for path, found in digests.items() if path.endswith(SUFFIX)}
+    sources = {path: found for path, found in digests.items() if not path.endswith(SUFFIX)}
+    return BuildRecord(head.removeprefix("compiled by "), "", sources, modules)
 
 
 def text(record: BuildRecord) -> str:
     """A record as its file has it."""
     head = f"{_NOT_COMPILED}{record.reason}" if record.reason else f"compiled by {record.compiler}"
-    return "\n".join([head, *(f"{found} {path}" for path, found in record.digests.items()), ""])
+    digests = {**record.sources, **{f"{module}{SUFFIX}": found for module, found in record.modules.items()}}
+    return "\n".join([head, *(f"{found} {path}" for path, found in digests.items()), ""])
 
 
 def is_fresh(package: str, record: BuildRecord) -> bool:
     """Whether every compiled module is there and every source is what it was when they were compiled."""
-    built = [f"{package}/{module}{SUFFIX}" for module in (*record.modules(), SHARED)]
-    unchanged = all(digest(f"{package}/{path}") == found for path, found in record.digests.items())
-    return unchanged and all(map(os.path.exists, built))
+    unchanged = all(_digest_of_file(f"{package}/{path}") == found for path, found in record.sources.items())
+    return unchanged and all(os.path.exists(f"{package}/{module}{SUFFIX}") for module in record.modules)  # noqa: PTH110
