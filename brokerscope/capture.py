@@ -203,7 +203,9 @@ class OpenCapture:
     def verdicts(self) -> AnswerRows:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
         with database_of(self.tables(*RECORDS)) as duckdb:
-            return AnswerRows(judged(duckdb).to_pylist(), ("severity", "sentence", "advice", "count", "first_time"))
+            return AnswerRows(
+                judged(duckdb).verdicts.to_pylist(), ("severity", "sentence", "advice", "count", "first_time")
+            )
 
     def summary(self) -> Summary:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""

@@ -64,7 +64,7 @@ class Analysis:
         """What is wrong, the worst first; made now where OUT is of a version that made no such table."""
         if VERDICTS.name in self.written.names():
             return self[VERDICTS.name]
-        return [] if self.records is None else self.records.verdicts().to_pylist()
+        return [] if self.records is None else self.records.judged().verdicts.to_pylist()
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""

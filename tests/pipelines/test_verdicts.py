@@ -31,10 +31,10 @@ def said(**given: Rows) -> Rows:
     """The verdicts on records; tables that are not given are empty. No check that is left out would say anything."""
     tables = {name: pa.Table.from_pylist(given.get(name, []), schema=schema(name)) for name in RECORDS}
     with database_of(tables) as duckdb:
-        rows: Rows = judged(duckdb).to_pylist()
-        assert judged(duckdb, empty(tables)).to_pylist() == rows
+        rows: Rows = judged(duckdb).verdicts.to_pylist()
+        assert judged(duckdb, empty(tables)).verdicts.to_pylist() == rows
         with patch.object(engine, "worth_asking", lambda capture, checks: checks):
-            assert judged(duckdb).to_pylist() == rows
+            assert judged(duckdb).verdicts.to_pylist() == rows
     return rows
 
 
@@ -396,7 +396,7 @@ def test_of_real_captures_those_in_which_a_broker_went_away(
     if not path.exists():
         pytest.skip("not among the captures")
     with database_of(dissectors.dissect([path], tables=RECORDS)) as duckdb:
-        found = [row["servers"] for row in judged(duckdb).to_pylist() if row["kind"] == "broker_lost"]
+        found = [row["servers"] for row in judged(duckdb).verdicts.to_pylist() if row["kind"] == "broker_lost"]
     assert found == ([brokers] if brokers else [])
 
 
