@@ -24,7 +24,7 @@ from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import IMPACTS, VERDICTS
-from pipelines.tables.verdicts.verdict import Judgement
+from pipelines.tables.verdicts.verdict import Judged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ class Records:
         judgement = None if {VERDICTS.name, IMPACTS.name}.isdisjoint(only) else self.judged()
         return compute(self.engine, folder, by, bucket_us, only, cases=cases, judgement=judgement)
 
-    def judged(self) -> Judgement:
+    def judged(self) -> Judged:
         """What is wrong, the worst first, and what became of the work: the tables `verdicts` and `impacts`."""
         from pipelines.tables.verdicts.engine import judged
 
@@ -96,10 +96,10 @@ class Records:
         return self.rows(sql)[0]
 
 
-def judged_records(folder: str) -> Judgement:
+def judged_records(folder: str) -> Judged:
     """What is wrong in a folder of records, a path or a URL. Raises InputError where they cannot be read."""
     with opened(folder) as records:
-        return Judgement.empty() if records is None else records.judged()
+        return Judged.empty() if records is None else records.judged()
 
 
 def last_time_us(folder: str) -> int | None:

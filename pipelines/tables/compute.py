@@ -17,7 +17,7 @@ from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.table import Ask, Table
 from pipelines.tables.verdicts import HARMED, JUDGED
-from pipelines.tables.verdicts.verdict import Judgement
+from pipelines.tables.verdicts.verdict import Judged
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
@@ -68,7 +68,7 @@ def compute(
     only: Collection[str] = TABLES,
     *,
     cases: Sequence[dict[str, Any]] = (),
-    judgement: Judgement | None = None,
+    judgement: Judged | None = None,
 ) -> Computed:
     """Write every table, or only some, to FOLDER/<name>.parquet. cases, judgement: as `relations` takes them."""
     known, shared = relations(engine, cases, judgement)
@@ -86,7 +86,7 @@ def compute(
 
 
 def relations(
-    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), judgement: Judgement | None = None
+    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), judgement: Judged | None = None
 ) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds.
 
@@ -94,8 +94,8 @@ def relations(
     the tables made of them have no rows; nor has a record table that an older version did not write.
     """
     engine.add(CASES, case_table(cases))
-    engine.add(JUDGED, (judgement or Judgement.empty()).verdicts)
-    engine.add(HARMED, (judgement or Judgement.empty()).impacts)
+    engine.add(JUDGED, (judgement or Judged.empty()).verdicts)
+    engine.add(HARMED, (judgement or Judged.empty()).impacts)
     for name in LATER:
         if f"all_{name}" not in engine.relations:
             engine.add(f"all_{name}", records.schema(name).empty_table())

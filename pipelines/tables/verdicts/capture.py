@@ -3,6 +3,10 @@
     v_calls        exchanges         v_batches      batches
     v_errors       errors            v_connections  connections
     v_findings     findings          v_rebalances   the table `rebalances`
+    v_sent         attempts to send batches, with when each was stored after all: see `work.py`
+    v_readagain    fetch positions that were refused, with when reading went on there: see `work.py`
+    v_ports        ports at which a broker's protocol is spoken, or advertised, or that are its defaults: (port)
+    v_spoken       addresses at which a broker's protocol is spoken or advertised: (server)
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
     v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
@@ -12,6 +16,7 @@ Tables that a check keeps for those behind it; a query may name them through `Ca
 
     v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
     v_mismatched   connections of a client and a server of different protocol versions
+    v_undelivered  connections with bytes that TCP never got acknowledged
     v_moved        answers that say that a partition is led elsewhere, where it was found
 
 All views but v_causes, v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns,
@@ -26,8 +31,9 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 
+from dissectors.session.protocols import protocols
 from pipelines.sql.database import fetched
-from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
 from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
@@ -35,8 +41,9 @@ from pipelines.tables.table import CONNECTION, Ask
 from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 
-TOLD, MISMATCHED, MOVED = "v_told", "v_mismatched", "v_moved"
+TOLD, MISMATCHED, MOVED, UNDELIVERED = "v_told", "v_mismatched", "v_moved", "v_undelivered"
 
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
@@ -46,6 +53,7 @@ _OF_BROKER = f"""(
     coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
     or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
 _PLACE = "site, connection, incarnation"
+_PORTS = sorted({port for protocol in protocols() for port in protocol.ports})
 _SAME_PLACE = "f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation"
 _OF_FRAMES = ("transaction_aborted", "not_accepted", "closed_by_broker", "lookup_redirect", "discarded")
 """Findings about single frames that verdicts are made of."""
@@ -55,7 +63,8 @@ _VIEWS = {
     "v_names": _NAMED,
     "v_calls": f"""
         select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
-            {HELD} as held, {SERVICE_NS} as service_ns, time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
+            {HELD} as held, {HELD_NS} as held_ns,
+            {SERVICE_NS} as service_ns, time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
             coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
             coalesce(total_ns, 0) as cost_ns
         from exchanges""",
@@ -103,6 +112,16 @@ _VIEWS = {
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
             and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
+    "v_sent": SENT,
+    "v_readagain": READ_AGAIN,
+    "v_ports": f"""
+        select server_port as port from connections where protocol is not null
+        union select unnest({list(_PORTS)})
+        union select try_cast(regexp_extract(subject, ':([0-9]+)$', 1) as integer) from events
+            where kind = 'advertised'""",
+    "v_spoken": f"""
+        select {SERVER} as server from connections where protocol is not null
+        union select regexp_replace(subject, '^[a-z+]+://', '') from events where kind = 'advertised'""",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
 }
@@ -112,7 +131,20 @@ _MACROS = (
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
 # tables: small, and read by many checks
-_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances", "v_causes"})
+_ONCE = frozenset(
+    {
+        "v_sent",
+        "v_readagain",
+        "v_ports",
+        "v_spoken",
+        "v_names",
+        "v_noted",
+        "v_whole",
+        "v_excused",
+        "v_rebalances",
+        "v_causes",
+    }
+)
 _NAME = re.compile(r"\bv_[a-z]+\b")
 
 
@@ -124,7 +156,7 @@ class Capture:
 
         empty: record tables that are known to have no rows.
         """
-        self._duckdb = duckdb
+        self.duckdb = duckdb
         self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
@@ -170,6 +202,13 @@ class Capture:
                     f"(client in {sql_list(row['clients'])} and kind = 'unanswered' and epoch_us(until) >= "
                     f"{first - SOON_US})"
                 )
+            elif verdict.kind == "connections_reset":
+                conditions.append(
+                    f"(client in {sql_list(verdict.rows['clients'])} and server in {sql_list(verdict.rows['servers'])} "
+                    f"and epoch_us(until) >= {first - AT_ONCE_US} and epoch_us(time) <= {last + SOON_US})"
+                )
+            elif verdict.kind == "path_lost":
+                conditions.append(self.kept(UNDELIVERED, CONNECTION))
             elif verdict.kind == "framing_lost":
                 lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
                 conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
@@ -191,7 +230,7 @@ class Capture:
         """Make the rows of a query a table, which later questions may read; returns how many they are."""
         self._make_views_of(query)
         self._made.add(name)
-        ((count,),) = self._duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
+        ((count,),) = self.duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
         return int(count)
 
     def explain(self, query: str) -> None:
@@ -204,7 +243,7 @@ class Capture:
             self.keep(TOLD, exchanges)
         else:
             self._make_views_of(exchanges)
-            self._duckdb.execute(f"insert into {TOLD} {exchanges}")
+            self.duckdb.execute(f"insert into {TOLD} {exchanges}")
 
     def timed(self, query: str, by: Sequence[str], more: str = "") -> list[Row]:
         """The rows of `together`, each with `largest_part`: a sentence that says where most of its time went.
@@ -229,7 +268,7 @@ class Capture:
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""
         self._make_views_of(query)
-        return fetched(self._duckdb, query)
+        return fetched(self.duckdb, query)
 
     def _make_views_of(self, query: str) -> None:
         """Make the views that a query names, and those that they name, where no query did before."""
@@ -238,7 +277,7 @@ class Capture:
                 self._made.add(name)
                 self._make_views_of(_VIEWS[name])
                 kind = "table" if name in _ONCE else "view"
-                self._duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")
+                self.duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")
 
 
 def _largest_part(sums: Row, count: int) -> str | None:

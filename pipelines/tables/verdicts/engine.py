@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.tables.verdicts.addresses import tls_refused, unreachable_address
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.capture_loss import capture_loss
@@ -32,9 +33,12 @@ from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
 from pipelines.tables.verdicts.malformed import malformed_batches
+from pipelines.tables.verdicts.messages import messages
 from pipelines.tables.verdicts.offsets import offsets_moved_back
+from pipelines.tables.verdicts.paths import answer_cut, connection_leak, connections_reset, path_lost
 from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
+from pipelines.tables.verdicts.readers import consumer_behind, delivery_stopped
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.retransmissions import retransmissions
@@ -46,7 +50,7 @@ from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
 from pipelines.tables.verdicts.unanswered import fetch_overdue, out_of_order_answers, unanswered
-from pipelines.tables.verdicts.verdict import SCHEMA, Judgement, Ruling
+from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
 from pipelines.tables.verdicts.violations import protocol_violation
 
 CHECKS = (
@@ -59,7 +63,15 @@ CHECKS = (
     framing_lost,
     bad_checksum,
     malformed_batches,
+    tls_refused,
+    unreachable_address,
+    path_lost,
+    connections_reset,
+    messages,
     errors,
+    answer_cut,
+    consumer_behind,
+    delivery_stopped,
     throttled,
     transactions_aborted,
     offsets_moved_back,
@@ -70,6 +82,7 @@ CHECKS = (
     dead_lettered,
     metadata_storm,
     connection_churn,
+    connection_leak,
     keepalive_timeout,
     protocol_violation,
     out_of_order_answers,
@@ -94,7 +107,7 @@ CHECKS = (
 """In this order: those behind leave out what verdicts before them explain."""
 
 
-def judged(duckdb: Any, empty: Collection[str] = ()) -> Judgement:
+def judged(duckdb: Any, empty: Collection[str] = ()) -> Judged:
     """The tables `verdicts` and `impacts`, the worst first.
 
     duckdb: a connection in which the record tables have their names; empty: those that are known to have no rows.
@@ -103,7 +116,7 @@ def judged(duckdb: Any, empty: Collection[str] = ()) -> Judgement:
     for check in worth_asking(capture, CHECKS):
         capture.told += check.verdicts(capture)
     ranked = sorted(capture.told, key=_place)
-    return Judgement(
+    return Judged(
         pa.Table.from_pylist([{"rank": rank, **ruling.row()} for rank, ruling in enumerate(ranked, 1)], SCHEMA),
         pa.Table.from_pylist([row for ruling in ranked for row in ruling.impacts()], IMPACT_SCHEMA),
     )

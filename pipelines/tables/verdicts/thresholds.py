@@ -113,3 +113,24 @@ QUEUED_SUM_NS = SECOND
 
 HELD_US = 60_000_000
 """A request that the broker may hold, as a fetch or a join, has a minute: no client lets it wait longer."""
+
+HELD_READERS_NS = 5 * SECOND
+"""Transactions are open for moments; readers that wait so long for one notice it."""
+
+IDLE_NS = 30 * SECOND
+"""Silence after which a firewall may have forgotten a connection: the shortest common limits are a minute and less."""
+
+RESETS = 5
+"""Connections in use that are reset before it is more than a process that was killed."""
+
+LEAKED, LEAKED_EXCHANGES = 20, 3
+"""Connections that one client leaves open to one broker, each used so little: clients keep one or two a broker."""
+
+ASKED_AGAIN = 3
+"""Lookups of one address without any work there: a client that was told a good one uses it at once."""
+
+UNACKNOWLEDGED = 10
+"""Messages that a consumer holds before a broker's limit is a likely reason to send no more: limits are larger."""
+
+WITHOUT_NS = SECOND
+"""A message that waits so long while permits are there is not on its way: brokers dispatch within milliseconds."""

@@ -113,7 +113,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Judgement(NamedTuple):
+class Judged(NamedTuple):
     """What is wrong, and what became of the work."""
 
     verdicts: pa.Table
@@ -121,7 +121,7 @@ class Judgement(NamedTuple):
     """Each is of one of the verdicts, by its kind in `cause`."""
 
     @classmethod
-    def empty(cls) -> Judgement:
+    def empty(cls) -> Judged:
         """Of no records."""
         return cls(SCHEMA.empty_table(), IMPACT_SCHEMA.empty_table())
 
