@@ -216,7 +216,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
 LAG = Table(
     "lag",
     "How far consumer groups and subscriptions are behind, one row for each partition and time bucket in which the "
-    "group or the end of the partition moved, and one for the end of the capture. `messages` counts what the group has yet to read; `lag_ns` is the age of "
+    "group or the end of the partition moved, and one for the end of the capture. "
+    "`messages` counts what the group has yet to read; `lag_ns` is the age of "
     "the message that it reads next, by the timestamps of batches: null where the capture does not show that batch. "
     "Both rest on what was captured: on offsets that were committed, those of a transaction once it was committed, and "
     "on high watermarks and batches. Kafka's groups that commit nothing have no row. Pulsar's entries are counted as "
@@ -237,7 +238,8 @@ LAG = Table(
         TableColumn(
             "status",
             f"keeps up; falls behind: the lag grew {GROWING} times in a row, or the next message is "
-            f"{LATE_US // 1_000_000} s old and no fewer wait than {GROWING} rows before; catches up: fewer do; stopped: messages wait, and the group has "
+            f"{LATE_US // 1_000_000} s old and no fewer wait than {GROWING} rows before; catches up: fewer do; "
+            f"stopped: messages wait, and the group has "
             f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
             f"{STOPPED_MOST_US // 1_000_000} s; went "
             "back: it committed a smaller offset than before; null where the end of the partition is not known",

@@ -31,9 +31,7 @@ def unreachable_address(capture: Capture) -> Iterator[Ruling]:
             where {REFUSED} or {SILENT} group by all
         ), worked as (
             select client_ip, max(time) as last_work from exchanges
-            where kind = 'call' and coalesce(api, '') not in {
-        _LOOKUPS + ("ApiVersions", "CONNECT", "SaslHandshake", "SaslAuthenticate")
-    }
+            where kind = 'call' and coalesce(api, '') not in {(*_LOOKUPS, *_BEFORE_WORK)}
             group by all
         )
         select t.*, f.attempts from told t left join failed f using (told)

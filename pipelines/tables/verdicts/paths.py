@@ -102,7 +102,8 @@ def connections_reset(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "connections_reset",
             f"{say.number(row['count'])} of {say.counted(known['count'], 'connection')} of "
-            f"{say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')} were reset within {span}, {whose}.",
+            f"{say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')} were reset within {span}, "
+            f"{whose}.",
             row,
         )
 

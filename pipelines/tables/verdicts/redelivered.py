@@ -57,7 +57,7 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
 
 
 def _which(row: Row) -> str:
-    """How few entries came again how often, where some came more than twice."""
+    """How few messages came again how often, where some came more than twice."""
     if row["most"] <= 2:
         return ""
-    return f": {say.counted(row['entries'], 'entry', 'comes', 'come')} again and again"
+    return f": {say.counted(row['entries'], 'message', 'comes', 'come')} again and again"

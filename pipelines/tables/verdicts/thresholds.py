@@ -26,6 +26,9 @@ RESENT_WAIT_NS = 100 * MS
 """A request that waited beside a retransmission this long waited for it: the shortest timer of common stacks is 200 ms,
 and half of it leaves room for a capture point near the receiver."""
 
+LOSSY = 0.01
+"""Share of packets that are sent again because they were lost: paths within a data centre lose none."""
+
 SLOW_NS = SECOND
 """A request that a person waits for."""
 

@@ -44,7 +44,8 @@ for the last attempt; `had_time`: whether a client would have tried again before
 READ_AGAIN = """
     select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at
     from (
-        select p.*, e.name = 'OFFSET_OUT_OF_RANGE' as out_of_range from positions p join errors e on e.site = p.site and e.exchange_id = p.exchange_id
+        select p.*, e.name = 'OFFSET_OUT_OF_RANGE' as out_of_range
+        from positions p join errors e on e.site = p.site and e.exchange_id = p.exchange_id
             and e.topic is not distinct from p.topic and e.partition is not distinct from p.partition
         where p.what = 'fetch' and p.replica is null
     ) f left join (
@@ -55,5 +56,5 @@ READ_AGAIN = """
         and n.partition is not distinct from f.partition and n.time > f.time
         and (n.value = f.value or f.out_of_range)
     group by all"""
-"""v_readagain: fetch positions that were refused, and when the same reader read on there, or, of one out of range, at all;
+"""v_readagain: fetch positions that were refused, and when the same reader read on there, of one out of range at all;
 null where it never did. What such a reader passed over is told by `messages_skipped`."""
