@@ -607,11 +607,13 @@ def _lag(batches: Rows, positions: Rows, bucket_us: int) -> Rows:
     for row in positions:
         if row["what"] == "high_watermark" and row["protocol"] != "pulsar" and row["topic"]:
             ends[row["protocol"], row["topic"], row["partition"]].append((_us(row["time"]), row["value"]))
-    reached = _grouped(_reached(positions, after), lambda row: (row["place"], row["owner"]))
+    every = _reached(positions, after)
+    final = max([row["at"] for row in every] + [at for marks in ends.values() for at, _ in marks], default=0)
+    reached = _grouped(every, lambda row: (row["place"], row["owner"]))
     return [
         row
         for (place, owner), rows in reached.items()
-        for row in _lag_of(place, owner, rows, ends[place], units[place], bucket_us)
+        for row in _lag_of(place, owner, rows, ends[place], units[place], bucket_us, final)
     ]
 
 
@@ -655,15 +657,16 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
 
 
 def _lag_of(
-    place: Any, owner: str, reached: Rows, ends: list[tuple[int, int]], units: Rows, bucket_us: int
+    place: Any, owner: str, reached: Rows, ends: list[tuple[int, int]], units: Rows, bucket_us: int, final: int
 ) -> Iterable[Row]:
     said = _grouped(reached, lambda row: row["at"] // bucket_us)
     grown = _grouped([{"at": at, "end": end} for at, end in ends], lambda row: row["at"] // bucket_us)
     number: int | None = None
     end: int | None = None
     rows: Rows = []
-    for slot in sorted(said.keys() | grown.keys()):
+    for slot in sorted(said.keys() | grown.keys() | {final // bucket_us}):
         times = [row["at"] for row in (*said.get(slot, ()), *grown.get(slot, ()))]
+        times += [final] if slot == final // bucket_us else []
         if slot in grown:
             end = max(row["end"] for earlier in grown if earlier <= slot for row in grown[earlier])
         if slot in said:
@@ -680,6 +683,7 @@ def _lag_of(
     grew: list[bool] = []
     moved = 0
     before: Row | None = None
+    lags: list[int | None] = []
     for row in rows:
         number, reach = row["number"], None if row["end"] is None else max(row["end"], row["number"])
         behind = None if reach is None else reach - row["number"]
@@ -690,10 +694,18 @@ def _lag_of(
             status = "went back"
         elif behind is None:
             status = None
-        elif behind and row["at"] - moved > max(10_000_000, 3 * usual):
+        elif not behind:
+            status = "keeps up"
+        elif row["at"] - moved > max(10_000_000, min(30_000_000, 3 * usual)):
             status = "stopped"
         else:
-            status = "falls behind" if behind and sum(grew[-3:]) == 3 else "keeps up"
+            late = (_late(number, behind, row["at"], units) or 0) >= 10_000_000_000
+            earlier = (lags[-3] if len(lags) >= 3 else None) or 0
+            if sum(grew[-3:]) == 3 or (late and behind >= earlier):
+                status = "falls behind"
+            else:
+                status = "catches up" if late else "keeps up"
+        lags.append(behind)
         before = {"number": number, "behind": behind}
         yield {
             "protocol": place[0], "group": owner, "topic": place[1], "partition": place[2],
