@@ -18,6 +18,7 @@ from pipelines.tables.clients import CLIENTS
 from pipelines.tables.delivery import DELIVERY
 from pipelines.tables.errors import ERRORS
 from pipelines.tables.findings import FINDINGS
+from pipelines.tables.groups import GROUP_EVENTS, GROUPS
 from pipelines.tables.health import HEALTH, TRAFFIC
 from pipelines.tables.hops import HOPS
 from pipelines.tables.integrity import CORRUPT, INTEGRITY
@@ -32,13 +33,14 @@ from pipelines.tables.verdicts import IMPACTS, VERDICTS
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        VERDICTS, IMPACTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, REBALANCES, LAG,
+        VERDICTS, IMPACTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, GROUPS, GROUP_EVENTS,
+        REBALANCES, LAG,
         LEADERS, CLIENTS, TRAFFIC, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
     "verdicts", "impacts", "latency", "causes", "errors", "throughput", "integrity", "corrupt", "delivery", "hops",
-    "rebalances", "lag", "leaders", "clients", "traffic", "health", "findings",
+    "groups", "rebalances", "lag", "leaders", "clients", "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]
