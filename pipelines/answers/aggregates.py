@@ -12,6 +12,7 @@ from pipelines.storage import scratch
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import CORRUPT
 from pipelines.tables.table import RECORDS, Ask, Table
+from pipelines.tables.transactions import TRANSACTIONS
 from pipelines.tables.verdicts import IMPACTS, VERDICTS
 
 PREFIX = "t_"
@@ -41,7 +42,7 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
     if not wanted:
         return {}
     judgement = None
-    if not {VERDICTS.name, IMPACTS.name}.isdisjoint(wanted):
+    if not {VERDICTS.name, IMPACTS.name, TRANSACTIONS.name}.isdisjoint(wanted):
         with counted_once(tables) as (once, _), database_of(once) as connection:
             judgement = judged(connection, empty(once))
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():

@@ -23,6 +23,7 @@ from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
 from pipelines.tables.table import RECORDS
+from pipelines.tables.transactions import TRANSACTIONS
 from pipelines.tables.verdicts import IMPACTS, VERDICTS
 from pipelines.tables.verdicts.verdict import Judged
 
@@ -78,7 +79,7 @@ class Records:
         only: Collection[str] = TABLES,
     ) -> Computed:
         """Write the aggregate tables of these records, or only some. cases: what forensics said of bad checksums."""
-        judgement = None if {VERDICTS.name, IMPACTS.name}.isdisjoint(only) else self.judged()
+        judgement = None if {VERDICTS.name, IMPACTS.name, TRANSACTIONS.name}.isdisjoint(only) else self.judged()
         return compute(self.engine, folder, by, bucket_us, only, cases=cases, judgement=judgement)
 
     def judged(self) -> Judged:

@@ -28,19 +28,19 @@ from pipelines.tables.leaders import LEADERS
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import BY, Ask, Table, TableColumn
 from pipelines.tables.throughput import THROUGHPUT
+from pipelines.tables.transactions import TRANSACTIONS
 from pipelines.tables.verdicts import IMPACTS, VERDICTS
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        VERDICTS, IMPACTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, GROUPS, GROUP_EVENTS,
-        REBALANCES, LAG,
-        LEADERS, CLIENTS, TRAFFIC, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
+        VERDICTS, IMPACTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, GROUPS,
+        GROUP_EVENTS, TRANSACTIONS, REBALANCES, LAG, LEADERS, CLIENTS, TRAFFIC, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
     "verdicts", "impacts", "latency", "causes", "errors", "throughput", "integrity", "corrupt", "delivery", "hops",
-    "groups", "rebalances", "lag", "leaders", "clients", "traffic", "health", "findings",
+    "groups", "transactions", "rebalances", "lag", "leaders", "clients", "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

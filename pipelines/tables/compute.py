@@ -16,6 +16,7 @@ from pipelines.tables.dialect import Dialect
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.table import Ask, Table
+from pipelines.tables.transactions import MADE
 from pipelines.tables.verdicts import HARMED, JUDGED
 from pipelines.tables.verdicts.verdict import Judged
 
@@ -95,6 +96,7 @@ def relations(
     """
     engine.add(CASES, case_table(cases))
     engine.add(JUDGED, (judgement or Judged.empty()).verdicts)
+    engine.add(MADE, (judgement or Judged.empty()).transactions)
     engine.add(HARMED, (judgement or Judged.empty()).impacts)
     for name in LATER:
         if f"all_{name}" not in engine.relations:

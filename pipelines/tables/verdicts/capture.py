@@ -31,6 +31,8 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from dissectors.session.protocols import protocols
 from pipelines.sql.database import fetched
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
@@ -38,6 +40,8 @@ from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import CONNECTION, Ask
+from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
+from pipelines.tables.transactions import transactions
 from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -169,6 +173,13 @@ class Capture:
         if not self.may_have("findings"):
             return frozenset()
         return frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
+
+    @cached_property
+    def transactions(self) -> pa.Table:
+        """The table `transactions`."""
+        if not self.may_have("events") and not self.may_have("batches"):
+            return TRANSACTIONS.empty_table()
+        return transactions(self.duckdb)
 
     def may_have(self, view: str) -> bool:
         """Whether a record table, or one of the views in _MADE_OF, may have rows."""

@@ -119,6 +119,7 @@ def judged(duckdb: Any, empty: Collection[str] = ()) -> Judged:
     return Judged(
         pa.Table.from_pylist([{"rank": rank, **ruling.row()} for rank, ruling in enumerate(ranked, 1)], SCHEMA),
         pa.Table.from_pylist([row for ruling in ranked for row in ruling.impacts()], IMPACT_SCHEMA),
+        capture.transactions,
     )
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pipelines.formats.plain import cut
 from pipelines.sql.database import literal
+from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
 from pipelines.tables.verdicts.impact import PLACE, of_counted
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import KINDS, NOTE
@@ -114,16 +115,17 @@ SCHEMA = pa.schema(
 
 
 class Judged(NamedTuple):
-    """What is wrong, and what became of the work."""
+    """What is wrong, what became of the work, and the transactions that it was part of."""
 
     verdicts: pa.Table
     impacts: pa.Table
     """Each is of one of the verdicts, by its kind in `cause`."""
+    transactions: pa.Table
 
     @classmethod
     def empty(cls) -> Judged:
         """Of no records."""
-        return cls(SCHEMA.empty_table(), IMPACT_SCHEMA.empty_table())
+        return cls(SCHEMA.empty_table(), IMPACT_SCHEMA.empty_table(), TRANSACTIONS.empty_table())
 
 
 def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
