@@ -23,9 +23,9 @@ from pipelines.spark.application import running
 from pipelines.storage import filesystem
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
+from pipelines.tables.registry import PRINTED, TABLES
 
 if TYPE_CHECKING:
     from pipelines.executors.executor import Executor

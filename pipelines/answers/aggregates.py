@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of, empty, readable
 from pipelines.storage import scratch
-from pipelines.tables import TABLES
 from pipelines.tables.integrity import CORRUPT
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS, Ask, Table
 from pipelines.tables.transactions import TRANSACTIONS
 from pipelines.tables.verdicts import IMPACTS, VERDICTS

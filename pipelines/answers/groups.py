@@ -1,4 +1,4 @@
-"""Consumer groups, what happened to them, and how far they are behind: the tables `groups`, `group_events` and `lag`."""
+"""Consumer groups, what happened to them, how far they are behind: tables `groups`, `group_events` and `lag`."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from pipelines.sql.database import sentence
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.tables import TABLES
 from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
+from pipelines.tables.registry import TABLES
 from pipelines.tables.verdicts import VERDICTS
 
 Row = dict[str, Any]

@@ -19,9 +19,9 @@ from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import StoredRecords
-from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
 from pipelines.tables.transactions import TRANSACTIONS
 from pipelines.tables.verdicts import IMPACTS, VERDICTS

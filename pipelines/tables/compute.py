@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from dissectors import records
-from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import Ask, Table
 from pipelines.tables.transactions import MADE
 from pipelines.tables.verdicts import HARMED, JUDGED
