@@ -16,6 +16,7 @@ from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
+from pipelines.tables.verdicts.changes import with_deletion
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, REFUSED
@@ -101,9 +102,7 @@ _SEEN = f"""
         bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what)
             as healed
     from followed"""
-_DISCARDED = (
-    "api = 'ACK' and (site, exchange_id) in (select (site, exchange_id) from v_noted where finding = 'discarded')"
-)
+_DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
 _BAD_HERE = (
     "sort = 'corrupt' and (site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"
 )
@@ -126,13 +125,13 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         f"healed and {capture.explained()}",
         *([_SKIPPED] if any(one.kind == "messages_skipped" for one in capture.told) else ()),
         *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
-        *([_DISCARDED] if "discarded" in capture.findings else ()),
+        _DISCARDED,
     ]
     seen = f"""
         select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
-        yield _SAID[row["sort"]](row)
+        yield with_deletion(capture, _SAID[row["sort"]](row), row)
 
 
 def _what(row: Row) -> str:

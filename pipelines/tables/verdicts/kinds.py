@@ -298,6 +298,12 @@ KINDS: dict[str, VerdictKind] = {
         "Look at what the application does with these messages: rejected ones are not delivered again.",
         harm=DOUBLED,
     ),
+    "group_not_ready": VerdictKind(
+        WARNING,
+        "The broker tells members of a group that it cannot work, in a status that is no error.",
+        "Do what the status says: create the source topics that it names, or update the application's topology.",
+        harm=STOPPED,
+    ),
     # --- connections ---
     "connect_refused": VerdictKind(
         WARNING,

@@ -137,3 +137,19 @@ UNACKNOWLEDGED = 10
 
 WITHOUT_NS = SECOND
 """A message that waits so long while permits are there is not on its way: brokers dispatch within milliseconds."""
+
+MANY, MOSTLY = 20, 0.9
+"""Batches of a client below which nothing is said of its habits, and which share of them is nearly all."""
+
+USELESS = 0.98
+"""Stored size against uncompressed size, of batches whose compression saves nothing."""
+
+STUCK = 3
+"""Fetches at one offset that bring no whole message: one or two may be the end of what an answer could hold."""
+
+KEEP_ALIVE_NS = 10 * SECOND
+"""A PING without an answer for so long was not merely in flight when its connection was closed: peers wait 30 s by
+default, and never less than a few (keepAliveIntervalSeconds)."""
+
+DRY_NS = SECOND
+"""A consumer that left the broker without permits for so long in all is slower than its topic."""
