@@ -119,7 +119,8 @@ class Seen:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
         made = (
             self._damaged(), self._unread(), self._closed_early(), self._encrypted(), self._cut(cut_packets),
-            self._lost(), self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(), self._unset_clock(),
+            self._lost(), self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(),
+            self._unset_clock(),
         )  # fmt: skip
         return [spot for spot in made if spot is not None]
 
