@@ -130,10 +130,10 @@ class Exchange(NamedTuple):
     ] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     time: Annotated[Time, "first byte of the request; of the frame where there is no request"] = None
-    request_ns: Annotated[Int64, "first to last byte of the request", Unit("ns")] = None
-    wait_ns: Annotated[Int64, "last byte of the request to first byte of the response", Unit("ns")] = None
-    response_ns: Annotated[Int64, "first to last byte of the response", Unit("ns")] = None
-    total_ns: Annotated[Int64, "first byte of the request to last byte of the response", Unit("ns")] = None
+    request_ns: Annotated[Int64, "first byte of the request to when all of it had come", Unit("ns")] = None
+    wait_ns: Annotated[Int64, "whole request to first byte of the response", Unit("ns")] = None
+    response_ns: Annotated[Int64, "first byte of the response to when all of it had come", Unit("ns")] = None
+    total_ns: Annotated[Int64, "first byte of the request to when all of the response had come", Unit("ns")] = None
     request_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
     response_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
     status: Annotated[Text, "ok, error or unknown"] = None
@@ -173,6 +173,18 @@ class Exchange(NamedTuple):
         Int64,
         "messages that the broker may still send to the consumer after this FLOW or MESSAGE (pulsar); below 0 it has "
         "sent more; null where permits were granted before the capture or in a gap",
+    ] = None
+    answer: Annotated[
+        Text,
+        "whole; cut: it began and never ended, for a peer closed or reset the connection; late: its receiver had "
+        "closed before all of it came, and never acknowledged it, or had reset the connection; none: a peer closed the "
+        "connection before it came; null for what has no answer, and where holes or the end of the capture leave it "
+        "open",
+    ] = None
+    allowed_ns: Annotated[
+        Int64,
+        "how long the request let the broker wait for data: the maximum wait of a Fetch or ShareFetch (kafka)",
+        Unit("ns"),
     ] = None
     acks: Annotated[
         Int32, "of a Produce: who must have the records before it is answered: 0 nobody, 1 the leader, -1 all in sync"
@@ -314,6 +326,19 @@ class Connection(NamedTuple):
         "the TLS handshake went on with an earlier session: the server accepted a pre-shared key (1.3) or left out its "
         "certificate (1.2); null where this was not captured",
     ] = None
+    reset_by: Annotated[Text, "who sent a TCP reset: client, server or both"] = None
+    tls_alert: Annotated[
+        Text,
+        "the first TLS alert in clear: who sent it, its level and description as RFC 8446 names them, such as `client: "
+        "fatal certificate_expired`; null where there is none, or it is encrypted, as in TLS 1.3 behind the hellos",
+    ] = None
+    client_undelivered_bytes: Annotated[
+        Int64,
+        "stream bytes that the client sent and TCP's other side never acknowledged, though they were sent again, the "
+        "connection was reset, or half a second passed; null where the other direction was not captured",
+        Unit("bytes"),
+    ] = None
+    server_undelivered_bytes: Annotated[Int64, "likewise, of the server", Unit("bytes")] = None
 
 
 class Finding(NamedTuple):

@@ -23,6 +23,7 @@ cdef extern from *:
     const long long TICK_NS, MS_NS
 
 cdef int asked(KafkaRequest call, BodyNotes notes) except -1
+cdef int allow(KafkaRequest call) except -1
 cdef int received(KafkaRows rows, BatchVerifier verifier, KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, ApiVersion api, BodyNotes notes, str role) except -1
 cdef long long waited_for_data(KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, BodyNotes notes)
 cdef int _look_at_ends(KafkaRows rows, KafkaDiagnostics diagnostics, Frame frame, RecordSet records, str role, long long offset) except -1

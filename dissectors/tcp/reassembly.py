@@ -44,6 +44,7 @@ if not cython.compiled:
         STRAYS,
         SYN,
         UNACKED_GRACE,
+        UNKNOWN_ORDER,
         UNPLACED,
         WINDOW,
     )  # fmt: skip
@@ -183,6 +184,8 @@ class Reassembler:
             if flow.closer < 0:
                 flow.closer = half.direction
             flow.reset = True
+            if half.rst_order == UNKNOWN_ORDER:
+                half.rst_order = self._arrival << ORDER_SHIFT
             if flow.closed_at is None:
                 flow.closed_at = self._time
             return True
@@ -228,6 +231,7 @@ class Reassembler:
                 half.retransmissions += not size
             elif offset + size >= half.next:
                 half.fin = offset + size
+                half.fin_order, half.fin_ns = self._arrival << ORDER_SHIFT, self._time
                 flow.note_fin(half, other, packets.ack[j])
         return True
 
@@ -326,6 +330,7 @@ class Reassembler:
         """Count a segment with bytes that were sent before."""
         half.retransmissions += 1
         offset, end = stretches[0][0], stretches[-1][1]
+        half.again_to = max(half.again_to, end)
         if end > half.acked:
             behind = bisect_left(half.held, end, key=_offset) if offset >= half.next else len(half.held)
             missing_ns = half.held[behind].time if behind < len(half.held) else 0
