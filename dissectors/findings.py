@@ -13,6 +13,7 @@ from dissectors.records import Conn, Finding
 
 INFO, WARNING, ERROR = "info", "warning", "error"
 UNREADABLE, TRUNCATED = "unreadable_file", "truncated_file"  # kinds: what is wrong with a file as a whole
+UNREAD_LINK = "unread_link_type"  # kind: packets of a file of which nothing is known
 CAPTURES_GONE = "captures_gone"
 
 
@@ -142,6 +143,12 @@ KINDS: dict[str, FindingKind] = {
         INFO,
         "Packets are stored without a time (simple packets of pcapng): times and durations are unknown.",
         "Capture with a program that stores packet times.",
+    ),
+    UNREAD_LINK: FindingKind(
+        WARNING,
+        "Packets have a link type that is not read: what is in them is not known.",
+        "Capture on another interface, or on Linux's `any`; see the list of link types that are read.",
+        suspicious=True,
     ),
     TRUNCATED: FindingKind(
         WARNING,

@@ -130,10 +130,10 @@ class Exchange(NamedTuple):
     ] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     time: Annotated[Time, "first byte of the request; of the frame where there is no request"] = None
-    request_ns: Annotated[Int64, "first to last byte of the request", Unit("ns")] = None
-    wait_ns: Annotated[Int64, "last byte of the request to first byte of the response", Unit("ns")] = None
-    response_ns: Annotated[Int64, "first to last byte of the response", Unit("ns")] = None
-    total_ns: Annotated[Int64, "first byte of the request to last byte of the response", Unit("ns")] = None
+    request_ns: Annotated[Int64, "first byte of the request to when all of it had come", Unit("ns")] = None
+    wait_ns: Annotated[Int64, "whole request to first byte of the response", Unit("ns")] = None
+    response_ns: Annotated[Int64, "first byte of the response to when all of it had come", Unit("ns")] = None
+    total_ns: Annotated[Int64, "first byte of the request to when all of the response had come", Unit("ns")] = None
     request_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
     response_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
     status: Annotated[Text, "ok, error or unknown"] = None
@@ -145,9 +145,6 @@ class Exchange(NamedTuple):
     records: Annotated[Int64, "messages carried, as the application counts them"] = None
     payload_bytes: Annotated[Int64, "bytes of message data carried, as on the wire", Unit("bytes")] = None
     long_poll: Annotated[Bool, "the answer was empty or late because the request allowed the broker to wait"] = None
-    allowed_ns: Annotated[Int64, "how long a Fetch or ShareFetch let the broker wait for data (kafka)", Unit("ns")] = (
-        None
-    )
     throttle_ms: Annotated[Int64, "throttle time in the answer", Unit("ms")] = None
     retransmitted: Annotated[
         Bool, "a byte of the request or the answer was sent more than once before the answer was whole"
@@ -176,6 +173,18 @@ class Exchange(NamedTuple):
         Int64,
         "messages that the broker may still send to the consumer after this FLOW or MESSAGE (pulsar); below 0 it has "
         "sent more; null where permits were granted before the capture or in a gap",
+    ] = None
+    answer: Annotated[
+        Text,
+        "whole; cut: it began and never ended, for a peer closed or reset the connection; late: its receiver had "
+        "closed before all of it came, and never acknowledged it, or had reset the connection; none: a peer closed the "
+        "connection before it came; null for what has no answer, and where holes or the end of the capture leave it "
+        "open",
+    ] = None
+    allowed_ns: Annotated[
+        Int64,
+        "how long the request let the broker wait for data: the maximum wait of a Fetch or ShareFetch (kafka)",
+        Unit("ns"),
     ] = None
     acks: Annotated[
         Int32, "of a Produce: who must have the records before it is answered: 0 nobody, 1 the leader, -1 all in sync"
@@ -317,6 +326,19 @@ class Connection(NamedTuple):
         "the TLS handshake went on with an earlier session: the server accepted a pre-shared key (1.3) or left out its "
         "certificate (1.2); null where this was not captured",
     ] = None
+    reset_by: Annotated[Text, "who sent a TCP reset: client, server or both"] = None
+    tls_alert: Annotated[
+        Text,
+        "the first TLS alert in clear: who sent it, its level and description as RFC 8446 names them, such as `client: "
+        "fatal certificate_expired`; null where there is none, or it is encrypted, as in TLS 1.3 behind the hellos",
+    ] = None
+    client_undelivered_bytes: Annotated[
+        Int64,
+        "stream bytes that the client sent and TCP's other side never acknowledged, though they were sent again, the "
+        "connection was reset, or half a second passed; null where the other direction was not captured",
+        Unit("bytes"),
+    ] = None
+    server_undelivered_bytes: Annotated[Int64, "likewise, of the server", Unit("bytes")] = None
 
 
 class Finding(NamedTuple):
@@ -486,7 +508,8 @@ class Stall(NamedTuple):
     """A time in which one side of a connection sent nothing new although more was to come, and why.
 
     Only what the packets of the capture point show: at the sender's, bytes that are lost are seen twice, at the
-    receiver's, later ones come before them. Stalls of one direction do not overlap; those below 1 ms are left out.
+    receiver's, later ones come before them. Stalls of one direction do not overlap, but for `undelivered`, which holds
+    the others that its bytes caused; those below 1 ms are left out.
     """
 
     conn: Annotated[Conn, "the connection"]
@@ -494,7 +517,8 @@ class Stall(NamedTuple):
         Text,
         "resend_timeout: bytes were lost and sent again by a timer; fast_retransmit: sent again sooner, after three "
         "duplicate acknowledgements or by a loss probe; zero_window: the receiver's window was closed; delayed_ack: a "
-        "piece waited for an acknowledgement that its receiver delayed (Nagle)",
+        "piece waited for an acknowledgement that its receiver delayed (Nagle); undelivered: bytes were sent again and "
+        "never acknowledged, from when they were sent first to the end of the connection or the capture",
     ] = None
     direction: Annotated[Text, "client or server: whose bytes were held back"] = None
     time: Annotated[
@@ -502,7 +526,21 @@ class Stall(NamedTuple):
     ] = None
     duration_ns: Annotated[Int64, "until the bytes came that were waited for", Unit("ns")] = None
     stream_offset: Annotated[Int64, "of these bytes, in their direction of the connection", Unit("bytes")] = None
-    packet_ref: Annotated[PacketRef, "where these bytes are"] = None
+    packet_ref: Annotated[PacketRef, "where these bytes are; of undelivered ones, where they were sent again first"] = (
+        None
+    )
+    segment_bytes: Annotated[
+        Int64, "payload of the segment that was waited for and sent again; null where none was", Unit("bytes")
+    ] = None
+    delivered_segment_bytes: Annotated[
+        Int64,
+        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes where "
+        "only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
+        Unit("bytes"),
+    ] = None
+    idle_ns: Annotated[
+        Int64, "silence of both sides before the bytes were sent that were then in flight", Unit("ns")
+    ] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {

@@ -31,6 +31,7 @@ LAYERS = (
     ("dissectors.checksum",),
     ("dissectors.session.frame",),
     (
+        "dissectors.session.closing",
         "dissectors.session.inbox",
         "dissectors.session.resends",
         "dissectors.session.search",

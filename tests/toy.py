@@ -45,7 +45,7 @@ class ToyUnit(UnitFormat):
 class ToyConversation(Conversation):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.report = Report(conn, sink, self.resends)
+        self.report = Report(conn, sink, self.resends, self.closing)
         self.open: dict[int, PendingRequest] = {}
 
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:

@@ -4,7 +4,7 @@ from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.kafka.decode cimport API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, ApiVersion, api_version
-from dissectors.kafka.fetch cimport asked, received, waited_for_data
+from dissectors.kafka.fetch cimport allow, asked, received, waited_for_data
 from dissectors.kafka.frames cimport measure_request, measure_response, names_client
 from dissectors.kafka.match cimport KafkaPendingRequests
 from dissectors.kafka.names cimport TopicNames

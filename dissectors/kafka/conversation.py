@@ -45,7 +45,7 @@ from dissectors.wording import counted
 
 if not cython.compiled:
     from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
-    from dissectors.kafka.fetch import asked, received, waited_for_data
+    from dissectors.kafka.fetch import allow, asked, received, waited_for_data
     from dissectors.kafka.frames import measure_request, measure_response, names_client
     from dissectors.kafka.pending import new_request
     from dissectors.kafka.produce import sent, settle
@@ -83,7 +83,7 @@ class KafkaConversation(Conversation):
         self.answered_ns = ABSENT  # when the last byte of the newest answer came
         self.waiting = KafkaPendingRequests(options.limits.pending)
         names = TopicNames(sink)
-        self.rows = KafkaRows(Report(conn, sink, self.resends), names)
+        self.rows = KafkaRows(Report(conn, sink, self.resends, self.closing), names)
         self.verifier = BatchVerifier(self, self.rows.report, names)
         self.events = KafkaEvents()
         self.sessions = FetchSessions()
@@ -409,6 +409,8 @@ class KafkaConversation(Conversation):
             positions.asked(self, call, api, notes)
         if call.session is not None:
             call.topic_keys, call.partitions = call.session.topics, call.session.partitions
+        if call.max_wait_ms != ABSENT:
+            allow(call)
 
     # --- answers ---
 

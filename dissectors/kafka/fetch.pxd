@@ -22,5 +22,6 @@ cdef extern from *:
     const long long TICK_NS, MS_NS
 
 cdef int asked(KafkaRequest call, BodyNotes notes) except -1
+cdef int allow(KafkaRequest call) except -1
 cdef int received(KafkaRows rows, BatchVerifier verifier, Frame frame, KafkaRequest call, ApiVersion api, BodyNotes notes, str role) except -1
 cdef long long waited_for_data(Frame frame, KafkaRequest call, BodyNotes notes)

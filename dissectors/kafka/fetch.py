@@ -56,6 +56,15 @@ def asked(call: KafkaRequest, notes: BodyNotes) -> None:
     call.session_epoch = notes.number(EPOCH_PLACE)
 
 
+def allow(call: KafkaRequest) -> None:
+    """Note how long a fetch lets the broker wait for data, once its topics are known.
+
+    Who wants 0 bytes lets it wait for nothing, but for the controllers' log.
+    """
+    if call.max_wait_ms > 0 and (call.min_bytes != 0 or (call.topic_keys and call.topic_keys[0] in _METADATA_LOG)):
+        call.allowed_ns = call.max_wait_ms * MS_NS
+
+
 def fetching(api: int, replica: int) -> str:
     """The role of batches that a fetch asks for. replica: the id of the broker that asks, below 0 for none."""
     return REPLICATE if api == FETCH_SNAPSHOT or replica >= 0 else CONSUME
@@ -110,15 +119,13 @@ def received(
 def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cython.longlong:
     """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT.
 
-    Who wants 0 bytes does not wait, but for the controllers' log. What comes later than the fetch allows is not held.
+    What comes later than the fetch allows is not held.
     """
     wait_ns: cython.longlong
-    if call.frame is None or call.max_wait_ms <= 0 or (notes.throttle != ABSENT and notes.throttle != 0):
-        return 0
-    if call.min_bytes == 0 and not (call.topic_keys and call.topic_keys[0] in _METADATA_LOG):
+    if call.frame is None or call.allowed_ns == ABSENT or (notes.throttle != ABSENT and notes.throttle != 0):
         return 0
     wait_ns = elapsed(call.frame.last_ns, frame.first_ns)
-    if wait_ns != ABSENT and wait_ns - max(0, call.queued_ns) > call.max_wait_ms * MS_NS + TICK_NS:
+    if wait_ns != ABSENT and wait_ns - max(0, call.queued_ns) > call.allowed_ns + TICK_NS:
         return 0
     return held(wait_ns, call.queued_ns, call.payload_bytes)
 

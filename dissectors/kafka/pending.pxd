@@ -18,6 +18,7 @@ cdef class KafkaRequest(PendingRequest):
     cdef public long long replica
     cdef public long long max_wait_ms
     cdef public long long min_bytes
+    cdef public long long allowed_ns
     cdef public long long isolation
     cdef public long long session_number
     cdef public long long session_epoch

@@ -98,7 +98,7 @@ class PulsarConversation(Conversation):
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        report = Report(conn, sink, self.resends)
+        report = Report(conn, sink, self.resends, self.closing)
         self.state = PulsarState(options.limits.pending // 10)
         self.pending = PulsarPendingRequests(options.limits.pending)
         self.emit = PulsarEmitter(report, self.state)

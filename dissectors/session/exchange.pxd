@@ -1,10 +1,11 @@
 cimport cython
+from dissectors.session.closing cimport Closing
 from dissectors.session.frame cimport FrameFacts
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
-cdef str _ORPHAN, _UNKNOWN
+cdef str _ORPHAN, _PUSH, _UNANSWERED, _UNKNOWN
 cdef tuple SIDES
 cdef int CLIENT
 
@@ -51,6 +52,8 @@ cdef class Report:
     cdef readonly bint wants_positions
     cdef readonly bint wants_events
     cdef object _resends
+    cdef Closing _closing
+    cdef FrameFacts _unsettled
     cdef object _hold
 
     cpdef Py_ssize_t open_exchange(self, str kind, PendingRequest request, FrameFacts response, object until) except -1

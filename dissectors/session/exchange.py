@@ -23,9 +23,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import cython
 
-from dissectors.records import Conn
+from dissectors.records import Conn, Exchange
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
+from dissectors.session.closing import Closing
 from dissectors.session.frame import FrameFacts
 from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SIDES
@@ -40,7 +41,8 @@ PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a ba
 LONGEST_TEXT = 1000
 """Characters of a text that an event keeps; a name in Kafka has 249 at most, others may have 64 KiB."""
 
-_ORPHAN, _UNKNOWN = ORPHAN, UNKNOWN  # for what every row asks: C variables, not names that are looked up
+# for what every row asks: C variables, not names that are looked up
+_ORPHAN, _PUSH, _UNANSWERED, _UNKNOWN = ORPHAN, PUSH, UNANSWERED, UNKNOWN
 
 
 class ErrorCode(NamedTuple):
@@ -159,13 +161,20 @@ class Report:
     """
 
     def __init__(
-        self, conn: Conn, sink: Sink, resends: Resends, hold: Callable[[RowTable, int], None] | None = None
+        self,
+        conn: Conn,
+        sink: Sink,
+        resends: Resends,
+        closing: Closing,
+        hold: Callable[[RowTable, int], None] | None = None,
     ) -> None:
         """hold: takes finished rows of `exchanges` and `batches` (table, slot) in the table's place."""
         self.conn = conn
         self.sink = sink
         self._resends = resends
+        self._closing = closing
         self._hold = hold
+        self._unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
         self.exchanges: RowTable = sink.exchanges
         self.batches: RowTable = sink.batches
         self.errors: RowTable = sink.errors
@@ -181,7 +190,7 @@ class Report:
         self.wants_events = "events" in sink.tables
 
     def __reduce__(self) -> Any:
-        return Report, (self.conn, self.sink, self._resends, self._hold)
+        return Report, (self.conn, self.sink, self._resends, self._closing, self._hold)
 
     @property
     def looks_into_batches(self) -> bool:
@@ -222,6 +231,12 @@ class Report:
         again = again and self._retransmitted(request.frame, response, until)
         table.waiting[slot, fields.EXCHANGE_RETRANSMITTED] = again
         self._write_frames(slot, request.frame, response)
+        if response is not None:
+            if kind is not _PUSH:
+                table.put(slot, fields.EXCHANGE_ANSWER, self._closing.judge(response))
+                self._unsettled = response if self._closing.waits(response) else None
+        elif kind is _UNANSWERED and request.frame is not None:
+            table.put(slot, fields.EXCHANGE_ANSWER, self._closing.unanswered(request.frame))
         return slot
 
     def fail(self, slot: cython.Py_ssize_t, errors: Sequence[ErrorCode]) -> None:
@@ -234,6 +249,22 @@ class Report:
 
     def finish_exchange(self, slot: cython.Py_ssize_t) -> None:
         """The row of `exchanges` at a slot is complete."""
+        table: RowTable = self.exchanges
+        if self._unsettled is not None and self._held_back(slot):
+            table.drop(slot)
+        else:
+            self._finish(table, slot)
+
+    def _held_back(self, slot: cython.Py_ssize_t) -> bool:
+        """Whether the row at a slot waits for the end of the connection, to know what became of its answer."""
+        answer, self._unsettled = self._unsettled, None
+        return answer is not None and self._closing.hold(self, self.exchanges.values(slot), answer)
+
+    def write_exchange(self, row: Exchange) -> None:
+        """Add a row of `exchanges` that is complete."""
+        slot = self.exchanges.open()
+        for field, value in enumerate(row):
+            self.exchanges.put(slot, field, value)
         self._finish(self.exchanges, slot)
 
     def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> bool:
