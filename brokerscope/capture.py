@@ -177,6 +177,11 @@ class OpenCapture:
         """Times in which one side of a connection made no progress, and why."""
         return self.table("stalls")
 
+    @property
+    def events(self) -> LazyTable:
+        """What frames say that no column of another table holds: members that join, topics that are deleted, …"""
+        return self.table("events")
+
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:
@@ -203,7 +208,9 @@ class OpenCapture:
     def verdicts(self) -> AnswerRows:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
         with database_of(self.tables(*RECORDS)) as duckdb:
-            return AnswerRows(judged(duckdb).to_pylist(), ("severity", "sentence", "advice", "count", "first_time"))
+            return AnswerRows(
+                judged(duckdb).verdicts.to_pylist(), ("severity", "sentence", "advice", "count", "first_time")
+            )
 
     def summary(self) -> Summary:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""

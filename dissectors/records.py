@@ -130,10 +130,10 @@ class Exchange(NamedTuple):
     ] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     time: Annotated[Time, "first byte of the request; of the frame where there is no request"] = None
-    request_ns: Annotated[Int64, "first to last byte of the request", Unit("ns")] = None
-    wait_ns: Annotated[Int64, "last byte of the request to first byte of the response", Unit("ns")] = None
-    response_ns: Annotated[Int64, "first to last byte of the response", Unit("ns")] = None
-    total_ns: Annotated[Int64, "first byte of the request to last byte of the response", Unit("ns")] = None
+    request_ns: Annotated[Int64, "first byte of the request to when all of it had come", Unit("ns")] = None
+    wait_ns: Annotated[Int64, "whole request to first byte of the response", Unit("ns")] = None
+    response_ns: Annotated[Int64, "first byte of the response to when all of it had come", Unit("ns")] = None
+    total_ns: Annotated[Int64, "first byte of the request to when all of the response had come", Unit("ns")] = None
     request_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
     response_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
     status: Annotated[Text, "ok, error or unknown"] = None
@@ -173,6 +173,18 @@ class Exchange(NamedTuple):
         Int64,
         "messages that the broker may still send to the consumer after this FLOW or MESSAGE (pulsar); below 0 it has "
         "sent more; null where permits were granted before the capture or in a gap",
+    ] = None
+    answer: Annotated[
+        Text,
+        "whole; cut: it began and never ended, for a peer closed or reset the connection; late: its receiver had "
+        "closed before all of it came, and never acknowledged it, or had reset the connection; none: a peer closed the "
+        "connection before it came; null for what has no answer, and where holes or the end of the capture leave it "
+        "open",
+    ] = None
+    allowed_ns: Annotated[
+        Int64,
+        "how long the request let the broker wait for data: the maximum wait of a Fetch or ShareFetch (kafka)",
+        Unit("ns"),
     ] = None
     acks: Annotated[
         Int32, "of a Produce: who must have the records before it is answered: 0 nobody, 1 the leader, -1 all in sync"
@@ -314,6 +326,19 @@ class Connection(NamedTuple):
         "the TLS handshake went on with an earlier session: the server accepted a pre-shared key (1.3) or left out its "
         "certificate (1.2); null where this was not captured",
     ] = None
+    reset_by: Annotated[Text, "who sent a TCP reset: client, server or both"] = None
+    tls_alert: Annotated[
+        Text,
+        "the first TLS alert in clear: who sent it, its level and description as RFC 8446 names them, such as `client: "
+        "fatal certificate_expired`; null where there is none, or it is encrypted, as in TLS 1.3 behind the hellos",
+    ] = None
+    client_undelivered_bytes: Annotated[
+        Int64,
+        "stream bytes that the client sent and TCP's other side never acknowledged, though they were sent again, the "
+        "connection was reset, or half a second passed; null where the other direction was not captured",
+        Unit("bytes"),
+    ] = None
+    server_undelivered_bytes: Annotated[Int64, "likewise, of the server", Unit("bytes")] = None
 
 
 class Finding(NamedTuple):
@@ -321,7 +346,7 @@ class Finding(NamedTuple):
 
     conn: Annotated[Conn | None, "the connection; null for a finding about a file"]
     kind: Annotated[
-        Text, "bad_checksum, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"
+        Text, "checksum_mismatch, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"
     ] = None
     severity: Annotated[Text, "info, warning or error"] = None
     direction: Annotated[Text, "client or server: who sent the bytes"] = None
@@ -422,11 +447,69 @@ class Position(NamedTuple):
     consumer: Annotated[Text, "name or number of a consumer that is in no group (iggy)"] = None
 
 
+class Event(NamedTuple):
+    """What one frame, or a request with its answer, says that no column of another table holds.
+
+    `kind` says what happened, and what `subject`, `number` and `text` are:
+
+        joined           a member is in its group; subject: member or consumer
+        left             it leaves; subject: member or consumer, text: its reason, where it gives one
+        epoch            a member was told another epoch (kafka); subject: member, number: epoch, text: first, where it
+                         is the first one on its connection
+        status           a group does not work for a reason that is no error (kafka); text: its name and detail
+        released         messages of a share group that its member gave back (kafka); number: messages
+        rejected         likewise, that it refused for good; number: messages
+        transaction_began    a producer begins with a transactional id (kafka) or a transaction (pulsar); subject: its
+                         id, number: ms after which the broker aborts what is open
+        transaction_aborted  its producer gave it up; subject: id, number: producer id (kafka)
+        created          a topic, or a user or stream (iggy: subject); number: error code, 0 where it was done; text:
+                         settings, key=value, without secrets
+        deleted          likewise, or a group or subscription
+        altered          likewise; text: what was changed; subject: of what is no topic, as `broker 1`
+        compacted        a topic keeps the last message of each key only, or a subscription reads it so; text: policy
+        advertised       an address that a broker tells its clients; subject: host:port or URL, number: id of the broker
+        redirected       a lookup is sent on (pulsar); text: URL of the broker to ask
+        migrated         a topic is now served by another cluster (pulsar); text: URL of its broker
+        closed_by_broker a broker closed a producer or consumer (pulsar); subject: its name, text: URL of the next
+                         broker, where it names one
+        rule_broken      a peer broke a rule of the protocol (pulsar); subject: rule, text: how
+        other_version    a server does not read what the client speaks (iggy); subject: what the client speaks, text:
+                         what the server does
+        overtaken        an answer came after that to a later request of its connection (kafka)
+        misframed        a request is not as long as it announces (kafka); number: bytes that it has
+        deduplicated     a broker dropped a message that it had already (pulsar); subject: name of the producer
+        new_leader       an answer names the leader that a client should go to (kafka); subject: host:port, number: id
+                         of the broker
+        preferred_replica  an answer sends a consumer to another replica (kafka); number: id of its broker
+    """
+
+    conn: Annotated[Conn, "the connection"]
+    kind: Annotated[
+        Text,
+        "what happened: joined, left, epoch, created, deleted, altered, advertised, migrated …; each says what "
+        "`subject`, `number` and `text` are",
+    ] = None
+    topic: Annotated[Text, "topic name"] = None
+    partition: Annotated[Int32, "partition number"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    subject: Annotated[Text, "what it is about beside these: a member, a transactional id, an address …"] = None
+    number: Annotated[Int64, "the number that goes with it: an epoch, an error code, a count of messages …"] = None
+    text: Annotated[Text, "the text that goes with it: a reason, a state, an address …"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    direction: Annotated[Text, "client or server: who sent the frame that says it"] = None
+    correlation_id: Annotated[Int64, "of the exchange"] = None
+    api: Annotated[Text, "of the exchange"] = None
+    time: Annotated[Time, "first byte of the frame that says it"] = None
+    packet_ref: Annotated[PacketRef, "where its first byte is"] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange"] = None
+
+
 class Stall(NamedTuple):
     """A time in which one side of a connection sent nothing new although more was to come, and why.
 
     Only what the packets of the capture point show: at the sender's, bytes that are lost are seen twice, at the
-    receiver's, later ones come before them. Stalls of one direction do not overlap; those below 1 ms are left out.
+    receiver's, later ones come before them. Stalls of one direction do not overlap, but for `undelivered`, which holds
+    the others that its bytes caused; those below 1 ms are left out.
     """
 
     conn: Annotated[Conn, "the connection"]
@@ -434,7 +517,8 @@ class Stall(NamedTuple):
         Text,
         "resend_timeout: bytes were lost and sent again by a timer; fast_retransmit: sent again sooner, after three "
         "duplicate acknowledgements or by a loss probe; zero_window: the receiver's window was closed; delayed_ack: a "
-        "piece waited for an acknowledgement that its receiver delayed (Nagle)",
+        "piece waited for an acknowledgement that its receiver delayed (Nagle); undelivered: bytes were sent again and "
+        "never acknowledged, from when they were sent first to the end of the connection or the capture",
     ] = None
     direction: Annotated[Text, "client or server: whose bytes were held back"] = None
     time: Annotated[
@@ -442,7 +526,21 @@ class Stall(NamedTuple):
     ] = None
     duration_ns: Annotated[Int64, "until the bytes came that were waited for", Unit("ns")] = None
     stream_offset: Annotated[Int64, "of these bytes, in their direction of the connection", Unit("bytes")] = None
-    packet_ref: Annotated[PacketRef, "where these bytes are"] = None
+    packet_ref: Annotated[PacketRef, "where these bytes are; of undelivered ones, where they were sent again first"] = (
+        None
+    )
+    segment_bytes: Annotated[
+        Int64, "payload of the segment that was waited for and sent again; null where none was", Unit("bytes")
+    ] = None
+    delivered_segment_bytes: Annotated[
+        Int64,
+        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes where "
+        "only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
+        Unit("bytes"),
+    ] = None
+    idle_ns: Annotated[
+        Int64, "silence of both sides before the bytes were sent that were then in flight", Unit("ns")
+    ] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {
@@ -454,6 +552,7 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "messages": Message,
     "positions": Position,
     "stalls": Stall,
+    "events": Event,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 ORDER = {
@@ -465,6 +564,7 @@ ORDER = {
     "messages": ("time", "packet_ref", "stream_offset", "offset"),
     "positions": ("time", "packet_ref"),
     "stalls": ("time", "packet_ref", "stream_offset"),
+    "events": ("time", "packet_ref"),
 }
 """Fields that each table is ordered by. Rows that are equal in all of these stay as their connection reported them."""
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON

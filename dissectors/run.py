@@ -194,10 +194,13 @@ class Run:
             raise InputError("; ".join(message for _, message in self.problems))
         return self._remarks()
 
+    def said_of_files(self) -> list[tuple[str, str]]:
+        """(kind of finding, sentence): what there is to say of the files, read or not, once they have been read."""
+        return self.problems + [remark for reader in self.readers for remark in reader.remarks()]
+
     def _remarks(self) -> list[Finding]:
         """Findings about the files that were read, and about those that were not."""
-        remarks = [remark for reader in self.readers for remark in reader.remarks()]
-        return [finding(None, *remark) for remark in self.problems + remarks]
+        return [finding(None, *remark) for remark in self.said_of_files()]
 
 
 def refusal(rows: RowRelease) -> list[Finding]:

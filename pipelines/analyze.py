@@ -17,15 +17,15 @@ from dissectors.run import Run
 from pipelines import report
 from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
-from pipelines.report.records import verdicts
+from pipelines.report.records import judged_records
 from pipelines.spark import session
 from pipelines.spark.application import running
 from pipelines.storage import filesystem
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
+from pipelines.tables.registry import PRINTED, TABLES
 
 if TYPE_CHECKING:
     from pipelines.executors.executor import Executor
@@ -209,8 +209,8 @@ def _made(
         cases = forensics.cases(executor, tables, decoded, store, known_at)
         (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
-        judged = verdicts(filesystem.join(store, RECORD_FOLDER))
-        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us, cases=cases, verdicts=judged)
+        judgement = judged_records(filesystem.join(store, RECORD_FOLDER))
+        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us, cases=cases, judgement=judgement)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))

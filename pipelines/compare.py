@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from pipelines.storage.layout import TABLE_FOLDER
-from pipelines.tables import TABLES
 from pipelines.tables.on_duckdb import WrittenTables
+from pipelines.tables.registry import TABLES
 
 ROWS = 1_000_000  # of each table that are compared
 

@@ -12,7 +12,7 @@ from dissectors import records
 from dissectors.findings import KINDS
 from pipelines.formats import ddl
 from pipelines.spark import options as spark_options
-from pipelines.tables import BY, TABLES
+from pipelines.tables.registry import BY, TABLES
 from pipelines.tables.verdicts import kinds as verdicts
 
 _NAMES = {

@@ -43,6 +43,11 @@ class Timed:
         self._add(ms, source, self.next[source], upto, b"", ACK, window)
         return self
 
+    def flag(self, ms: float, source: Side, flags: int) -> Timed:
+        """Send a segment with these flags (a FIN, a RST) and no data; it acknowledges all of the peer's bytes."""
+        self._add(ms, source, self.next[source], self.next[_other(source)], b"", flags, 65535)
+        return self
+
     def _add(self, ms: float, source: Side, offset: int, upto: int, payload: bytes, flags: int, window: int) -> None:
         other = _other(source)
         self._count += 1

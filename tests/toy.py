@@ -45,7 +45,7 @@ class ToyUnit(UnitFormat):
 class ToyConversation(Conversation):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.report = Report(conn, sink, self.resends)
+        self.report = Report(conn, sink, self.resends, self.closing)
         self.open: dict[int, PendingRequest] = {}
 
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
@@ -81,7 +81,7 @@ class ToyConversation(Conversation):
         computed = checksum.compute(checksum.CRC32, memoryview(frame.data)[slice(*covered)])
         good = computed == stored
         if not good:
-            self.finding_at(frame, "bad_checksum", "The crc32 of a payload does not match")
+            self.finding_at(frame, "checksum_mismatch", "The crc32 of a payload does not match")
             self.suspect(
                 frame, "toy", checksum.CRC32, stored, computed, unit=(frame.start, frame.end), covered=[covered],
                 checksum=(frame.start + 9, frame.start + 13), byteorder="big",

@@ -46,7 +46,9 @@ from dissectors.wire.structs import structs
     GENEVE,
     GTPU,
     TCP_HEADER,
-) = range(24)
+    PKTAP,
+    NFLOG,
+) = range(26)
 
 # Link types (pcap and pcapng number them alike) -> first header.
 LINK_TYPES = {
@@ -60,12 +62,35 @@ LINK_TYPES = {
     113: SLL,
     228: IPV4,
     229: IPV6,
+    239: NFLOG,
+    258: PKTAP,
     276: SLL2,
 }
 LINK_NAMES = {
     0: "null", 1: "ethernet", 9: "ppp", 12: "raw", 14: "raw", 101: "raw", 108: "loop", 113: "linux-sll",
-    228: "ipv4", 229: "ipv6", 276: "linux-sll2",
+    228: "ipv4", 229: "ipv6", 239: "nflog", 258: "pktap", 276: "linux-sll2",
 }  # fmt: skip
+"""Of those that are read."""
+_UNREAD_NAMES = {
+    6: "token-ring", 8: "slip", 10: "fddi", 104: "cisco-hdlc", 105: "ieee802.11", 107: "frame-relay", 117: "pflog",
+    119: "ieee802.11-prism", 122: "ip-over-fc", 127: "ieee802.11-radiotap", 138: "ieee1394-ip",
+    162: "user15", 163: "ieee802.11-avs", 187: "bluetooth-h4", 189: "usb-linux", 192: "ppi", 195: "ieee802.15.4",
+    201: "bluetooth-h4-phdr", 220: "usb-linux-mmapped", 242: "ip-over-infiniband", 247: "infiniband", 249: "usbpcap",
+    253: "netlink", 271: "vsock", 274: "ethernet-mpacket", 292: "zwave",
+    **{147 + i: f"user{i}" for i in range(15)},
+}  # fmt: skip
+"""Of some that are not."""
+
+
+def link_name(link: int) -> str:
+    """A link type by its name, or as its number."""
+    return LINK_NAMES.get(link, str(link))
+
+
+def unread_link(link: int) -> str:
+    """A link type that is not read, by its number, and its name where that is known."""
+    return f"link type {link} ({_UNREAD_NAMES[link]})" if link in _UNREAD_NAMES else f"link type {link}"
+
 
 _ETHERTYPES = {
     0x0800: IPV4, 0x86DD: IPV6, 0x8100: VLAN, 0x88A8: VLAN, 0x9100: VLAN, 0x9200: VLAN, 0x8847: MPLS, 0x8848: MPLS,
@@ -80,6 +105,9 @@ _GENEVE_PORT = 6081
 _GTPU_PORT = 2152
 _AH = 51  # its length counts 4-byte units, the other options' 8-byte units
 _FRAGMENT_HEADER = 44
+_PKTAP = 108  # bytes of its shortest header
+_NFLOG_PAYLOAD = 9  # type of the attribute that is the packet
+_NFLOG_ATTRIBUTES = 32  # of a packet that are looked at; there are 20 types
 
 # The headers that nearly every packet has. `first`: version and more; `words`: data offset and more.
 _IPV4 = np.dtype([
@@ -110,6 +138,12 @@ _ETHERTYPE = _table(_ETHERTYPES, 65536)
 _PROTOCOL = _table(_PROTOCOLS, 256)
 _PPP_PROTOCOL = _table(_PPP_PROTOCOLS, 65536)
 _VERSION = _table({4: IPV4, 6: IPV6}, 16)
+_FIRST = _table(LINK_TYPES, 1 << 16)
+
+
+def first_kind(link: Ints) -> npt.NDArray[np.int8]:
+    """The header with which packets of these link types begin; OTHER where the link type is not read."""
+    return _FIRST[link]
 
 
 def next_kind(proto: int) -> int:
@@ -235,6 +269,41 @@ def _null(x: Layers, here: Ints) -> None:
         kind[family == code] = to
     x.pos[here] = p + 4
     x.kind[here] = kind
+
+
+def _pktap(x: Layers, here: Ints) -> None:
+    """Apple's header, little-endian: its length, 1 where a packet follows, and the packet's own link type."""
+    p = x.pos[here]
+    length, follows, link = (x.be32[p + i].astype("<u4").byteswap().astype(np.int64) for i in (0, 4, 8))
+    good = (length >= _PKTAP) & (follows == 1) & (link < len(_FIRST))
+    x.pos[here] = p + np.where(good, length, 0)
+    x.kind[here] = np.where(good, _FIRST[np.where(good, link, 0)], OTHER)
+
+
+def _nflog(x: Layers, here: Ints) -> None:
+    """Netfilter's log: attributes (length u16, type u16, value, padded to 4 bytes) until the one with the packet.
+
+    Lengths and types are in the byte order of the machine that captured; all attributes are short but the packet.
+    """
+    at = x.pos[here] + 4
+    x.kind[here] = OTHER
+    going = x.u8[x.pos[here] + 1] == 0  # version
+    for _ in range(_NFLOG_ATTRIBUTES):
+        going &= at + 4 <= x.end[here]
+        here, at = here[going], at[going]
+        if not len(here):
+            return
+        length, kind = x.be16[at].astype(np.int64), x.be16[at + 2].astype(np.int64)
+        little = x.u8[at + 3] == 0  # no type is above 255
+        length = np.where(little, length >> 8 | (length & 0xFF) << 8, length)
+        kind = np.where(little, kind >> 8, kind)
+        found = (kind == _NFLOG_PAYLOAD) & (length > 4)
+        packet = here[found]
+        x.pos[packet] = at[found] + 4
+        x.end[packet] = np.minimum(x.end[packet], at[found] + length[found])
+        x.kind[packet] = RAW
+        going = ~found & (length >= 4)
+        at = at + (length + 3 & ~3)
 
 
 def _raw(x: Layers, here: Ints) -> None:
@@ -429,6 +498,8 @@ _HANDLERS: dict[int, tuple[int, Callable[[Layers, Ints], None]]] = {
     SLL2: (20, _sll2),
     NULL: (4, _null),
     RAW: (1, _raw),
+    PKTAP: (12, _pktap),
+    NFLOG: (4, _nflog),
     VLAN: (4, _vlan),
     MPLS: (4, _mpls),
     PPPOE: (8, _pppoe),

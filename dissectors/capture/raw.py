@@ -10,7 +10,7 @@ import numpy as np
 from dissectors.arrow import Ints
 from dissectors.capture.block import PacketBlock, sorted_by_time
 from dissectors.capture.fragments import Fragments, Packet
-from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
+from dissectors.capture.layers import TCP, Layers, first_kind
 from dissectors.capture.packed import pack, unpack
 
 NO_TIME = -1  # of a packet whose time the capture does not say; like any time before 1970, no row shows it
@@ -72,11 +72,6 @@ class Census:
             self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
 
 
-_FIRST_KIND = np.full(1 << 16, OTHER, np.int8)
-for _link, _kind in LINK_TYPES.items():
-    _FIRST_KIND[_link] = _kind
-
-
 def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> PacketBlock | None:
     """The TCP packets of a raw block, fragments put together; None where there are none.
 
@@ -87,7 +82,7 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
         return None
     clock = np.maximum(np.maximum.accumulate(raw.time), census.clock)
     census.clock = int(clock[-1])
-    layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, _FIRST_KIND[raw.link])
+    layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, first_kind(raw.link))
     layers.run()
     fragmented = layers.fragments()
     buffer = _joined(raw, file, clock, layers, fragmented, census, fragments) if len(fragmented) else raw.buffer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, BinaryIO, NamedTuple
@@ -12,7 +13,7 @@ from dissectors.capture import pcap, pcapng
 from dissectors.capture.beginning import Beginning
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Fragments
-from dissectors.capture.layers import LINK_NAMES
+from dissectors.capture.layers import LINK_TYPES, link_name, unread_link
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError, TruncatedError
@@ -70,7 +71,7 @@ class Reader:
         self.census = Census()
         self.notes = pcapng.Notes()
         self.problem: str | None = None  # why it ended early
-        self.links: set[int] = set()
+        self.links: Counter[int] = Counter()  # packets of each link type
         self.joined: list[int] = []  # numbers of the packets with which another capture begins in the same file
         self.beginning: Beginning | None = None  # where somebody wants to know the file again
         self.packets = 0  # number of the last packet that was read
@@ -138,7 +139,8 @@ class Reader:
 
     def _packets(self, raw: RawBlock) -> PacketBlock | None:
         """The TCP packets of a block."""
-        self.links.update(np.flatnonzero(np.bincount(raw.link)).tolist())
+        counts = np.bincount(raw.link)
+        self.links.update({link: int(counts[link]) for link in np.flatnonzero(counts).tolist()})
         block = packets(raw, self.file, self.census, self.fragments)
         if not self.fragments.wait_at(self.census.clock):
             self.marks.append(Reached(self.packets, self.end, self.census.clock))
@@ -162,12 +164,19 @@ class Reader:
         if self.census.timeless:
             text = f"{were(self.census.timeless, 'packet')} written without a time"
             out.append(("no_time", f"{name}: {text}"))
+        out += [("unread_link_type", f"{name}: {unread}, which is not read") for unread in self.unread_links]
         return out
 
     @property
     def link_names(self) -> list[str]:
         """Link types met, by name."""
-        return [LINK_NAMES.get(link, str(link)) for link in sorted(self.links)]
+        return [link_name(link) for link in sorted(self.links)]
+
+    @property
+    def unread_links(self) -> list[str]:
+        """Link types met that are not read, with their packets: `30 packets of link type 147 (user0)`."""
+        unread = sorted(link for link in self.links if link not in LINK_TYPES)
+        return [f"{counted(self.links[link], 'packet')} of {unread_link(link)}" for link in unread]
 
     def _wanted(self, raw: RawBlock) -> RawBlock:
         """What of the packets belongs to the part."""

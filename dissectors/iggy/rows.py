@@ -134,7 +134,8 @@ class IggyRows(PlainState):
     def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
         self.conversation = conversation
         self.dialects = DialectRows(conversation.conn, conversation.sink, era)
-        self.report = Report(conversation.conn, conversation.sink, conversation.resends, self.dialects.finish)
+        conn, sink, resends = conversation.conn, conversation.sink, conversation.resends
+        self.report = Report(conn, sink, resends, conversation.closing, self.dialects.finish)
         self.state = state
         self.shows_bodies = conversation.sink.full
 
@@ -373,7 +374,7 @@ class IggyRows(PlainState):
         self.conversation.finding_within(
             frame,
             at,
-            "bad_checksum",
+            "checksum_mismatch",
             f"The checksum of {what} does not fit its bytes",
             length=size,
             api=api,

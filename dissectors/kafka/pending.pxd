@@ -18,12 +18,14 @@ cdef class KafkaRequest(PendingRequest):
     cdef public long long replica
     cdef public long long max_wait_ms
     cdef public long long min_bytes
+    cdef public long long allowed_ns
     cdef public long long isolation
     cdef public long long session_number
     cdef public long long session_epoch
     cdef public FetchSession session
     cdef public object values
     cdef public object inner
+    cdef public object told
     cdef public object stated
 
 cpdef KafkaRequest new_request(FrameFacts frame, ApiVersion api, long long correlation_id, str client_id)

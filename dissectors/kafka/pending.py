@@ -29,17 +29,27 @@ class KafkaRequest(PendingRequest):
     found: batches of a Produce behind a hole, whose topics are not known
     kept: what the messages of these batches are for `Sink.let_go`
     acks: of a Produce
-    replica, max_wait_ms, min_bytes, isolation, session_number, session_epoch, session: of a fetch
+    replica, max_wait_ms, min_bytes, allowed_ns, isolation, session_number, session_epoch, session: of a fetch
     values: the single values of a special request (decode.SPECIAL)
     inner: the request in an envelope, decoded
+    told: the body of a request that its events are made of (events.py)
     stated: positions that count once the answer accepts them, or that the answer is understood by
     """
 
     fields: ClassVar[tuple[str, ...]] = (
         *PendingRequest.fields,
         *("api_version", "number", "topic_keys", "sets", "found", "kept", "acks", "replica"),
-        *("max_wait_ms", "min_bytes", "isolation", "session_number", "session_epoch", "session", "values", "inner"),
-        "stated",
+        *(
+            "max_wait_ms",
+            "min_bytes",
+            "allowed_ns",
+            "isolation",
+            "session_number",
+            "session_epoch",
+            "session",
+            "values",
+        ),
+        *("inner", "told", "stated"),
     )
 
     def __init__(self) -> None:
@@ -49,11 +59,12 @@ class KafkaRequest(PendingRequest):
         self.sets: list[RecordSet] | None = None
         self.found: list[RecordBatch] | None = None
         self.kept = 0
-        self.acks = self.replica = self.max_wait_ms = self.min_bytes = ABSENT
+        self.acks = self.replica = self.max_wait_ms = self.min_bytes = self.allowed_ns = ABSENT
         self.isolation = self.session_number = self.session_epoch = ABSENT
         self.session: FetchSession | None = None
         self.values: dict[str, Any] | None = None
         self.inner: dict[str, Any] | None = None
+        self.told: dict[str, Any] | None = None
         self.stated: Any = None
 
 

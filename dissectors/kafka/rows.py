@@ -64,6 +64,7 @@ class KafkaRows:
         slot: cython.Py_ssize_t = self.report.open_exchange(kind, call, response, until)
         exchanges: RowTable = self.report.exchanges
         exchanges.waiting[slot, fields.EXCHANGE_ACKS] = call.acks
+        exchanges.waiting[slot, fields.EXCHANGE_ALLOWED_NS] = call.allowed_ns
         if faults:
             self.report.fail(slot, self.errors(call, response, faults))
         return slot

@@ -11,6 +11,7 @@ from dissectors.options import Options
 from dissectors.records import Conn, Connection, Stall
 from dissectors.rows.sink import Sink
 from dissectors.session import foreign, preambles
+from dissectors.session.closing import UNACKNOWLEDGED_NS
 from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
 from dissectors.session.exchange import elapsed
 from dissectors.session.preambles import Preamble
@@ -18,9 +19,11 @@ from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, V
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
-from dissectors.tcp.numbers import BOTH, SEGMENT_ORDER
+from dissectors.tcp.half import Half
+from dissectors.tcp.numbers import BOTH, SEGMENT_ORDER, UNKNOWN_ORDER
 from dissectors.tcp.stalls import MOST as MOST_STALLS
 from dissectors.tls import KeyLog, looks_like_tls
+from dissectors.tls.alerts import ALERT_SIZE, alert_in_clear
 from dissectors.wording import counted, were
 
 if TYPE_CHECKING:
@@ -143,8 +146,16 @@ class ConnectionSession:
         if self._tls is not None:
             self._pass_on(*_sorted(self._tls.close()))
         self._conclude()
+        self._note_closing()
         if self.conversation is not None:
             self.conversation.end(self.flow.last_time, hung_up=self.flow.closer >= 0)
+
+    def _note_closing(self) -> None:
+        """Tell the conversation who has closed the connection, if anybody has."""
+        if self.flow.closer >= 0 and self.conversation is not None:
+            client = self._guess_client()
+            halves = self.flow.halves
+            self.conversation.closing.see(halves[client], halves[1 - client], is_plain=self._tls is None)
 
     def close(self) -> None:
         """Behind `end`: report what is still open, and the connection."""
@@ -154,6 +165,8 @@ class ConnectionSession:
                 self.conversation.confirm()
             elif not self.conversation.frames:
                 self._hand_back()
+        for half in self.flow.halves:
+            half.stalls.end(half.acked, self.flow.last_time)
         self._report_stalls()
         if self.conn is None:
             self.conn = self._conn(None)
@@ -256,6 +269,16 @@ class ConnectionSession:
         )  # the server; it answered nothing, and it is over
         return foreign.TLS if was_there and self.flow.closer >= 0 else None
 
+    def _tls_alert(self) -> str | None:
+        """Who sent the first TLS alert in clear, and what it says; of a client without TLS, the server's answer."""
+        if self._tls is None:
+            told = None if self._server_head is None else alert_in_clear(self._server_head[:ALERT_SIZE])
+            return None if told is None else f"{SIDES[SERVER]}: {told}"
+        if self._tls.alert is None:
+            return None
+        direction, told = self._tls.alert
+        return f"{SIDES[CLIENT if direction == self._guess_client() else SERVER]}: {told}"
+
     def _report_foreign(self) -> None:
         """Where a broker is asked or answers, or would by its port: what speaks there instead."""
         peer = self._foreign_peer()
@@ -263,12 +286,12 @@ class ConnectionSession:
         if peer is None or (self.protocol is None and port not in by_port(self._protocols)):
             return
         if peer == foreign.TLS:
-            self._report("tls_mismatch", f"The client speaks TLS, and the server at port {port} does not")
+            self._report("tls_on_one_side", f"The client speaks TLS, and the server at port {port} does not")
         elif peer == foreign.TLS_ALERT and self._tls is None:
-            self._report("tls_mismatch", f"The client does not speak TLS, which the server at port {port} asks for")
+            self._report("tls_on_one_side", f"The client does not speak TLS, which the server at port {port} asks for")
         elif peer == foreign.HTTP:
             who = "client" if self.protocol is None else "server"
-            self._report("foreign_peer", f"The {who} speaks {peer.upper()}, at port {port}")
+            self._report("other_protocol", f"The {who} speaks {peer.upper()}, at port {port}")
 
     # --- recognition ---
 
@@ -406,6 +429,7 @@ class ConnectionSession:
     def _feed(self, events: Events, notes: Notes) -> None:
         conversation = self.conversation
         assert conversation is not None
+        self._note_closing()
         client = self._client
         if self._server_head is None and self._tls is None and client is not None:
             self._look_at_server(events[1 - client])
@@ -455,8 +479,8 @@ class ConnectionSession:
                 continue
             assert self.conn is not None
             side = SIDES[CLIENT if direction == self._client else SERVER]
-            for kind, start, end, offset, packet_ref in noted:
-                self.sink.stalls.append(Stall(self.conn, kind, side, start, end - start, offset, packet_ref))
+            for kind, start, end, *about in noted:
+                self.sink.stalls.append(Stall(self.conn, kind, side, start, end - start, *about))
 
     def _report_conflicts(self) -> None:
         for direction, half in enumerate(self.flow.halves):
@@ -524,6 +548,10 @@ class ConnectionSession:
             keep_alives=client.keep_alives + server.keep_alives,
             cut_bytes=client.cut_bytes + server.cut_bytes,
             closed_by=self._closed_by(),
+            reset_by=self._reset_by(client, server),
+            tls_alert=self._tls_alert(),
+            client_undelivered_bytes=_undelivered(flow, client, server),
+            server_undelivered_bytes=_undelivered(flow, server, client),
             preamble=preamble.name if preamble else None,
             origin=preamble.origin if preamble else None,
             foreign=self._foreign_peer(),
@@ -546,6 +574,24 @@ class ConnectionSession:
         if closer < 0:
             return None
         return "both" if closer == BOTH else SIDES[CLIENT if closer == self._guess_client() else SERVER]
+
+    @staticmethod
+    def _reset_by(client: Half, server: Half) -> str | None:
+        """Who sent a RST: client, server or both."""
+        senders = [side for side, half in zip(SIDES, (client, server), strict=True) if half.rst_order != UNKNOWN_ORDER]
+        return "both" if len(senders) == len(SIDES) else next(iter(senders), None)
+
+
+def _undelivered(flow: Flow, half: Half, other: Half) -> int | None:
+    """Bytes that a direction sent in vain; None where the acknowledgements of the other one were not captured.
+
+    Bytes that were only on their way when the capture ended are none.
+    """
+    if not other.packets:
+        return None
+    waited_ns = flow.last_time - half.stalls.advanced_ns
+    in_vain = half.again_to > half.acked or flow.reset or waited_ns >= UNACKNOWLEDGED_NS
+    return half.undelivered if in_vain else 0
 
 
 def _behind(events: Side, size: int) -> Side:

@@ -71,6 +71,7 @@ class Conversation(Framing):
         last_ns: when its last packet came; hung_up: whether a peer closed the connection.
         """
         self.closed, self.hung_up = True, hung_up
+        self.closing.end(last_ns, hung_up)
         self.last_ns = last_ns
         if any(self.inboxes):
             self.cut_frames(True)
@@ -81,6 +82,7 @@ class Conversation(Framing):
 
     def finish(self) -> None:
         """After `end`: report what is still open."""
+        self.closing.settle()
         self.on_close()
         if self.proven:
             self.confirm()

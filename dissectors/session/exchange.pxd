@@ -1,10 +1,11 @@
 cimport cython
+from dissectors.session.closing cimport Closing
 from dissectors.session.frame cimport FrameFacts
 from dissectors.rows cimport fields
 from dissectors.rows.fields cimport ABSENT
 from dissectors.rows.table cimport RowTable, int64
 
-cdef str _ORPHAN, _UNKNOWN
+cdef str _ORPHAN, _PUSH, _UNANSWERED, _UNKNOWN
 cdef tuple SIDES
 cdef int CLIENT
 
@@ -42,13 +43,17 @@ cdef class Report:
     cdef readonly RowTable errors
     cdef readonly RowTable messages
     cdef readonly RowTable positions
+    cdef readonly RowTable events
     cdef readonly bint wants_exchanges
     cdef readonly bint wants_errors
     cdef readonly bint wants_batches
     cdef readonly bint wants_messages
     cdef readonly bint wants_findings
     cdef readonly bint wants_positions
+    cdef readonly bint wants_events
     cdef object _resends
+    cdef Closing _closing
+    cdef FrameFacts _unsettled
     cdef object _hold
 
     cpdef Py_ssize_t open_exchange(self, str kind, PendingRequest request, FrameFacts response, object until) except -1

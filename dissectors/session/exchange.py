@@ -23,9 +23,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import cython
 
-from dissectors.records import Conn
+from dissectors.records import Conn, Exchange
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
+from dissectors.session.closing import Closing
 from dissectors.session.frame import FrameFacts
 from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SIDES
@@ -37,7 +38,11 @@ if not cython.compiled:
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
-_ORPHAN, _UNKNOWN = ORPHAN, UNKNOWN  # for what every row asks: C variables, not names that are looked up
+LONGEST_TEXT = 1000
+"""Characters of a text that an event keeps; a name in Kafka has 249 at most, others may have 64 KiB."""
+
+# for what every row asks: C variables, not names that are looked up
+_ORPHAN, _PUSH, _UNANSWERED, _UNKNOWN = ORPHAN, PUSH, UNANSWERED, UNKNOWN
 
 
 class ErrorCode(NamedTuple):
@@ -156,27 +161,36 @@ class Report:
     """
 
     def __init__(
-        self, conn: Conn, sink: Sink, resends: Resends, hold: Callable[[RowTable, int], None] | None = None
+        self,
+        conn: Conn,
+        sink: Sink,
+        resends: Resends,
+        closing: Closing,
+        hold: Callable[[RowTable, int], None] | None = None,
     ) -> None:
         """hold: takes finished rows of `exchanges` and `batches` (table, slot) in the table's place."""
         self.conn = conn
         self.sink = sink
         self._resends = resends
+        self._closing = closing
         self._hold = hold
+        self._unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
         self.exchanges: RowTable = sink.exchanges
         self.batches: RowTable = sink.batches
         self.errors: RowTable = sink.errors
         self.messages: RowTable = sink.messages
         self.positions: RowTable = sink.positions
+        self.events: RowTable = sink.events
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
         self.wants_messages = "messages" in sink.tables
         self.wants_findings = "findings" in sink.tables
         self.wants_positions = "positions" in sink.tables
+        self.wants_events = "events" in sink.tables
 
     def __reduce__(self) -> Any:
-        return Report, (self.conn, self.sink, self._resends, self._hold)
+        return Report, (self.conn, self.sink, self._resends, self._closing, self._hold)
 
     @property
     def looks_into_batches(self) -> bool:
@@ -217,6 +231,12 @@ class Report:
         again = again and self._retransmitted(request.frame, response, until)
         table.waiting[slot, fields.EXCHANGE_RETRANSMITTED] = again
         self._write_frames(slot, request.frame, response)
+        if response is not None:
+            if kind is not _PUSH:
+                table.put(slot, fields.EXCHANGE_ANSWER, self._closing.judge(response))
+                self._unsettled = response if self._closing.waits(response) else None
+        elif kind is _UNANSWERED and request.frame is not None:
+            table.put(slot, fields.EXCHANGE_ANSWER, self._closing.unanswered(request.frame))
         return slot
 
     def fail(self, slot: cython.Py_ssize_t, errors: Sequence[ErrorCode]) -> None:
@@ -229,6 +249,22 @@ class Report:
 
     def finish_exchange(self, slot: cython.Py_ssize_t) -> None:
         """The row of `exchanges` at a slot is complete."""
+        table: RowTable = self.exchanges
+        if self._unsettled is not None and self._held_back(slot):
+            table.drop(slot)
+        else:
+            self._finish(table, slot)
+
+    def _held_back(self, slot: cython.Py_ssize_t) -> bool:
+        """Whether the row at a slot waits for the end of the connection, to know what became of its answer."""
+        answer, self._unsettled = self._unsettled, None
+        return answer is not None and self._closing.hold(self, self.exchanges.values(slot), answer)
+
+    def write_exchange(self, row: Exchange) -> None:
+        """Add a row of `exchanges` that is complete."""
+        slot = self.exchanges.open()
+        for field, value in enumerate(row):
+            self.exchanges.put(slot, field, value)
         self._finish(self.exchanges, slot)
 
     def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> bool:
@@ -344,11 +380,56 @@ class Report:
         _write_id(table, slot, fields.POSITION_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
 
+    # --- events ---
+
+    def event(
+        self,
+        kind: str,
+        request: PendingRequest,
+        frame: FrameFacts,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        subject: str | None = None,
+        number: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Write what `frame`, the request or its answer, says, if that table is wanted: see `records.Event`.
+
+        group: None for the one that the request names.
+        """
+        if not self.wants_events:
+            return
+        table: RowTable = self.events
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, fields.EVENT_CONN, self.conn)
+        table.put(slot, fields.EVENT_KIND, kind)
+        table.put(slot, fields.EVENT_TOPIC, topic)
+        table.put(slot, fields.EVENT_PARTITION, partition)
+        table.put(slot, fields.EVENT_GROUP, request.group if group is None else group)
+        table.put(slot, fields.EVENT_SUBJECT, _shortened(subject))
+        table.put(slot, fields.EVENT_NUMBER, number)
+        table.put(slot, fields.EVENT_TEXT, _shortened(text))
+        table.put(slot, fields.EVENT_CLIENT_ID, request.client_id)
+        table.put(slot, fields.EVENT_DIRECTION, SIDES[frame.direction])
+        table.put(slot, fields.EVENT_API, request.api)
+        table.waiting[slot, fields.EVENT_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, fields.EVENT_TIME] = frame.first_ns
+        table.waiting[slot, fields.EVENT_PACKET_REF] = frame.packet_ref
+        _write_id(table, slot, fields.EVENT_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        table.finish(slot)
+
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         if self._hold is None:
             table.finish(slot)
         else:
             self._hold(table, slot)
+
+
+def _shortened(text: str | None) -> str | None:
+    """The first characters of a text from the wire, of which an event keeps LONGEST_TEXT."""
+    return text if text is None or len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
 def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | None) -> str | None:

@@ -1,6 +1,6 @@
 """What a frame is: its bytes while they are at hand, and the facts about it that outlive them.
 
-Times are ns since the epoch, sizes bytes. `last_ns` is ABSENT where the last byte was not captured.
+Times are ns since the epoch, sizes bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class FrameFacts:
     size: as announced, length prefix included
     order: delivery order of the last byte
     first_ns: first arrival of the first byte
-    last_ns: first arrival of the last byte; ABSENT where that byte was not captured
+    last_ns: when all of it had arrived: the latest first arrival of any of its bytes, or of the last byte where others
+        are missing; ABSENT where the last byte was not captured
     packet_ref: packet of the first byte
     complete: whether every byte was captured
     """

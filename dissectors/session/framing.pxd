@@ -1,3 +1,4 @@
+from dissectors.session.closing cimport Closing
 from dissectors.session.frame cimport Frame
 from dissectors.session.inbox cimport INVALID, MORE, Inbox
 from dissectors.session.reporter cimport ConnectionReporter
@@ -13,6 +14,7 @@ cdef int CLIENT, SERVER
 cdef class Framing(ConnectionReporter):
     cdef public tuple inboxes
     cdef public object resends
+    cdef public Closing closing
     cdef public object _budgets
     cdef public bint _gave_up
     cdef public long long frames

@@ -12,6 +12,7 @@ import cython
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
+from dissectors.session.closing import Closing
 from dissectors.session.frame import Frame
 from dissectors.session.inbox import Inbox
 from dissectors.session.reporter import ConnectionReporter
@@ -42,7 +43,7 @@ class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
 
     CARRIED = (
-        *ConnectionReporter.CARRIED, "inboxes", "resends", "_budgets", "_gave_up", "frames", "framed_bytes",
+        *ConnectionReporter.CARRIED, "inboxes", "resends", "closing", "_budgets", "_gave_up", "frames", "framed_bytes",
         "skipped_bytes", "pending_bytes",
     )  # fmt: skip
 
@@ -50,6 +51,7 @@ class Framing(ConnectionReporter):
         super().__init__(conn, sink, options)
         self.inboxes = (Inbox(CLIENT), Inbox(SERVER))
         self.resends = Resends()
+        self.closing = Closing()
         if midstream:
             for inbox in self.inboxes:
                 self._begin_search(inbox)
@@ -221,6 +223,8 @@ class Framing(ConnectionReporter):
             self._skip(inbox, inbox.end)
             return
         before = self.framed_bytes
+        if not inbox.missing(inbox.offset, inbox.offset + size):
+            self.closing.note_cut(direction, inbox.offset)
         self._hand_over(inbox, inbox.end)
         self.pending_bytes += self.framed_bytes - before
         self.framed_bytes = before

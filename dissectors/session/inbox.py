@@ -287,8 +287,13 @@ class Inbox:
         frame.last_ns = self._numbers[last + SEGMENT_TIME] if frame.complete else ABSENT
         if self._holes:
             self._mark_holes(frame)
+        if frame.complete:
+            while last > first:  # a segment may have come later than those behind it: it was lost, and sent again
+                last -= SEGMENT_FIELDS
+                if self._numbers[last + SEGMENT_TIME] > frame.last_ns:
+                    frame.last_ns = self._numbers[last + SEGMENT_TIME]
         self.pos, self.size = end, MORE
-        if at + 1 < self._count and self._numbers[last + SEGMENT_FIELDS + SEGMENT_START] <= self._base + end:
+        if at + 1 < self._count and self._numbers[SEGMENT_FIELDS * (at + 1) + SEGMENT_START] <= self._base + end:
             at += 1
         self._mark = at
         return frame

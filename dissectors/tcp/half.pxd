@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.tcp.numbers cimport MASK, SIGN, SIGNATURES
+from dissectors.tcp.numbers cimport MASK, SIGN, SIGNATURES, UNKNOWN_ORDER
 from dissectors.tcp.stalls cimport Stalls
 
 @cython.final
@@ -28,6 +28,10 @@ cdef class Half:
     cdef public list resent
     cdef public list conflicts
     cdef public long long more_conflicts
+    cdef public long long fin_order
+    cdef public long long fin_ns
+    cdef public long long rst_order
+    cdef public long long again_to
     cdef public long long packets
     cdef public long long bytes
     cdef public long long retransmissions

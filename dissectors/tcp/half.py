@@ -10,15 +10,16 @@ from dissectors.tcp.chunk import Chunk, Gap, Resent
 from dissectors.tcp.stalls import Stalls
 
 if not cython.compiled:
-    from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES
+    from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES, UNKNOWN_ORDER
 
-_VERSION = 3  # of what is carried
+_VERSION = 4  # of what is carried
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _CARRIED = (
     "started", "syn", "base", "next", "expect", "top", "held", "held_bytes", "acked", "ack_waived_to", "fin",
     "finished", "hole_since", "ack_wait_since", "control_ns", "strays", "noted", "recent", "out", "resent",
-    "conflicts", "more_conflicts", "packets", "bytes", "retransmissions", "retransmitted_bytes", "duplicates",
-    "out_of_order", "gaps", "gap_bytes", "cut_bytes", "zero_windows", "keep_alives", "rival", "stalls",
+    "conflicts", "more_conflicts", "fin_order", "fin_ns", "rst_order", "again_to", "packets", "bytes",
+    "retransmissions", "retransmitted_bytes", "duplicates", "out_of_order", "gaps", "gap_bytes", "cut_bytes",
+    "zero_windows", "keep_alives", "rival", "stalls",
 )  # fmt: skip
 
 
@@ -81,6 +82,10 @@ class Half:
         self.resent: list[Resent] = _NONE
         self.conflicts: list[Conflict] = _NONE
         self.more_conflicts = 0  # that are not kept
+        self.fin_order = UNKNOWN_ORDER  # order of a delivery with the packet that brought the FIN
+        self.fin_ns = 0  # when that came
+        self.rst_order = UNKNOWN_ORDER  # … of the first RST
+        self.again_to = 0  # offset after the highest byte that was sent more than once
         self.packets = 0
         self.bytes = 0
         self.retransmissions = 0
@@ -135,6 +140,11 @@ class Half:
         if distance & SIGN:
             distance -= MASK + 1
         return self.next + distance
+
+    @property
+    def undelivered(self) -> int:
+        """Bytes that were sent and that the peer has not acknowledged."""
+        return max(0, self.top - self.acked) if self.started else 0
 
     @property
     def has_news(self) -> bool:

@@ -2,9 +2,11 @@ cdef extern from *:
     """
     #define MASK 0xFFFFFFFFLL
     #define SIGN 0x80000000LL
+    #define UNKNOWN_ORDER (1LL << 62)
     """
     const long long MASK
     const long long SIGN
+    const long long UNKNOWN_ORDER
 
 cdef enum:
     FIN = 1

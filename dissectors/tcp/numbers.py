@@ -11,6 +11,7 @@ UNPLACED = -2  # less an acknowledgement number whose direction has not begun: i
 FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
 WINDOW = 1 << 26  # bytes; what lies farther off is not of this connection, where another may have been before it …
 STRAYS = 16  # … but so many in a row of one direction are: the capture lacks what was between
+UNKNOWN_ORDER = 1 << 62  # of what has not happened: behind all orders
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 DELIVERIES = (1 << ORDER_SHIFT) - 1  # that are told apart within a packet
 SIGNATURES = 16  # packets of a direction in which a copy of a packet is looked for; a power of two

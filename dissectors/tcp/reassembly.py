@@ -44,6 +44,7 @@ if not cython.compiled:
         STRAYS,
         SYN,
         UNACKED_GRACE,
+        UNKNOWN_ORDER,
         UNPLACED,
         WINDOW,
     )  # fmt: skip
@@ -183,6 +184,8 @@ class Reassembler:
             if flow.closer < 0:
                 flow.closer = half.direction
             flow.reset = True
+            if half.rst_order == UNKNOWN_ORDER:
+                half.rst_order = self._arrival << ORDER_SHIFT
             if flow.closed_at is None:
                 flow.closed_at = self._time
             return True
@@ -211,6 +214,8 @@ class Reassembler:
                 acked = self._acknowledge(other, packets.ack[j])
                 if acked > before:
                     stalls.duplicate_acks = 0
+                    if acked >= other.top:
+                        stalls.arrive()
                     if not size:
                         stalls.see_ack(True, acked >= other.top, self._time)
                 elif acked == before and acked < other.top and window == stalls.window and not size:
@@ -228,6 +233,7 @@ class Reassembler:
                 half.retransmissions += not size
             elif offset + size >= half.next:
                 half.fin = offset + size
+                half.fin_order, half.fin_ns = self._arrival << ORDER_SHIFT, self._time
                 flow.note_fin(half, other, packets.ack[j])
         return True
 
@@ -277,6 +283,11 @@ class Reassembler:
         end: cython.longlong = offset + size
         is_new: cython.bint = end > half.top
         stalls: Stalls = half.stalls
+        if is_new:
+            if half.top <= half.acked:
+                stalls.depart(self._time - flow.before_ns, self._time, offset)
+            if size > stalls.largest_sent:
+                stalls.largest_sent = size
         if is_new and (stalls.late_ack_ns or stalls.opened_ns):
             stalls.resume(self._time, _soon(flow), offset, self._packet_ref)
         if size == 1 and end == half.next:
@@ -326,10 +337,11 @@ class Reassembler:
         """Count a segment with bytes that were sent before."""
         half.retransmissions += 1
         offset, end = stretches[0][0], stretches[-1][1]
+        half.again_to = max(half.again_to, end)
         if end > half.acked:
             behind = bisect_left(half.held, end, key=_offset) if offset >= half.next else len(half.held)
             missing_ns = half.held[behind].time if behind < len(half.held) else 0
-            half.stalls.repeat(missing_ns, self._time, offset, self._packet_ref)
+            half.stalls.repeat(missing_ns, self._time, offset, end, half.acked, self._packet_ref)
         order = self._arrival << ORDER_SHIFT
         if not half.resent:
             half.resent = []

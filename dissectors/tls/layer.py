@@ -22,9 +22,11 @@ from collections.abc import Iterator
 
 from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Resent
 from dissectors.tls import hello, schedule
+from dissectors.tls.alerts import alert_in_clear
 from dissectors.tls.handshake import HandshakeWatch
 from dissectors.tls.keylog import KeyLog
 from dissectors.tls.record import (
+    ALERT,
     APPLICATION_DATA,
     BROKEN,
     CHANGE_CIPHER_SPEC,
@@ -67,6 +69,9 @@ class TlsLayer:
         """The direction that sent the ClientHello, whatever TCP took for the client."""
         self.problem: str | None = None
         """Why there is no plaintext, or not all of it; one sentence."""
+
+        self.alert: tuple[int, str] | None = None
+        """The first alert in clear: who sent it, and what it says."""
 
         self.handshake = HandshakeWatch()
         self._blind = False  # nothing will be opened: records are read for what the handshake shows
@@ -188,6 +193,8 @@ class TlsLayer:
 
     def _record(self, direction: int, side: TlsSide, record: Record, pieces: Pieces) -> None:
         client = direction == self.client
+        if record.type == ALERT and record.whole and self.alert is None and (told := alert_in_clear(record.data)):
+            self.alert = direction, told
         self.handshake.record(client, record, pieces, messages_whole=side.messages is not None)
         if self._blind:
             self._watch(direction, side, record)

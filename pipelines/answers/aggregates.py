@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from pipelines.answers.records import SPILLING, Relations, Tables, counted_once, database_of, empty, readable
 from pipelines.storage import scratch
-from pipelines.tables import TABLES
 from pipelines.tables.integrity import CORRUPT
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS, Ask, Table
-from pipelines.tables.verdicts import VERDICTS
+from pipelines.tables.transactions import TRANSACTIONS
+from pipelines.tables.verdicts import IMPACTS, VERDICTS
 
 PREFIX = "t_"
 COLUMNS = {
@@ -40,14 +41,14 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
     wanted = [name.removeprefix(PREFIX) for name in names]
     if not wanted:
         return {}
-    verdicts = None
-    if VERDICTS.name in wanted:
+    judgement = None
+    if not {VERDICTS.name, IMPACTS.name, TRANSACTIONS.name}.isdisjoint(wanted):
         with counted_once(tables) as (once, _), database_of(once) as connection:
-            verdicts = judged(connection, empty(once))
+            judgement = judged(connection, empty(once))
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():
         for name in RECORDS:
             engine.add(f"all_{name}", tables[name])
-        known, _ = relations(engine, verdicts=verdicts)
+        known, _ = relations(engine, judgement=judgement)
         ask = Ask(bucket_us=choose_bucket(engine))
 
         def rows(table: Table) -> pa.Table:

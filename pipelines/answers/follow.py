@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -49,10 +49,7 @@ def _tls(connection: Mapping[str, Any]) -> str:
 
 
 def _closed(connection: Mapping[str, Any]) -> Row:
-    ends = {"fin": "closed", "reset": "reset"}
-    parts = [ends.get(connection["closed"] or "", "still open when the capture ends")]
-    if connection["closed"] in ends and connection["closed_by"] is not None:
-        parts[0] += f" by {_BY[connection['closed_by']]}"
+    parts = [*_closers(connection)] or ["still open when the capture ends"]
     counted = (
         ("retransmissions", "segment", statuses.RETRANSMITTED),
         ("gaps", "gap", ""),
@@ -64,6 +61,15 @@ def _closed(connection: Mapping[str, Any]) -> Row:
         if connection[column]
     ]
     return _event(connection["end_time"], NOTE, "", ", ".join(parts), {}, "", "")
+
+
+def _closers(connection: Mapping[str, Any]) -> Iterator[str]:
+    """Who closed a connection, and who reset it; nothing where it stays open."""
+    closed_by, reset_by = connection["closed_by"], connection["reset_by"]
+    if closed_by is not None and closed_by != reset_by and connection["closed"] != "open":
+        yield f"closed by {_BY[closed_by]}"
+    if reset_by is not None:
+        yield f"reset by {_BY[reset_by]}"
 
 
 def _frames(exchange: Mapping[str, Any], connection: Mapping[str, Any]) -> list[Row]:

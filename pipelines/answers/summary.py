@@ -75,7 +75,7 @@ def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None)
         return Summary(
             fetched(duckdb, _SPAN)[0],
             fetched(duckdb, _PROTOCOLS),
-            judged(duckdb, without_rows).to_pylist(),
+            judged(duckdb, without_rows).verdicts.to_pylist(),
             _blind_spots(tables, cut_packets),
             fetched(duckdb, _SLOWEST.format(count=rows)),
             errors[:rows],

@@ -26,26 +26,28 @@ def audit(
     the log since another leader took over; what came more than once, and why; what a resend doubled or put out of
     order; what was sent with acks=0 or 1; transactions that held the last stable offset. Each statement says what it
     rests on, and where the capture does not show enough, that it cannot tell. Exit code 1 if something that was
-    acknowledged was not delivered or is gone.
+    acknowledged is gone, was never delivered, or was skipped.
 
     \b
     Examples:
       brokerscope audit capture.pcap
       brokerscope audit captures/ --topic orders -f json
     """
-    from pipelines.answers import audit as answers
-    from pipelines.answers.records import queryable
+    from pipelines.answers.records import database_of, queryable
     from pipelines.sql.conditions import is_named
+    from pipelines.tables import audit as answers
 
     topic, group = part.topic, part.group  # of statements: what one rests on may name neither
     selection = replace(part, topic=None, group=None).selection
-    options = reading.options(selection.tables(answers.TABLES), full=True, bodies_of=answers.BODIES_OF)
+    options = reading.options(selection.tables(answers.TABLES))
     with reading.run(reading.captures(captures), options) as run:
         wanted = selection.of(reading.noting(run.records(), part.selection))
-        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
+        with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
+            with database_of(tables) as duckdb:
+                stated = answers.audit(duckdb)
             found = [
                 statement
-                for statement in answers.audit(tables)
+                for statement in stated
                 if (topic is None or is_named(statement.topic or "", topic))
                 and (group is None or is_named(statement.group or "", group))
             ]
@@ -61,5 +63,5 @@ def audit(
             printing.show_text(f"rests on {statement.rests_on}", indent=14)
             if statement.file is not None:
                 printing.show_line(f"{'':14}{statement.file}:{statement.packet}")
-    if any(statement.what == answers.LOST for statement in found):
+    if any(statement.what in answers.NOT_DELIVERED for statement in found):
         raise typer.Exit(exits.NOT_DELIVERED)

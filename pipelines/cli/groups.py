@@ -35,7 +35,7 @@ LAG = (
     PrintedField("lag_ns", "ns", head="lag"),
     PrintedField("longest_ns", "ns", head="longest", need=1),
     PrintedField("status"),
-    PrintedField("bucket", "clock", head="at", need=3),
+    PrintedField("bucket", "clock", head="from", need=3),
 )
 EVENTS = (
     PrintedField("time", "date", head="", once=True),
@@ -71,7 +71,8 @@ def groups(
 
     Lag is what the capture knows: the last offset seen in a partition less the last one committed by the group. With
     --lag each partition has a line: where the group stood last, how long ago the message that it reads next was
-    produced, the longest that this ever was, and whether the group keeps up, falls behind, stopped or went back.
+    produced, the longest that this ever was, and whether the group keeps up, catches up, falls behind, stopped or went
+    back. What was committed before --since counts.
 
     \b
     Examples:
@@ -83,29 +84,38 @@ def groups(
     from pipelines.answers.records import queryable
     from pipelines.sql.conditions import is_named
 
-    group, selection = part.group, replace(part, group=None).selection  # bodies, not rows, say which group is meant
-    options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
+    # state from before --since counts for the lag at the end; names are asked of rows, not of records
+    before = {"since": None} if lag else {}
+    group, selection = part.group, replace(part, group=None, **before).selection
+    options = reading.options(selection.tables(answers.TABLES))
     with reading.run(reading.captures(captures), options) as run:
-        wanted = answers.only_groups(selection.of(reading.noting(run.records(), part.selection)))
-        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
+        wanted = selection.of(reading.noting(run.records(), part.selection))
+        with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
             if lag:
                 behind = answers.lag(tables)
                 rows = [row for row in behind if group is None or is_named(row["group"], group)]
                 _show_lag(rows, format, part.selection.looked_at)
                 return
-            found = answers.groups(tables)
-        named = [one for one in found if group is None or is_named(one.name, group)]
-        events = sorted((event for one in named for event in one.events), key=lambda event: event.time)
+            every_group, every_event = answers.groups(tables)
+        named = [row for row in every_group if group is None or is_named(row["group"], group)]
+        events = [row for row in every_event if group is None or is_named(row["group"], group)]
         if format == "json":
-            printing.show_json([{**one.row(), "events": [event._asdict() for event in one.events]} for one in named])
+            printing.show_json(
+                [{**row, "events": [event for event in events if _of(event) == _of(row)]} for row in named]
+            )
         elif not named:
             printing.show_text(f"No consumer group or subscription in {part.selection.looked_at}.")
         else:
-            printing.show_rows([one.row() for one in named], GROUPS)
+            printing.show_rows(named, GROUPS)
             print()
-            printing.show_rows([event._asdict() for event in events[:head]], EVENTS)
+            printing.show_rows(events[:head], EVENTS)
             if len(events) > head:
                 printing.show_text(f"{head} of {len(events):,} events: --head shows more")
+
+
+def _of(row: dict[str, Any]) -> tuple[str, str, str | None]:
+    """Which group a row is of."""
+    return row["protocol"], row["group"], row["topic"]
 
 
 def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:

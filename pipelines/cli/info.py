@@ -163,6 +163,7 @@ def _file(reader: Reader) -> dict[str, Any]:
         "last_time": _iso(census.last_ns),
         "span_ns": None if census.first_ns is None else (census.last_ns or 0) - census.first_ns,
         "link_types": reader.link_names,
+        "unread_link_types": reader.unread_links,
         "dropped_packets": getattr(notes, "drops", None),
         "problem": reader.problem,
     }
@@ -196,11 +197,14 @@ def lines(summary: dict[str, Any]) -> list[str]:
         out.append(file["file"])
         form = file["format"] + (f", {file['compression']}" if file["compression"] else "")
         size = f", {units.size(file['bytes'])}" if file["bytes"] is not None else ""
-        fact("format", f"{form}{size}; {', '.join(file['link_types']) or 'no packets'}")
+        fact("format", f"{form}{size}")
+        fact("link type", ", ".join(file["link_types"]) or "no packets")
         if file["first_time"]:
             fact("span", f"{file['first_time']} to {file['last_time']} ({units.duration(file['span_ns'])})")
         packets = f"{units.count(file['packets'])} ({units.size(file['packet_bytes'])} on the wire)"
         fact("packets", f"{packets}, {units.count(file['tcp_packets'])} of them TCP")
+        for unread in file["unread_link_types"]:
+            fact("not read", unread)
         if file["cut_packets"]:
             fact("cut short", f"{units.count(file['cut_packets'])} packets by the capture's snap length")
         if file["fragments"]:

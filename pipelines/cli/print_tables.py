@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from pipelines.cli.printing import PrintedField, show_rows
 from pipelines.formats import cells, units
-from pipelines.tables import BY, PRINTED, TABLES, Ask, Table
 from pipelines.tables.on_duckdb import First
+from pipelines.tables.registry import BY, PRINTED, TABLES, Ask, Table
 
 KEYS = 3  # leading columns of a table that are shown at any width
 BELOW = frozenset({"message"})

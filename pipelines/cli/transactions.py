@@ -50,15 +50,16 @@ def transactions(
       brokerscope transactions capture.pcap
       brokerscope transactions captures/ --client payments -f json
     """
-    from pipelines.answers import transactions as answers
+    from pipelines.answers.aggregates import made
     from pipelines.answers.records import queryable
+    from pipelines.tables.table import RECORDS
 
     selection = part.selection
-    options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
+    options = reading.options(selection.tables(RECORDS))
     with reading.run(reading.captures(captures), options) as run:
-        wanted = answers.only_transactions(selection.of(reading.noting(run.records(), selection)))
-        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
-            rows = [found.row() for found in answers.transactions(tables)]
+        wanted = selection.of(reading.noting(run.records(), selection))
+        with queryable(wanted, RECORDS) as every, reading.counted_once(every) as tables:
+            rows = made(tables, ("t_transactions",))["t_transactions"].to_pylist()
         if format == "json":
             printing.show_json(rows[:head])
         elif not rows:

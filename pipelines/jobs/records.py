@@ -81,7 +81,7 @@ def stream_to_records(run: Run, out: str) -> DecodedRecords:
         writer.write(table, batch)
     written = writer.close()
     written += write_empty(folder, run.options, {file.table for file in written})
-    return DecodedRecords(folder, written, run.files, sorted(run.problems), run.options, suspects=run.suspects)
+    return DecodedRecords(folder, written, run.files, sorted(run.said_of_files()), run.options, suspects=run.suspects)
 
 
 def decode_to_records(

@@ -15,7 +15,7 @@ from pipelines import report
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, TABLE_FOLDER
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 
 if TYPE_CHECKING:
     from pipelines.spark.catalog import Catalog

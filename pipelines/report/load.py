@@ -17,9 +17,9 @@ from pipelines.sql.database import sentence
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.tables import TABLES
 from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
+from pipelines.tables.registry import TABLES
 from pipelines.tables.verdicts import VERDICTS
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ class Analysis:
         """What is wrong, the worst first; made now where OUT is of a version that made no such table."""
         if VERDICTS.name in self.written.names():
             return self[VERDICTS.name]
-        return [] if self.records is None else self.records.verdicts().to_pylist()
+        return [] if self.records is None else self.records.judged().verdicts.to_pylist()
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""

@@ -19,12 +19,13 @@ from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import StoredRecords
-from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
-from pipelines.tables.verdicts import VERDICTS
-from pipelines.tables.verdicts.verdict import SCHEMA
+from pipelines.tables.transactions import TRANSACTIONS
+from pipelines.tables.verdicts import IMPACTS, VERDICTS
+from pipelines.tables.verdicts.verdict import Judged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,11 +79,11 @@ class Records:
         only: Collection[str] = TABLES,
     ) -> Computed:
         """Write the aggregate tables of these records, or only some. cases: what forensics said of bad checksums."""
-        verdicts = self.verdicts() if VERDICTS.name in only else None
-        return compute(self.engine, folder, by, bucket_us, only, cases=cases, verdicts=verdicts)
+        judgement = None if {VERDICTS.name, IMPACTS.name, TRANSACTIONS.name}.isdisjoint(only) else self.judged()
+        return compute(self.engine, folder, by, bucket_us, only, cases=cases, judgement=judgement)
 
-    def verdicts(self) -> pa.Table:
-        """What is wrong, the worst first: the columns of the table `verdicts`."""
+    def judged(self) -> Judged:
+        """What is wrong, the worst first, and what became of the work: the tables `verdicts` and `impacts`."""
         from pipelines.tables.verdicts.engine import judged
 
         return judged(self.engine.duckdb)
@@ -96,10 +97,10 @@ class Records:
         return self.rows(sql)[0]
 
 
-def verdicts(folder: str) -> pa.Table:
+def judged_records(folder: str) -> Judged:
     """What is wrong in a folder of records, a path or a URL. Raises InputError where they cannot be read."""
     with opened(folder) as records:
-        return SCHEMA.empty_table() if records is None else records.verdicts()
+        return Judged.empty() if records is None else records.judged()
 
 
 def last_time_us(folder: str) -> int | None:

@@ -13,7 +13,7 @@ from pipelines.report.load import ROWS, Analysis, Row
 from pipelines.report.payload import CARRIED, Payload
 from pipelines.report.requests import Requests
 from pipelines.storage.layout import TABLE_FOLDER
-from pipelines.tables import BY, TABLES
+from pipelines.tables.registry import BY, TABLES
 from pipelines.tables.table import TableColumn
 
 # columns of the tables whose cells stand out unless they are zero

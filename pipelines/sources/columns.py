@@ -14,9 +14,9 @@ from pyspark.sql.types import StructField, StructType
 
 from dissectors import records
 from dissectors.errors import UsageError
-from pipelines.tables import BY, TABLES, Ask
 from pipelines.tables.compute import bound, relations
 from pipelines.tables.on_duckdb import LocalEngine
+from pipelines.tables.registry import BY, TABLES, Ask
 
 PREFIX = "t_"  # of aggregate tables, as in `brokerscope sql`: `errors` and `findings` are record tables, too
 

@@ -30,7 +30,7 @@ from pipelines.storage import filesystem
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import RECORD_FOLDER
 from pipelines.storage.record_files import DATE, UNDATED, date_of, share
-from pipelines.tables import BY, TABLES
+from pipelines.tables.registry import BY, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

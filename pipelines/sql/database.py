@@ -46,7 +46,10 @@ def connect(size: int | None = None, files: Sequence[str] = ()) -> DuckDBPyConne
     return connection
 
 
-def fetched(connection: DuckDBPyConnection, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+Row = dict[str, Any]
+
+
+def fetched(connection: DuckDBPyConnection, query: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """The rows of a query that gives few, by the names of its columns. Raises duckdb.Error."""
     answer = connection.execute(query, list(parameters))  # a relation would be bound twice
     names = [column[0] for column in answer.description]

@@ -34,6 +34,13 @@ REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
 SILENT = f"({_UNOPENED} and coalesce(server_packets, 0) = 0 and client_packets > 1)"
 """connections: whether the server left the attempt to connect without an answer; a single SYN may be a cut capture."""
 
+HELD_NS = f"""case
+    when {BARRIER} then greatest(wait_ns - coalesce(queued_ns, 0), 0)
+    when coalesce(long_poll, false) and wait_ns - coalesce(queued_ns, 0) >= {EXPLAINED_NS}
+        then least(wait_ns - coalesce(queued_ns, 0), coalesce(allowed_ns, wait_ns))
+    else 0 end"""
+"""exchanges: how long the broker waited on purpose; the queue before it and the answer behind it are not part of it."""
+
 UNHEARD = "select site, connection, incarnation from connections where server_packets = 0"
 """connections: a SELECT of those of which no packet of the server was captured: whether it answered is not known."""
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.arrow import Ints
-from dissectors.findings import TRUNCATED, UNREADABLE
+from dissectors.findings import TRUNCATED, UNREAD_LINK, UNREADABLE
 from pipelines.formats import units
 
 LOOKED_AT = {
@@ -86,6 +86,7 @@ class Seen:
     cut_bytes: int = 0  # by a snap length
     overflow: Counter[str] = field(default_factory=Counter)  # of connections closed early: what full shares report
     damaged: list[str] = field(default_factory=list)  # what is said of each file that was not read, or not whole
+    unread_links: list[str] = field(default_factory=list)  # likewise, of packets whose link type is not read
     clocks: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
     """File -> (packet that began a connection, its time in us)."""
 
@@ -102,6 +103,8 @@ class Seen:
                         self.overflow.update({name: counts[name] for name in _OVERFLOW})
                 elif kind in (TRUNCATED, UNREADABLE):
                     self.damaged += arrow.take(messages, rows).to_pylist()
+                elif kind == UNREAD_LINK:
+                    self.unread_links += arrow.take(messages, rows).to_pylist()
             return
         named = [column.to_pylist() for column in columns[:11]]
         self.connections.update(map(Alike, *named[:5], *(map(bool, each) for each in named[5:])))
@@ -115,8 +118,9 @@ class Seen:
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
         made = (
-            self._damaged(), self._closed_early(), self._encrypted(), self._cut(cut_packets), self._lost(),
-            self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(), self._unset_clock(),
+            self._damaged(), self._unread(), self._closed_early(), self._encrypted(), self._cut(cut_packets),
+            self._lost(), self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(),
+            self._unset_clock(),
         )  # fmt: skip
         return [spot for spot in made if spot is not None]
 
@@ -143,6 +147,13 @@ class Seen:
         text = f"{units.counted(len(self.damaged), 'file')} not read, or not to the end"
         files = "; ".join(sorted(self.damaged)[:NAMED])
         return BlindSpot(DAMAGED, f"{text} ({files}{more})", "nothing here counts the rest; copy them again")
+
+    def _unread(self) -> BlindSpot | None:
+        if not self.unread_links:
+            return None
+        more = " …" if len(self.unread_links) > NAMED else ""
+        text = "; ".join(sorted(self.unread_links)[:NAMED])
+        return BlindSpot("link_types", f"{text}{more}", "what is in them is not known; capture on another interface")
 
     def _closed_early(self) -> BlindSpot | None:
         if not self.overflow["connections"]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipelines.sql.words import CLIENT, EXPLAINED_NS, HELD, SERVER
+from pipelines.sql.words import CLIENT, EXPLAINED_NS, HELD_NS, SERVER
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.points import THE_SAME_EXCHANGE, outermost
 from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, equal
@@ -85,7 +85,7 @@ class Phase(NamedTuple):
 _PHASES = {
     "request": Phase("sending", "request_ns", ("begins", "sent"), "side = asker"),
     "queue": Phase("queued", "queue_ns", ("sent", "begun"), _IS_WAITED_FOR),
-    "service": Phase("broker", "wait_ns - queue_ns", ("begun", "answered"), _IS_WAITED_FOR),
+    "service": Phase("broker", "wait_ns - queue_ns - held_ns", ("begun", "answered"), _IS_WAITED_FOR),
     "answer": Phase("transfer", "response_ns", ("answered", "ends"), _HOLDS_BYTES),
 }
 _KEY = (*CONNECTION, "exchange_id")
@@ -109,7 +109,7 @@ def parts(d: Dialect, network: str | None = None) -> str:
     known = f"left join ({network}) n on {alike(_KEY, 'e', 'n')}" if network else ""
     network_ns = "n.network_ns" if network else "cast(null as bigint)"
     begun, answered = (_us(d.plus("request_ns", column)) for column in ("queue_ns", "wait_ns"))
-    kept = (*_KEY, *_TOLD, "network_ns", "request_ns", "queue_ns", "wait_ns", "response_ns")
+    kept = (*_KEY, *_TOLD, "network_ns", "request_ns", "queue_ns", "wait_ns", "held_ns", "response_ns")
     covered = [
         d.total(f"case when cause = '{cause}' and {counts} then {_overlap(*span)} end") + f" as {phase}_{cause}"
         for phase, (_, _, span, counts) in _PHASES.items()
@@ -121,11 +121,12 @@ def parts(d: Dialect, network: str | None = None) -> str:
             select {", ".join(f"e.{name}" for name in _KEY)}, protocol, api, {CLIENT} as client, {SERVER} as server,
                 topics, coalesce(request_file, response_file) as file,
                 coalesce(request_packet, response_packet) as packet,
-                {d.plus("e.total_ns", f"coalesce({network_ns}, 0)")} as total_ns, {network_ns} as network_ns,
+                {d.plus("e.total_ns", f"coalesce({network_ns}, 0)", f"-({HELD_NS})")} as total_ns,
+                {network_ns} as network_ns, {HELD_NS} as held_ns,
                 request_ns, greatest(least(coalesce(queued_ns, 0), wait_ns), 0) as queue_ns, wait_ns, response_ns,
                 e.total_ns as own_ns, {d.micros("time")} as begins, coalesce(initiator, 'client') as asker
             from exchanges e {known}
-            where kind = 'call' and not {HELD} and time is not null and e.total_ns is not null
+            where kind = 'call' and time is not null and e.total_ns is not null
                 and request_ns is not null and wait_ns is not null and response_ns is not null
         ), slow as (
             select *, begins + {_us("request_ns")} as sent, begins + {begun} as begun,
@@ -134,7 +135,8 @@ def parts(d: Dialect, network: str | None = None) -> str:
         ), held_back as (
             select {", ".join(CONNECTION)}, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
                 {d.micros("time")} + {_us("duration_ns")} as stall_to
-            from stalls where duration_ns is not null and time is not null
+            from stalls where duration_ns is not null and time is not null and kind <> 'undelivered'
+                and not coalesce(spurious, false)
             union all
             select {", ".join(CONNECTION)}, 'throttled' as cause, '' as side,
                 {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered} - {_THROTTLE_US}

@@ -11,18 +11,17 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from dissectors import records
-from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
-from pipelines.tables.table import Ask, Table
-from pipelines.tables.verdicts import JUDGED
-from pipelines.tables.verdicts.verdict import SCHEMA
+from pipelines.tables.registry import TABLES
+from pipelines.tables.table import LATER, Ask, Table
+from pipelines.tables.transactions import MADE
+from pipelines.tables.verdicts import HARMED, JUDGED
+from pipelines.tables.verdicts.verdict import Judged
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
-LATER = ("positions", "stalls")
-"""Record tables that older versions did not write."""
 _FILES = ("read_parquet(", "all_")  # how a relation begins that is files, or another name of them
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 
@@ -68,10 +67,10 @@ def compute(
     only: Collection[str] = TABLES,
     *,
     cases: Sequence[dict[str, Any]] = (),
-    verdicts: pa.Table | None = None,
+    judgement: Judged | None = None,
 ) -> Computed:
-    """Write every table, or only some, to FOLDER/<name>.parquet. cases, verdicts: as `relations` takes them."""
-    known, shared = relations(engine, cases, verdicts)
+    """Write every table, or only some, to FOLDER/<name>.parquet. cases, judgement: as `relations` takes them."""
+    known, shared = relations(engine, cases, judgement)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
 
     def write(table: Table) -> None:
@@ -86,15 +85,17 @@ def compute(
 
 
 def relations(
-    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), verdicts: pa.Table | None = None
+    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), judgement: Judged | None = None
 ) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds.
 
-    cases: what forensics said of bad checksums, as JSON objects; verdicts: what `engine.judged` gave. Without them,
+    cases: what forensics said of bad checksums, as JSON objects; judgement: what `engine.judged` gave. Without them,
     the tables made of them have no rows; nor has a record table that an older version did not write.
     """
     engine.add(CASES, case_table(cases))
-    engine.add(JUDGED, SCHEMA.empty_table() if verdicts is None else verdicts)
+    engine.add(JUDGED, (judgement or Judged.empty()).verdicts)
+    engine.add(MADE, (judgement or Judged.empty()).transactions)
+    engine.add(HARMED, (judgement or Judged.empty()).impacts)
     for name in LATER:
         if f"all_{name}" not in engine.relations:
             engine.add(f"all_{name}", records.schema(name).empty_table())

@@ -71,6 +71,9 @@ class Dialect(Protocol):
     def length(self, values: str) -> str:
         """How many elements a list has; null of none."""
 
+    def first_of_list(self, values: str) -> str:
+        """The first element of a list; null of an empty one and of none."""
+
     def once(self, name: str, query: str) -> str:
         """`NAME as (…)`: a part of a WITH that others read more than once, and that is computed once."""
 
@@ -140,6 +143,9 @@ class DuckDB:
     def length(self, values: str) -> str:
         return f"len({values})"
 
+    def first_of_list(self, values: str) -> str:
+        return f"{values}[1]"
+
     def once(self, name: str, query: str) -> str:
         return f"{name} as materialized ({query})"
 
@@ -199,6 +205,9 @@ class Spark:
 
     def length(self, values: str) -> str:
         return f"cast(array_size({values}) as bigint)"
+
+    def first_of_list(self, values: str) -> str:
+        return f"get({values}, 0)"
 
     def once(self, name: str, query: str) -> str:
         # Spark computes a part again for each reader unless that might give other rows: a condition on a random

@@ -9,7 +9,7 @@ units     what was produced, each batch once, with its offsets and when its mess
 marks     where partitions ended (without an owner: high watermarks, and what was produced), and how far owners came:
           offsets that they committed, those of a transaction when it was committed
 slots     the last of both in each time bucket
-steps     for each owner, the buckets in which it or the end of its partition moved
+steps     for each owner, the buckets in which it or the end of its partition moved, and the last one of the capture
 standing  where the owner stood then: what a bucket does not say, the one before it does. Of Pulsar's acknowledgements
           the furthest counts, from the newest SEEK on
 placed    with the batch that holds the message that the owner reads next
@@ -20,9 +20,13 @@ from __future__ import annotations
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.table import Ask, Table, TableColumn
 
+BEHIND_STATUS = ("stopped", "falls behind")
+"""Values of `status` of a group that does not get on."""
 GROWING = 3  # times in a row that lag grew before a group falls behind: it goes up and down as messages come in batches
 STOPPED_US = 10_000_000  # without progress before a group has stopped, at least: most clients commit every five seconds
 STOPPED_STEPS = 3  # and as many times as long as it usually takes from one commit to the next
+STOPPED_MOST_US = 30_000_000  # but no longer: a group with messages to read commits more often
+LATE_US = 10_000_000  # that the next message waits before a group is behind, unless it catches up
 
 _PLACE = "protocol, topic, part"
 _OWNER = f"{_PLACE}, owner"
@@ -128,7 +132,16 @@ def _lag(d: Dialect, ask: Ask) -> str:
                 max(case when of_ends = 0 then newest end) as newest,
                 max(case when of_ends = 0 then furthest end) as furthest, max(sought) as sought,
                 max(case when of_ends = 1 then furthest end) as end_number
-            from slots s join owners o on s.protocol = o.protocol and s.topic = o.topic and s.part = o.part
+            from (
+                select * from slots
+                union all
+                select distinct {_PLACE}, cast(null as string) as owner, end_slot as slot, end_us as at_us,
+                    cast(null as bigint) as newest, cast(null as bigint) as furthest, 0 as sought
+                from slots cross join (
+                    select max(at_us) as end_us, cast(floor(max(at_us) / {ask.bucket_us}) as bigint) as end_slot
+                    from marks
+                ) last_mark
+            ) s join owners o on s.protocol = o.protocol and s.topic = o.topic and s.part = o.part
                 and s.owner is not distinct from o.told_by
             group by o.protocol, o.topic, o.part, o.owner, slot
         ), carried as (
@@ -169,7 +182,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
                     when number < reach and made_us is not null then greatest(at_us - made_us, 0) end as late_us
             from dated
         ), compared as (
-            select *, lag(number) over ({rows}) as number_before, lag(behind) over ({rows}) as behind_before
+            select *, lag(number) over ({rows}) as number_before, lag(behind) over ({rows}) as behind_before,
+                lag(behind, {GROWING}) over ({rows}) as behind_earlier
             from measured
         ), changes as (
             select *, case when number_before is null or number <> number_before then at_us end as moved_us,
@@ -189,9 +203,11 @@ def _lag(d: Dialect, ask: Ask) -> str:
             case when number < number_before then 'went back'
                 when behind is null then null
                 when behind = 0 then 'keeps up'
-                when at_us - last_move_us > greatest({STOPPED_US},
-                    {STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1)) then 'stopped'
-                when growing >= {GROWING} then 'falls behind'
+                when at_us - last_move_us > greatest({STOPPED_US}, least({STOPPED_MOST_US},
+                    {STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1))) then 'stopped'
+                when growing >= {GROWING} or late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0)
+                    then 'falls behind'
+                when late_us >= {LATE_US} then 'catches up'
                 else 'keeps up' end as status
         from judged
     """
@@ -200,7 +216,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
 LAG = Table(
     "lag",
     "How far consumer groups and subscriptions are behind, one row for each partition and time bucket in which the "
-    "group or the end of the partition moved. `messages` counts what the group has yet to read; `lag_ns` is the age of "
+    "group or the end of the partition moved, and one for the end of the capture. "
+    "`messages` counts what the group has yet to read; `lag_ns` is the age of "
     "the message that it reads next, by the timestamps of batches: null where the capture does not show that batch. "
     "Both rest on what was captured: on offsets that were committed, those of a transaction once it was committed, and "
     "on high watermarks and batches. Kafka's groups that commit nothing have no row. Pulsar's entries are counted as "
@@ -220,8 +237,11 @@ LAG = Table(
         TableColumn("lag_ns", "how long ago the message that the group reads next was produced; 0 for none", "ns"),
         TableColumn(
             "status",
-            f"keeps up; falls behind: the lag grew {GROWING} times in a row; stopped: messages wait, and the group has "
-            f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes; went "
+            f"keeps up; falls behind: the lag grew {GROWING} times in a row, or the next message is "
+            f"{LATE_US // 1_000_000} s old and no fewer wait than {GROWING} rows before; catches up: fewer do; "
+            f"stopped: messages wait, and the group has "
+            f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
+            f"{STOPPED_MOST_US // 1_000_000} s; went "
             "back: it committed a smaller offset than before; null where the end of the partition is not known",
         ),
     ),

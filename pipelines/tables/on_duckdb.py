@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from pipelines.sql.database import literal
 from pipelines.storage import filesystem, scratch
-from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import Table, TableColumn
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from pipelines.analyze import CSV_ROWS
 from pipelines.spark import session
 from pipelines.spark.job import read_records
 from pipelines.spark.tables import SparkEngine
-from pipelines.tables import TABLES
 from pipelines.tables.compute import compute
 from pipelines.tables.on_duckdb import WrittenTables
+from pipelines.tables.registry import TABLES
 from tests.cluster import servers
 from tests.pipelines import made_lake
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,10 @@ ENCAPSULATED: dict[str, tuple[int, Callable[[], Any], str]] = {
     "null, little-endian": (0, lambda: Loopback(type=2) / v4(), ""),
     "null, BSD IPv6": (0, lambda: Loopback(type=30) / v6(), ""),
     "loop, big-endian": (108, lambda: b"\0\0\0\x02" + bytes(v4()), ""),
+    "PKTAP, Ethernet": (258, lambda: pktap(1) + bytes(Ether() / v4()), ""),
+    "PKTAP, raw IPv6": (258, lambda: pktap(12) + bytes(v6()), ""),
+    "NFLOG, little-endian": (239, lambda: nflog("<", bytes(v4())), ""),
+    "NFLOG, big-endian": (239, lambda: nflog(">", bytes(v6())), ""),
     "raw IPv4": (101, v4, ""),
     "raw IPv6": (101, v6, ""),
     "PPP": (9, lambda: PPP(proto=0x57) / v6(), ""),
@@ -84,6 +89,28 @@ ENCAPSULATED: dict[str, tuple[int, Callable[[], Any], str]] = {
     "GTP-U": (1, lambda: outer() / UDP(sport=2152, dport=2152) / GTP_U_Header(teid=1, gtp_type=255) / v4(), "gtp-u"),
     "VXLAN in VLAN in GRE": (1, lambda: outer() / GRE(proto=0x6558) / Ether() / Dot1Q(vlan=1) / IP(src="192.0.2.3", dst="192.0.2.4") / UDP(sport=1, dport=4789) / VXLAN(vni=7) / Ether() / v4(), "vlan,vxlan,gre"),
 }  # fmt: skip
+
+
+def pktap(link: int) -> bytes:
+    """Apple's header before a packet of a link type."""
+    return struct.pack("<III24s", 108, 1, link, b"en0") + bytes(108 - 36)
+
+
+def nflog(order: str, data: bytes) -> bytes:
+    """A packet as Netfilter logs it, behind the prefix of its rule and its mark."""
+    attributes = [(10, b"kafka\0"), (1, b"\x08\x00\x01\x00"), (9, data)]
+    out = b"\x02\0\0\x05"
+    for kind, value in attributes:
+        out += struct.pack(f"{order}HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return out
+
+
+def test_packets_of_a_link_type_that_is_not_read_are_counted_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap([packet(bytes(Ether() / v4()))] * 2, link=147))
+    reader = Reader(str(path), 0, Limits())
+    assert not list(reader.blocks())
+    assert reader.remarks() == [("unread_link_type", f"{path}: 2 packets of link type 147 (user0), which is not read")]
 
 
 def packet(data: bytes, at: int = 0, keep: int | None = None) -> Packet:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dissectors.records import schema
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import TableColumn
 from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import synthetic

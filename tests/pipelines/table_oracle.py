@@ -8,7 +8,6 @@ do not know.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +33,7 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "corrupt": _corrupt(records["batches"]),
         "delivery": _delivery(records["batches"], records["exchanges"], records.get("positions", [])),
         "hops": [],
-        "rebalances": _rebalances(records["exchanges"], records["findings"]),
+        "rebalances": _rebalances(records["exchanges"], records.get("events", [])),
         "lag": _lag(records["batches"], records.get("positions", []), bucket_us),
         "leaders": _leaders(records["batches"], records.get("positions", [])),
         "clients": _clients(records["exchanges"], records["connections"], removed),
@@ -607,11 +606,13 @@ def _lag(batches: Rows, positions: Rows, bucket_us: int) -> Rows:
     for row in positions:
         if row["what"] == "high_watermark" and row["protocol"] != "pulsar" and row["topic"]:
             ends[row["protocol"], row["topic"], row["partition"]].append((_us(row["time"]), row["value"]))
-    reached = _grouped(_reached(positions, after), lambda row: (row["place"], row["owner"]))
+    every = _reached(positions, after)
+    final = max([row["at"] for row in every] + [at for marks in ends.values() for at, _ in marks], default=0)
+    reached = _grouped(every, lambda row: (row["place"], row["owner"]))
     return [
         row
         for (place, owner), rows in reached.items()
-        for row in _lag_of(place, owner, rows, ends[place], units[place], bucket_us)
+        for row in _lag_of(place, owner, rows, ends[place], units[place], bucket_us, final)
     ]
 
 
@@ -655,15 +656,16 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
 
 
 def _lag_of(
-    place: Any, owner: str, reached: Rows, ends: list[tuple[int, int]], units: Rows, bucket_us: int
+    place: Any, owner: str, reached: Rows, ends: list[tuple[int, int]], units: Rows, bucket_us: int, final: int
 ) -> Iterable[Row]:
     said = _grouped(reached, lambda row: row["at"] // bucket_us)
     grown = _grouped([{"at": at, "end": end} for at, end in ends], lambda row: row["at"] // bucket_us)
     number: int | None = None
     end: int | None = None
     rows: Rows = []
-    for slot in sorted(said.keys() | grown.keys()):
+    for slot in sorted(said.keys() | grown.keys() | {final // bucket_us}):
         times = [row["at"] for row in (*said.get(slot, ()), *grown.get(slot, ()))]
+        times += [final] if slot == final // bucket_us else []
         if slot in grown:
             end = max(row["end"] for earlier in grown if earlier <= slot for row in grown[earlier])
         if slot in said:
@@ -680,6 +682,7 @@ def _lag_of(
     grew: list[bool] = []
     moved = 0
     before: Row | None = None
+    lags: list[int | None] = []
     for row in rows:
         number, reach = row["number"], None if row["end"] is None else max(row["end"], row["number"])
         behind = None if reach is None else reach - row["number"]
@@ -690,10 +693,18 @@ def _lag_of(
             status = "went back"
         elif behind is None:
             status = None
-        elif behind and row["at"] - moved > max(10_000_000, 3 * usual):
+        elif not behind:
+            status = "keeps up"
+        elif row["at"] - moved > max(10_000_000, min(30_000_000, 3 * usual)):
             status = "stopped"
         else:
-            status = "falls behind" if behind and sum(grew[-3:]) == 3 else "keeps up"
+            late = (_late(number, behind, row["at"], units) or 0) >= 10_000_000_000
+            earlier = (lags[-3] if len(lags) >= 3 else None) or 0
+            if sum(grew[-3:]) == 3 or (late and behind >= earlier):
+                status = "falls behind"
+            else:
+                status = "catches up" if late else "keeps up"
+        lags.append(behind)
         before = {"number": number, "behind": behind}
         yield {
             "protocol": place[0], "group": owner, "topic": place[1], "partition": place[2],
@@ -782,14 +793,14 @@ def _marks(batches: Rows, positions: Rows, place: Any) -> list[tuple[datetime, i
 # --- rebalances ------------------------------------------------------------------------------------------------------
 
 
-def _rebalances(exchanges: Rows, findings: Rows) -> Rows:
+def _rebalances(exchanges: Rows, events: Rows) -> Rows:
     """Rebalances of classic groups, step by step in time; and of groups that are told epochs."""
     made = []
     steps = [row for row in exchanges if row["protocol"] == "kafka" and row["group"] is not None
              and row["kind"] == "call" and row["status"] == "ok" and row["total_ns"] is not None]  # fmt: skip
     for group, rows in _grouped(steps, lambda row: row["group"]).items():
         made += _of_group(group, rows)
-    heard = [{**row, **json.loads(row["evidence"])} for row in findings if row["kind"] == "member_epoch"]
+    heard = [row for row in events if row["kind"] == "epoch"]
     for group, rows in _grouped(heard, lambda row: row["group"]).items():
         made += _of_epochs(group, rows)
     return made
@@ -836,10 +847,10 @@ def _of_group(group: str, rows: Rows) -> Rows:
 def _of_epochs(group: str, rows: Rows) -> Rows:
     made: Rows = []
     before = None
-    for _, told in sorted(_grouped(rows, lambda row: row["epoch"]).items()):
+    for _, told in sorted(_grouped(rows, lambda row: row["number"]).items()):
         first, last = min(told, key=lambda r: (r["time"], r["file"], r["packet"])), max(row["time"] for row in told)
-        members = len({row["member"] for row in told})
-        cause = "first seen" if before is None else "joined" if any(row["first"] for row in told) else (
+        members = len({row["subject"] for row in told})
+        cause = "first seen" if before is None else "joined" if any(row["text"] == "first" for row in told) else (
             "left" if members < before else "rejoined")  # fmt: skip
         took = (_micros(last) - _micros(first["time"])) * 1000
         made.append(_rebalance(group, first["time"], took, {

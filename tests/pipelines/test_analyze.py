@@ -16,7 +16,7 @@ from dissectors.options import Options
 from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
 from pipelines.compare import differences
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
 from tests.pipelines.conftest import Analysed
 from tests.pipelines.sessions import settings

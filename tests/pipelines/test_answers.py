@@ -44,7 +44,7 @@ from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
 from pipelines.report.requests import KINDS, OF_UNHEARD
 from pipelines.sql import conditions, database
-from pipelines.tables import TABLES as AGGREGATES
+from pipelines.tables.registry import TABLES as AGGREGATES
 from pipelines.tables.table import RECORDS
 from tests import wires
 from tests.pipelines import pages, synthetic

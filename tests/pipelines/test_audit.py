@@ -13,7 +13,7 @@ import pytest
 
 import dissectors
 from dissectors.records import schema
-from pipelines.answers.audit import TABLES, Statement, audit
+from pipelines.tables.audit import TABLES, Statement, audit
 from tests.kafka import wire
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

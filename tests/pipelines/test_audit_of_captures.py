@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import dissectors
-from pipelines.answers.audit import TABLES, Statement, audit
+from pipelines.tables.audit import TABLES, Statement, audit
 from tests.captures import CAPTURES, captures, needs_captures
 
 SAMPLES = Path(__file__).parents[2] / "samples"

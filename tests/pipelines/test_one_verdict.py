@@ -146,7 +146,7 @@ def test_the_page_carries_the_rows_that_each_verdict_counts(surfaces: Surfaces) 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_evidence_is_the_very_rows_that_a_verdict_counts(path: Path) -> None:
     with database_of(dissectors.dissect([path], tables=RECORDS)) as duckdb:
-        verdicts = judged(duckdb)
+        verdicts = judged(duckdb).verdicts
         duckdb.register("verdicts", verdicts)
         for row in verdicts.to_pylist():
             table = row["counted"]

@@ -18,7 +18,7 @@ from pipelines.report.page import ASSETS
 from pipelines.report.payload import LIST
 from pipelines.report.sections.events import EVENTS
 from pipelines.report.sections.forensics import card
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 from tests import chromium
 from tests.chromium import Tab
 from tests.pipelines import fabricate, synthetic

@@ -14,9 +14,9 @@ from pipelines.answers import diff, records, summary, top
 from pipelines.report.packed import unpacked
 from pipelines.report.records import opened
 from pipelines.report.requests import Requests
-from pipelines.tables import TABLES
 from pipelines.tables.compute import bound, compute
 from pipelines.tables.points import points
+from pipelines.tables.registry import TABLES
 from tests.pipelines import synthetic
 from tests.pipelines.synthetic import MS
 from tests.pipelines.test_tables import computed, local_engine, same, spark_engine, written

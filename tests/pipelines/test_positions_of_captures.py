@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import dissectors
-from pipelines.answers.audit import TABLES, audit
 from pipelines.answers.records import query
+from pipelines.tables.audit import TABLES, audit
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import LAG
 from pipelines.tables.leaders import LEADERS

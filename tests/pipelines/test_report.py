@@ -31,7 +31,7 @@ from pipelines.report.records import opened
 from pipelines.report.requests import FAILED, Requests
 from pipelines.report.sections import SECTIONS
 from pipelines.report.sections.forensics import card
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import TableColumn
 from tests.pipelines import fabricate, synthetic
 from tests.pipelines.conftest import Analysed

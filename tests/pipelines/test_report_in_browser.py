@@ -19,7 +19,7 @@ import pytest
 from pipelines import report
 from pipelines.formats import cells
 from pipelines.report.page import ASSETS
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 from tests import chromium
 from tests.chromium import Tab
 from tests.pipelines import fabricate, synthetic

@@ -29,7 +29,7 @@ from dissectors.run import Run
 from pipelines.sources import names, parts
 from pipelines.sources.columns import columns, names_of_tables
 from pipelines.sources.decoded import BrokerscopeDataSource
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 KAFKA = [str(SAMPLES / f"kafka-{name}.pcap") for name in ("refused", "transactions", "codecs")]

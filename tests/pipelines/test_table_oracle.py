@@ -11,8 +11,8 @@ import pytest
 import dissectors
 from dissectors import records as record_tables
 from dissectors.kafka.schema import apis
-from pipelines.tables import TABLES
 from pipelines.tables.compute import TableEngine, compute
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
 from tests.captures import CAPTURES, captures, needs_captures
 from tests.pipelines import made_lake, synthetic

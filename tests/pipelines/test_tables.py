@@ -17,10 +17,10 @@ import pytest
 
 import dissectors
 from pipelines.spark.tables import SparkEngine
-from pipelines.tables import BY, PRINTED, TABLES, Ask
 from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
 from pipelines.tables.dialect import Spark
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
+from pipelines.tables.registry import BY, PRINTED, TABLES, Ask
 from pipelines.tables.table import RECORDS as SUMMED
 from tests.pipelines import made_lake, synthetic
 from tests.pipelines.colliding import colliding

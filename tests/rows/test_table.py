@@ -19,6 +19,7 @@ from dissectors.rows.layout import ABSENT, Kind, layout
 from dissectors.rows.sink import Sink, to_batch
 from dissectors.rows.table import RowTable
 from dissectors.rows.texts import Numbered, Texts
+from dissectors.session.closing import Closing
 from dissectors.session.exchange import PendingRequest, Report
 from dissectors.session.frame import FrameFacts
 from dissectors.session.resends import Resends
@@ -185,7 +186,7 @@ def test_text_that_is_no_unicode_is_escaped() -> None:
 
 def test_checksums_positions_and_ids_may_be_numbers() -> None:
     rows = sink("batches")
-    report = Report(CONN, rows, Resends())
+    report = Report(CONN, rows, Resends(), Closing())
     request = PendingRequest(FrameFacts(0, 700, 10, 0, 5_000, 6_000, 1, True), "Produce", 0)
     for position, stored in ((0, 0xE3069283), (1 << 70, 1), ("5:6", "0xffffffffffffffff"), (None, None)):
         slot = report.open_batch(request, None)

@@ -17,6 +17,7 @@ from dissectors.kafka.pending import new_request
 from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
+from dissectors.session.closing import Closing
 from dissectors.session.exchange import (
     CALL,
     ONE_WAY,
@@ -88,7 +89,7 @@ def test_an_exchange_says_who_began_it(
     kind: str, request_: FrameFacts | None, response: FrameFacts | None, initiator: str
 ) -> None:
     sink = Sink(("exchanges",))
-    report = Report(Conn("here", "a", 1, "b", 2), sink, Resends())
+    report = Report(Conn("here", "a", 1, "b", 2), sink, Resends(), Closing())
     report.finish_exchange(report.open_exchange(kind, PendingRequest(request_, "X", 0), response, None))
     assert [row.initiator for row in sink.exchanges] == [initiator]
 

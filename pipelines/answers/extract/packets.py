@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Fragments
-from dissectors.capture.layers import LINK_TYPES, OTHER, Layers
+from dissectors.capture.layers import Layers, first_kind
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
@@ -97,8 +97,7 @@ class PacketFiles:
     @staticmethod
     def _fragmented(raw: RawBlock, wanted: WantedPackets) -> npt.NDArray[np.bool_]:
         """The packets that hold a fragment between addresses of a wanted connection."""
-        kind = np.array([LINK_TYPES.get(link, OTHER) for link in raw.link.tolist()], np.int8)
-        layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, kind)
+        layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, first_kind(raw.link))
         layers.run()
         found = np.zeros(len(raw), bool)
         for index in layers.fragments().tolist():

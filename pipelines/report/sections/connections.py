@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.report.elements import Html
 from pipelines.report.section import Builder, Section
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 
 
 def _build(page: Builder) -> Iterator[Html | None]:

@@ -8,7 +8,7 @@ from dissectors.session.protocols import error_meaning
 from pipelines.report.elements import Html
 from pipelines.report.load import Analysis, Row
 from pipelines.report.section import Builder, Section
-from pipelines.tables import TABLES
+from pipelines.tables.registry import TABLES
 from pipelines.tables.table import TableColumn
 
 

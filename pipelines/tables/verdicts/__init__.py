@@ -19,14 +19,20 @@ from __future__ import annotations
 
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.table import Ask, Table, TableColumn
+from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
+from pipelines.tables.verdicts.kinds import HARMS
 from pipelines.tables.verdicts.verdict import SCHEMA
 
-JUDGED = "judged"
-"""The relation that the table is read from: what `engine.judged` gave."""
+JUDGED, HARMED = "judged", "harmed"
+"""The relations that the two tables are read from: what `engine.judged` gave."""
 
 
 def _verdicts(d: Dialect, ask: Ask) -> str:
     return f"select {', '.join(d.quoted(name) for name in SCHEMA.names)} from {JUDGED}"
+
+
+def _impacts(d: Dialect, ask: Ask) -> str:
+    return f"select {', '.join(d.quoted(name) for name in IMPACT_SCHEMA.names)} from {HARMED}"
 
 
 VERDICTS = Table(
@@ -34,7 +40,7 @@ VERDICTS = Table(
     "What is wrong: one row each, the worst first; the kinds are in [verdicts.md](verdicts.md). `count` counts the "
     "rows that `evidence` names, of which it holds at most 10,000; lists of names hold at most 20.",
     (
-        TableColumn("rank", "1 for the worst: by severity, then by what it costs", "code"),
+        TableColumn("rank", "1 for the worst: by severity, then by what became of work, then by what it costs", "code"),
         TableColumn("severity", "critical, warning or note"),
         TableColumn("kind", "bad_checksum, throttled, broker_lost …"),
         TableColumn("protocol", "kafka, pulsar or iggy; null where it is about the capture"),
@@ -57,3 +63,36 @@ VERDICTS = Table(
     headline=("rank", "severity", "kind", "sentence", "count", "cost_ns", "first_time", "clients", "servers"),
     order=("rank",),
 )
+
+IMPACTS = Table(
+    "impacts",
+    "What became of the work: one row for each piece of work that was not done, done twice or late, and for whom. Each "
+    "belongs to one verdict, which says why; where there is none, nothing wrong was seen. What healed at once has no "
+    "row.",
+    (
+        TableColumn("what", "; ".join(f"{name}: {meaning}" for name, meaning in HARMS.items())),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("client_ip", "whose work it was: address"),
+        TableColumn("client_id", "and the name that it gives itself"),
+        TableColumn("server", "which broker was asked"),
+        TableColumn("topic", "topic"),
+        TableColumn("partition", "partition number", "code"),
+        TableColumn("group", "consumer group or subscription"),
+        TableColumn("transaction", "transactional id"),
+        TableColumn("from", "since when", "time"),
+        TableColumn("until", "until when; null: until the end of the capture", "time"),
+        TableColumn("messages", "how many messages it concerns, as far as known", "count"),
+        TableColumn("time_ns", "how long somebody waited: times that overlap count once", "ns"),
+        TableColumn("healed", "how the same work was done after all; null where it was not"),
+        TableColumn("cause", "the kind of its verdict"),
+        TableColumn("certainty", "seen; at least: there may be more; cannot tell: `missing` says why"),
+        TableColumn("missing", "what the capture lacks to be certain"),
+        TableColumn("evidence", "the rows that show it: file, packet, exchange_id and stream_offset", "rows"),
+    ),
+    _impacts,
+    headline=(
+        "what", "client_id", "client_ip", "topic", "partition", "group", "from", "until", "messages", "time_ns",
+        "cause",
+    ),
+    order=('"from"', "what", "cause", "topic", "partition"),
+)  # fmt: skip

@@ -2,16 +2,23 @@
 
     v_calls        exchanges         v_batches      batches
     v_errors       errors            v_connections  connections
-    v_findings     findings          v_rebalances   the table `rebalances`
+    v_findings     findings          v_events       events
+    v_rebalances   the table `rebalances`
+    v_sent         attempts to send batches, with when each was stored after all: see `work.py`
+    v_readagain    fetch positions that were refused, with when reading went on there: see `work.py`
+    v_ports        ports at which a broker's protocol is spoken, or advertised, or that are its defaults: (port)
+    v_spoken       addresses at which a broker's protocol is spoken or advertised: (server)
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
-    v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
+    v_noted        exchanges with an event, once for each: columns of v_calls, `event` (its kind), and the event's
+                   topic, partition, subject, number, text and direction
     v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
 Tables that a check keeps for those behind it; a query may name them through `Capture.kept` only:
 
     v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
     v_mismatched   connections of a client and a server of different protocol versions
+    v_undelivered  connections with bytes that TCP never got acknowledged
     v_moved        answers that say that a partition is led elsewhere, where it was found
 
 All views but v_causes, v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns,
@@ -26,17 +33,24 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
+from dissectors.session.protocols import protocols
 from pipelines.sql.database import fetched
-from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
 from pipelines.tables.causes import PARTS, parts
+from pipelines.tables.clients import removed_in_kafka_4
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import CONNECTION, Ask
+from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
+from pipelines.tables.transactions import transactions
 from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 
-TOLD, MISMATCHED, MOVED = "v_told", "v_mismatched", "v_moved"
+TOLD, MISMATCHED, MOVED, UNDELIVERED = "v_told", "v_mismatched", "v_moved", "v_undelivered"
 
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
@@ -46,16 +60,15 @@ _OF_BROKER = f"""(
     coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
     or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
 _PLACE = "site, connection, incarnation"
-_SAME_PLACE = "f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation"
-_OF_FRAMES = ("transaction_aborted", "not_accepted", "closed_by_broker", "lookup_redirect", "discarded")
-"""Findings about single frames that verdicts are made of."""
+_PORTS = sorted({port for protocol in protocols() for port in protocol.ports})
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
 _VIEWS = {
     "v_names": _NAMED,
     "v_calls": f"""
         select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
-            {HELD} as held, {SERVICE_NS} as service_ns, time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
+            {HELD} as held, {HELD_NS} as held_ns,
+            {SERVICE_NS} as service_ns, time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
             coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
             coalesce(total_ns, 0) as cost_ns
         from exchanges""",
@@ -78,41 +91,64 @@ _VIEWS = {
         select f.*, 'findings' as counted,
             case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
             case when server_ip is not null then {SERVER} end as server, time as until, 0 as cost_ns,
-            case when topic is null then [] else [topic] end as topics,
-            coalesce(evidence->>'subscription', evidence->>'group') as "group", null::varchar as exchange_id
-        from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
-    "v_noted": f"""
-        with of_frames as (
-            select site, connection, incarnation, file, packet, stream_offset, direction, topic, evidence,
-                kind as finding
-            from v_findings where kind in {sql_list(_OF_FRAMES)}
-        ), noted as (
-            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
-                on {_SAME_PLACE} and f.file = x.request_file and f.packet = x.request_packet
-            where f.direction = 'client'
-            union all
-            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
-                on {_SAME_PLACE} and f.file = x.response_file and f.packet = x.response_packet
-            where f.direction is distinct from 'client'
-        )
-        select * exclude (topic, begins) from noted
-        where topic is null or list_contains(coalesce(topics, [topic]), topic)
-        qualify row_number() over (partition by site, exchange_id, finding order by begins) = 1""",
+            []::varchar[] as topics, null::varchar as "group", null::varchar as exchange_id
+        from findings f left join v_names using ({_PLACE})""",
+    "v_events": f"""
+        select *, {CLIENT} as client, {SERVER} as server from events""",
+    "v_noted": """
+        select x.*, e.kind as event, e.topic, e.partition, e.subject, e.number, e.text, e.direction
+        from events e join v_calls x on e.site = x.site and e.exchange_id = x.exchange_id""",
     "v_whole": f"""
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
             and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
+    "v_sent": SENT,
+    "v_readagain": READ_AGAIN,
+    "v_ports": f"""
+        select server_port as port from connections where protocol is not null
+        union select unnest({list(_PORTS)})
+        union select try_cast(regexp_extract(subject, ':([0-9]+)$', 1) as integer) from events
+            where kind = 'advertised'""",
+    "v_spoken": f"""
+        select {SERVER} as server from connections where protocol is not null
+        union select regexp_replace(subject, '^[a-z+]+://', '') from events where kind = 'advertised'""",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
 }
-_MADE_OF = {"v_calls": "exchanges", "v_errors": "errors", "v_batches": "batches"}
-_MACROS = (
-    f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
-    "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
-)
+_MADE_OF = {
+    "v_noted": "events",
+    "v_events": "events",
+    "v_calls": "exchanges",
+    "v_errors": "errors",
+    "v_batches": "batches",
+}
+
+
+def _macros() -> tuple[str, ...]:
+    """What queries of checks may call."""
+    return (
+        # of a sum: 0 of none
+        f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",
+        f"removed(protocol, api_code, version) as {removed_in_kafka_4()}",
+    )
+
+
 # tables: small, and read by many checks
-_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances", "v_causes"})
+_ONCE = frozenset(
+    {
+        "v_sent",
+        "v_readagain",
+        "v_ports",
+        "v_spoken",
+        "v_names",
+        "v_noted",
+        "v_whole",
+        "v_excused",
+        "v_rebalances",
+        "v_causes",
+    }
+)
 _NAME = re.compile(r"\bv_[a-z]+\b")
 
 
@@ -124,19 +160,19 @@ class Capture:
 
         empty: record tables that are known to have no rows.
         """
-        self._duckdb = duckdb
+        self.duckdb = duckdb
         self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
-        for macro in _MACROS:
+        for macro in _macros():
             duckdb.execute(f"create or replace temp macro {macro}")
 
     @cached_property
-    def findings(self) -> frozenset[str]:
-        """The kinds of findings that there are."""
-        if not self.may_have("findings"):
-            return frozenset()
-        return frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
+    def transactions(self) -> pa.Table:
+        """The table `transactions`."""
+        if not self.may_have("events") and not self.may_have("batches"):
+            return TRANSACTIONS.empty_table()
+        return transactions(self.duckdb)
 
     def may_have(self, view: str) -> bool:
         """Whether a record table, or one of the views in _MADE_OF, may have rows."""
@@ -170,8 +206,15 @@ class Capture:
                     f"(client in {sql_list(row['clients'])} and kind = 'unanswered' and epoch_us(until) >= "
                     f"{first - SOON_US})"
                 )
+            elif verdict.kind == "connections_reset":
+                conditions.append(
+                    f"(client in {sql_list(verdict.rows['clients'])} and server in {sql_list(verdict.rows['servers'])} "
+                    f"and epoch_us(until) >= {first - AT_ONCE_US} and epoch_us(time) <= {last + SOON_US})"
+                )
+            elif verdict.kind == "path_lost":
+                conditions.append(self.kept(UNDELIVERED, CONNECTION))
             elif verdict.kind == "framing_lost":
-                lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
+                lost = f"select {_PLACE} from events where kind = 'misframed'"
                 conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
             elif verdict.kind == "wrong_protocol_version":
                 conditions.append(self.kept(MISMATCHED, CONNECTION))
@@ -191,7 +234,7 @@ class Capture:
         """Make the rows of a query a table, which later questions may read; returns how many they are."""
         self._make_views_of(query)
         self._made.add(name)
-        ((count,),) = self._duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
+        ((count,),) = self.duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
         return int(count)
 
     def explain(self, query: str) -> None:
@@ -204,7 +247,7 @@ class Capture:
             self.keep(TOLD, exchanges)
         else:
             self._make_views_of(exchanges)
-            self._duckdb.execute(f"insert into {TOLD} {exchanges}")
+            self.duckdb.execute(f"insert into {TOLD} {exchanges}")
 
     def timed(self, query: str, by: Sequence[str], more: str = "") -> list[Row]:
         """The rows of `together`, each with `largest_part`: a sentence that says where most of its time went.
@@ -229,7 +272,7 @@ class Capture:
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""
         self._make_views_of(query)
-        return fetched(self._duckdb, query)
+        return fetched(self.duckdb, query)
 
     def _make_views_of(self, query: str) -> None:
         """Make the views that a query names, and those that they name, where no query did before."""
@@ -238,7 +281,7 @@ class Capture:
                 self._made.add(name)
                 self._make_views_of(_VIEWS[name])
                 kind = "table" if name in _ONCE else "view"
-                self._duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")
+                self.duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")
 
 
 def _largest_part(sums: Row, count: int) -> str | None:

@@ -33,8 +33,10 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
     """Attempts that a server refused or left alone, but for those of a broker that was lost."""
     lost = [server for verdict in capture.told if verdict.kind == "broker_lost" for server in verdict.rows["servers"]]
     apart = f"server not in {sql_list(lost)}" if lost else "true"
+    ours = "server_port in (from v_ports)"
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer")):
-        for row in capture.rows(together(f"select * from v_connections where {which} and {apart}", ["server"])):
+        failed = f"select * from v_connections where {which} and {apart} and {ours}"
+        for row in capture.rows(together(failed, ["server"])):
             attempts = say.counted(row["count"], "connection attempt")
             text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}"
             (later,) = capture.rows(f"""
@@ -79,7 +81,7 @@ _SEEN = f"""
             bool_or(tls is not true and protocol is not null and framed_bytes > client_bytes) as plain_there
         from connections group by all
     ) o using (site, server_ip, server_port)
-    where {_USED}"""
+    where {_USED} and c.server in (from v_spoken)"""
 _ALERT = 7
 """Bytes of a TLS alert, with which a TLS server ends a connection that is none."""
 
@@ -112,7 +114,7 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
 @needs(SomeRows("connections", _HTTP))
 def foreign_peer(capture: Capture) -> Iterator[Ruling]:
     """Connections at one end of which something else speaks: HTTP, to a broker or instead of one."""
-    strange = f"select * from v_connections where {_HTTP}"
+    strange = f"select * from v_connections where {_HTTP} and (protocol is not null or server in (from v_spoken))"
     answers = "server_bytes > 0 and coalesce(frames, 0) > 0"
     for row in capture.rows(together(f"select *, {answers} as instead from ({strange})", ["server", "instead"])):
         who, times = say.clients(row["clients"]), say.times(row["count"])
@@ -152,7 +154,7 @@ def not_understood(capture: Capture) -> Iterator[Ruling]:
     """Whole connections in which frames were not found."""
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
-            anti join (from findings where kind = 'framing_lost') using (site, connection, incarnation)
+            anti join (from events where kind = 'misframed') using (site, connection, incarnation)
         where {_UNREAD} and not {capture.kept(MISMATCHED, CONNECTION, "c")}"""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
     for row in capture.rows(together(lost, ["protocol"], sums)):

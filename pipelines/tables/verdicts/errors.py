@@ -1,8 +1,10 @@
 """Errors in answers: which a later request of the same client got past, and which not; rights and logins apart.
 
-key      client, what it asked, of which topic or group: the next success with the same key heals an error
-healed   the errors of one key that may be retried, after the last of which the client had a success; a note, unless
-         one of them took OUTAGE_NS or longer to heal
+unit     the work itself: a batch that was sent, a position that was fetched from; of other requests the client, what it
+         asked, of which topic or group
+healed   errors whose work was done after all: that batch stored, reading on at that position, a later success of the
+         same request; a note, unless one of them took OUTAGE_NS or longer to heal
+refused  batches that no broker stored: messages that are lost to their readers
 asked    errors that only answer a question: that something is there already, or is not there
 """
 
@@ -14,8 +16,10 @@ from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
+from pipelines.tables.verdicts.changes import with_deletion
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.impact import of_counted
+from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -44,8 +48,8 @@ _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Des
 _ASKED = f"""(
     regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
     or (regexp_matches(e.name, '(?i)not_?found|^unknown_topic') and regexp_matches(e.api, '{_LOOKING}')))"""
-_HANDLED = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_PRODUCER_ID", "FETCH_SESSION_TOPIC_ID_ERROR", "STALE_MEMBER_EPOCH")
-"""Errors that are not for a retry of the same request, and that clients get past by another one."""
+_SENDING = ("Produce", "SEND", "SEND_MESSAGES")
+"""Requests whose work is a batch: only that batch, stored, heals an error."""
 _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
 
 # one row for each answer and name of an error, with whether and when it healed; `left_out`: a condition on rows `e`
@@ -75,23 +79,37 @@ _SEEN = f"""
     ), good as (
         select * replace (unnest(case when "group" is null then [null] else [null, "group"] end) as "group") from worked
     ), followed as (
-        select n.*, g.until as healed_time
+        select n.*, case
+                when n.api in {sql_list(_SENDING)} and b.site is not null then b.done_at
+                when n.api = 'Fetch' and r.site is not null then r.read_at
+                else g.until end as healed_time,
+            coalesce(b.refused, 0) as refused, b.refused_messages
         from named n asof left join good g on n.protocol = g.protocol and n.who = g.who and n.family = g.family
             and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
             and n.time < g.time
+        left join (
+            select site, exchange_id, case when bool_and(done_at is not null) then max(done_at) end as done_at,
+                count(*) filter (done_at is null and nth_last = 1) as refused,
+                sum(records) filter (done_at is null and nth_last = 1) as refused_messages
+            from v_sent where outcome = 'error' group by all
+        ) b on n.site = b.site and n.exchange_id = b.exchange_id
+        left join (
+            select site, exchange_id, case when bool_and(read_at is not null) then max(read_at) end as read_at
+            from v_readagain group by all
+        ) r on n.site = r.site and n.exchange_id = r.exchange_id
     )
     select *, time as until,
-        bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what) and (
-            coalesce(retriable, false) or family = 'group' or what in {sql_list(_HANDLED)}) as healed
+        bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what)
+            as healed
     from followed"""
-_DISCARDED = (
-    "api = 'ACK' and (site, exchange_id) in (select (site, exchange_id) from v_noted where finding = 'discarded')"
-)
+_DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
 _BAD_HERE = (
     "sort = 'corrupt' and (site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"
 )
+_SKIPPED = "what = 'OFFSET_OUT_OF_RANGE' and api = 'Fetch'"
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
+    sum(refused)::bigint as refused, sum(refused_messages)::bigint as refused_messages,
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
     max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
@@ -105,14 +123,15 @@ def errors(capture: Capture) -> Iterator[Ruling]:
     told = [
         f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
         f"healed and {capture.explained()}",
+        *([_SKIPPED] if any(one.kind == "messages_skipped" for one in capture.told) else ()),
         *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
-        *([_DISCARDED] if "discarded" in capture.findings else ()),
+        _DISCARDED,
     ]
     seen = f"""
         select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
-        yield _SAID[row["sort"]](row)
+        yield with_deletion(capture, _SAID[row["sort"]](row), row)
 
 
 def _what(row: Row) -> str:
@@ -124,18 +143,38 @@ def _what(row: Row) -> str:
 def _failed(row: Row) -> Ruling:
     what = _what(row)
     if row["healed"]:
-        after = row["after_us"] * 1000
+        after = max(row["after_us"] * 1000, 0)
+        done = "the same batches were stored" if set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
         if after >= OUTAGE_NS:
-            return Ruling("errors", f"{what}, for {say.span(after)}, until a retry succeeded.", row, _explained(row))
-        text = f"{what}; a retry succeeded after {say.span(after)}."
-        return Ruling("errors", text, row, severity=NOTE, advice="Nothing: a retry succeeded.")
+            return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
+        text = f"{what}; {done} after {say.span(after)}."
+        return Ruling("errors", text, row, severity=NOTE, advice=f"Nothing: {done}.")
     if not row["whole"]:
         text = f"{what}; the capture lacks bytes, so a successful retry may be missing from it."
         return Ruling("errors", text, row, severity=NOTE)
     if row["left_us"] is not None and row["left_us"] < RETRY_US:
         text = f"{what}; the capture ends {say.span(row['left_us'] * 1000)} later, perhaps before a retry."
         return Ruling("errors", text, row, _explained(row), severity=NOTE)
+    if row["refused"]:
+        return _refused(row)
+    if row["after_us"] is not None:
+        text = f"{what}; other attempts succeeded, the last of these did not."
+        return Ruling("errors", text, row, _explained(row))
     return Ruling("errors", f"{what}; no later attempt succeeded.", row, _explained(row))
+
+
+def _refused(row: Row) -> Ruling:
+    """Batches that no broker stored, however often they were sent."""
+    lost = row["refused_messages"]
+    messages = say.counted(row["refused"], "batch") if lost is None else say.counted(lost, "message")
+    one = (lost if lost is not None else row["refused"]) == 1
+    text = f"{messages} of {say.clients(row['clients'])}{_about(row)} {'was' if one else 'were'} refused for good: "
+    text += f"{say.apis(row['apis'])} failed {say.times(row['count'])} with {row['cause']}, and no attempt to send "
+    text += f"{'it' if one else 'them'} again was accepted."
+    impacts = [one | {"messages": None} for one in of_counted(REFUSED, row)]
+    if len(impacts) == 1:
+        impacts[0]["messages"] = lost
+    return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=impacts)
 
 
 def _unasked(row: Row) -> Ruling:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
 _DELIVERED = """
     protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
@@ -30,14 +30,14 @@ _AGAIN = f"""
         select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
 
 
-@needs(SomeFinding("consumption"))
+@needs(SomeRows("batches", _DELIVERED, least=2))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again."""
     proxies = capture.rows("select 1 as seen from findings where kind = 'proxy' limit 1")
     hop = ", connection" if proxies else ""  # each delivery is seen on both sides of a proxy
     if not capture.rows(_TWICE.format(hop=hop)):
         return
-    more = "saturated(sum(records)) as messages, max(nth) as most"
+    more = "saturated(sum(records)) as messages, max(nth) as most, count(distinct position) as entries"
     for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]
         (whole,) = capture.rows(f"""
@@ -49,8 +49,15 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "redelivered",
             f"{units.count(row['messages'])} of {say.counted(whole['messages'], 'message')} delivered to subscription "
-            f"{group} of topic {say.topic(topic)} {were}.",
+            f"{group} of topic {say.topic(topic)} {were}{_which(row)}.",
             row,
             " ".join(filter(None, (often, "Its topic moved." if moved else ""))) or None,
             NOTE if moved and row["most"] == 2 else None,
         )
+
+
+def _which(row: Row) -> str:
+    """How few messages came again how often, where some came more than twice."""
+    if row["most"] <= 2:
+        return ""
+    return f": {say.counted(row['entries'], 'message', 'comes', 'come')} again and again"

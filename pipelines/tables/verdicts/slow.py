@@ -26,8 +26,9 @@ from pipelines.tables.verdicts.thresholds import (
 )
 from pipelines.tables.verdicts.verdict import Ruling, together
 
-_PLAIN = "kind = 'call' and not held and total_ns is not null and coalesce(throttle_ms, 0) = 0"
-_LONG = f"{_PLAIN} and total_ns >= {SLOW_NS}"
+_ANSWERED = "kind = 'call' and coalesce(answer, 'whole') = 'whole' and total_ns is not null"
+_PLAIN = f"{_ANSWERED} and not held and coalesce(throttle_ms, 0) = 0"
+_LONG = f"{_ANSWERED} and coalesce(throttle_ms, 0) = 0 and total_ns - held_ns >= {SLOW_NS}"
 _STOOD = f"""
     kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
         and api not in ('Fetch', 'ShareFetch', 'Produce')"""

@@ -26,6 +26,9 @@ RESENT_WAIT_NS = 100 * MS
 """A request that waited beside a retransmission this long waited for it: the shortest timer of common stacks is 200 ms,
 and half of it leaves room for a capture point near the receiver."""
 
+LOSSY = 0.01
+"""Share of packets that are sent again because they were lost: paths within a data centre lose none."""
+
 SLOW_NS = SECOND
 """A request that a person waits for."""
 
@@ -113,3 +116,40 @@ QUEUED_SUM_NS = SECOND
 
 HELD_US = 60_000_000
 """A request that the broker may hold, as a fetch or a join, has a minute: no client lets it wait longer."""
+
+HELD_READERS_NS = 5 * SECOND
+"""Transactions are open for moments; readers that wait so long for one notice it."""
+
+IDLE_NS = 30 * SECOND
+"""Silence after which a firewall may have forgotten a connection: the shortest common limits are a minute and less."""
+
+RESETS = 5
+"""Connections in use that are reset before it is more than a process that was killed."""
+
+LEAKED, LEAKED_EXCHANGES = 20, 3
+"""Connections that one client leaves open to one broker, each used so little: clients keep one or two a broker."""
+
+ASKED_AGAIN = 3
+"""Lookups of one address without any work there: a client that was told a good one uses it at once."""
+
+UNACKNOWLEDGED = 10
+"""Messages that a consumer holds before a broker's limit is a likely reason to send no more: limits are larger."""
+
+WITHOUT_NS = SECOND
+"""A message that waits so long while permits are there is not on its way: brokers dispatch within milliseconds."""
+
+MANY, MOSTLY = 20, 0.9
+"""Batches of a client below which nothing is said of its habits, and which share of them is nearly all."""
+
+USELESS = 0.98
+"""Stored size against uncompressed size, of batches whose compression saves nothing."""
+
+STUCK = 3
+"""Fetches at one offset that bring no whole message: one or two may be the end of what an answer could hold."""
+
+KEEP_ALIVE_NS = 10 * SECOND
+"""A PING without an answer for so long was not merely in flight when its connection was closed: peers wait 30 s by
+default, and never less than a few (keepAliveIntervalSeconds)."""
+
+DRY_NS = SECOND
+"""A consumer that left the broker without permits for so long in all is slower than its topic."""

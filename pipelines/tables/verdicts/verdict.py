@@ -16,7 +16,10 @@ import pyarrow as pa
 
 from pipelines.formats.plain import cut
 from pipelines.sql.database import literal
-from pipelines.tables.verdicts.kinds import KINDS
+from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
+from pipelines.tables.verdicts.impact import PLACE, of_counted
+from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
+from pipelines.tables.verdicts.kinds import KINDS, NOTE
 from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED, LONGEST_TEXT
 
 Row = dict[str, Any]
@@ -45,12 +48,31 @@ class Ruling:
     advice: str | None = None
     """None: that of the kind."""
     chain: Sequence[Link] = ()
+    work: Sequence[Row] | None = None
+    """Rows of `impact.impact`, where the check knows the pieces of work; None: those of the rows that are counted."""
+
+    @property
+    def level(self) -> str:
+        """Its severity."""
+        return self.severity or KINDS[self.kind].severity
+
+    @property
+    def harm(self) -> str | None:
+        """What it did to somebody's work; None for a note, and for what is only a risk."""
+        return None if self.level == NOTE else KINDS[self.kind].harm
+
+    def impacts(self) -> list[Row]:
+        """Its rows of the table `impacts`."""
+        if self.harm is None:
+            return []
+        rows = of_counted(self.harm, self.rows) if self.work is None else self.work
+        return [row | {"cause": self.kind} for row in rows]
 
     def row(self) -> Row:
         """All columns but `rank`."""
         known = KINDS[self.kind]
         return {
-            "severity": self.severity or known.severity,
+            "severity": self.level,
             "kind": self.kind,
             "protocol": self.rows["protocol"],
             "sentence": cut(self.sentence, LONGEST_TEXT),
@@ -76,7 +98,6 @@ COUNTED = (
 """The columns of a verdict that `together` gives."""
 
 _TIME = pa.timestamp("us", "UTC")
-_PLACE = [("file", pa.string()), ("packet", pa.int64())]
 SCHEMA = pa.schema(
     [
         ("rank", pa.int32()),
@@ -87,10 +108,24 @@ SCHEMA = pa.schema(
         ("first_time", _TIME),
         ("last_time", _TIME),
         *((name, pa.list_(pa.string())) for name in ("clients", "servers", "topics", "groups")),
-        ("evidence", pa.list_(pa.struct([*_PLACE, ("exchange_id", pa.string()), ("stream_offset", pa.int64())]))),
-        ("chain", pa.list_(pa.struct([("time", _TIME), ("text", pa.string()), *_PLACE]))),
+        ("evidence", pa.list_(pa.struct(PLACE))),
+        ("chain", pa.list_(pa.struct([("time", _TIME), ("text", pa.string()), *PLACE[:2]]))),
     ]
 )
+
+
+class Judged(NamedTuple):
+    """What is wrong, what became of the work, and the transactions that it was part of."""
+
+    verdicts: pa.Table
+    impacts: pa.Table
+    """Each is of one of the verdicts, by its kind in `cause`."""
+    transactions: pa.Table
+
+    @classmethod
+    def empty(cls) -> Judged:
+        """Of no records."""
+        return cls(SCHEMA.empty_table(), IMPACT_SCHEMA.empty_table(), TRANSACTIONS.empty_table())
 
 
 def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
@@ -106,7 +141,8 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
             min(time) as first_time, max(until) as last_time,
             {_listed("client")} as clients, {_listed("server")} as servers, {_listed('"group"')} as groups,
             coalesce(list_sort(list_distinct(flatten(list(topics))))[:{LISTED}], []) as topics,
-            list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset}}
+            list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset,
+                'client': client, 'server': server, 'topic': topics[1], 'group': "group", 'time': time, 'until': until}}
                 order by time, file, packet, stream_offset, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
         from ({rows}) {group}"""
 

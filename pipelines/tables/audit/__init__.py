@@ -13,6 +13,7 @@ unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
 
 losses.py     of groups of Kafka and Iggy
+passed_over.py  by a reset, after a fetch position that the log does not have
 overwritten.py  of a log that a later leader of Kafka cut off
 entries.py    of subscriptions of Pulsar
 doubled.py    what came more than once
@@ -27,18 +28,21 @@ it is not judged.
 
 from __future__ import annotations
 
-from pipelines.answers.audit import doubled, entries, losses, overwritten, promises, resends
-from pipelines.answers.audit.statement import LOST, ORDER, Look, Statement
-from pipelines.answers.records import Relations, Row, database_of
+from typing import Any
 
-__all__ = ["BODIES_OF", "LOST", "TABLES", "Statement", "audit"]
+from pipelines.sql.database import Row, fetched
+from pipelines.tables.audit import doubled, entries, losses, overwritten, passed_over, promises, resends
+from pipelines.tables.audit.statement import LOST, ORDER, SKIPPED, Look, Statement
 
-TABLES = ("exchanges", "batches", "connections", "positions")
-BODIES_OF = (*losses.CONFIGURED_BY, *entries.TYPED_BY)
-"""Whose bodies are read: configurations of topics, types of subscriptions."""
+__all__ = ["LOST", "NOT_DELIVERED", "TABLES", "Statement", "audit"]
+
+TABLES = ("exchanges", "batches", "errors", "connections", "positions", "events")
+NOT_DELIVERED = (LOST, SKIPPED)
+"""What statements say of messages that a broker acknowledged and a group never got."""
 
 _LOOKS: tuple[Look, ...] = (
     losses.losses,
+    passed_over.passed_over,
     overwritten.overwritten,
     entries.losses,
     doubled.doubled,
@@ -50,18 +54,15 @@ _LOOKS: tuple[Look, ...] = (
 )
 
 
-def audit(tables: Relations) -> list[Statement]:
-    """All statements, losses first. tables: TABLES, each exchange once, with the bodies of BODIES_OF where they are."""
-    with database_of(tables) as connection:
+def audit(duckdb: Any) -> list[Statement]:
+    """All statements, losses first. duckdb: a connection in which the record tables TABLES have their names."""
 
-        def ask(query: str) -> list[Row]:
-            rows: list[Row] = connection.sql(query).to_arrow_table().to_pylist()
-            return rows
+    def ask(query: str) -> list[Row]:
+        return fetched(duckdb, query)
 
-        bodies = "request" in {row["column_name"] for row in ask("DESCRIBE exchanges")}
-        for name, query in {**losses.VIEWS, **entries.views(bodies)}.items():
-            connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-        found = [statement for look in _LOOKS for statement in look(ask)]
+    for name, query in {**losses.VIEWS, **entries.VIEWS}.items():
+        duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+    found = [statement for look in _LOOKS for statement in look(ask)]
     return sorted(
         found,
         key=lambda each: (ORDER.index(each.what), each.protocol, each.topic or "", each.group or "", each.sentence),

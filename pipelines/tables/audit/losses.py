@@ -11,12 +11,12 @@ cannot tell  if the topic is compacted: its configuration says so, or batches ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
-from pipelines.answers.audit import overwritten
-from pipelines.answers.audit.statement import (
+from pipelines.formats import units
+from pipelines.sql.database import Row, literal
+from pipelines.tables.audit import overwritten, passed_over
+from pipelines.tables.audit.statement import (
     DELIVERED,
     LOST,
     OWNER,
@@ -26,16 +26,12 @@ from pipelines.answers.audit.statement import (
     Ask,
     Statement,
     messages_of,
+    offsets_of,
     statement,
+    was,
 )
-from pipelines.answers.records import Row
-from pipelines.formats import units
-from pipelines.sql.database import literal
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
-
-CONFIGURED_BY = ("CreateTopics", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs")
-"""Whose bodies say whether a topic is compacted."""
 
 _CONNECTION = "site, connection, incarnation"
 _LATEST = DuckDB().latest(
@@ -54,6 +50,7 @@ VIEWS = {
     # those that are gone from the log
     "overwritten": overwritten.VIEW,
     # who belongs to a group of Kafka
+    "resets": passed_over.RESETS,
     "members": """
         SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
         WHERE protocol = 'kafka' AND "group" IS NOT NULL AND client_id IS NOT NULL AND api IN (
@@ -64,8 +61,8 @@ VIEWS = {
             b.client_ip, b.client_id, b.connection, b.incarnation, b.site, b.exchange_id, b.file, b.packet
         FROM batches b JOIN members m
             ON b.site = m.site AND b.protocol = m.protocol AND b.client_ip = m.client_ip AND b.client_id = m.client_id
-        WHERE role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch' AND topic IS NOT NULL AND base_offset IS NOT NULL
-            AND last_offset IS NOT NULL
+        WHERE role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch' AND topic IS NOT NULL AND partition IS NOT NULL
+            AND base_offset IS NOT NULL AND last_offset IS NOT NULL AND NOT coalesce(control, false)
         UNION ALL
         SELECT {PLACE}, "group" AS owner, base_offset AS base, last_offset AS last, records, time, client_ip,
             client_id, connection, incarnation, site, exchange_id, file, packet
@@ -97,6 +94,8 @@ VIEWS = {
         ), judged AS (
             SELECT a.*, s.owner FROM acked a JOIN spans s USING ({PLACE}) JOIN past p USING ({OWNER})
                 LEFT JOIN begins b USING ({PLACE})
+                ANTI JOIN resets r ON a.topic = r.topic AND a.partition = r.partition AND s.owner = r.owner
+                    AND a.base >= r.stood AND a.last < r.went_to
                 ANTI JOIN overwritten o USING ({PLACE}, base)
             WHERE a.base >= s.first AND a.last <= s.final AND a.last < p.number AND a.base >= coalesce(log_start, 0)
         )
@@ -140,7 +139,7 @@ VIEWS = {
 
 def losses(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged, and whether it was delivered to each group that went past."""
-    compacted = set(_compacted(ask))
+    compacted, elsewhere = _removed_on_purpose(ask), _read_elsewhere(ask)
     overwritten_topics = {row["topic"] for row in ask("SELECT DISTINCT topic FROM overwritten")}
     for row in ask("""
         SELECT protocol, topic, owner, max(coalesce(h.connections, 0)) AS holes, count(*) AS batches,
@@ -164,12 +163,20 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 "answers to Produce, batches on their way to its members, and offsets that it committed",
                 messages=row["messages"],
             )  # fmt: skip
+        elif (row["topic"], row["owner"]) in elsewhere:
+            yield statement(
+                UNKNOWN, row,
+                f"Whether {group} got all of {whole} cannot be told: a broker sent its members to another replica, and "
+                "the capture does not show all that they read there.",
+                "answers to Fetch that name a preferred replica",
+            )  # fmt: skip
         elif row["topic"] in compacted:
             yield statement(
                 UNKNOWN, row,
-                f"Whether {group} got all of {whole} cannot be told: the topic is compacted, and what did not come may "
-                "have been removed on purpose.",
-                "the configuration of the topic, or batches that came with fewer messages than offsets",
+                f"Whether {group} got all of {whole} cannot be told: the topic is compacted, or its messages have keys "
+                "and nothing says that it is not, and what did not come may have been removed on purpose.",
+                "the configuration of the topic, keys of messages, or batches that came with fewer messages than "
+                "offsets",
             )  # fmt: skip
         else:
             yield from _lacking(ask, row)
@@ -181,13 +188,21 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
     topic, group = (literal(of[name]) for name in ("topic", "owner"))
     for row in ask(f"""
         SELECT protocol, topic, owner, wanted, count(*) AS batches, sum(records) AS messages,
-            count(DISTINCT partition) AS partitions, min_by(partition, (time, base)) AS partition,
-            min_by(base, (time, base)) AS base, min_by(file, (time, base)) AS file,
+            count(DISTINCT partition) AS partitions, min(partition) AS partition, min(time) AS time,
+            list([base, last]) FILTER (partition = least_partition) AS runs, min_by(file, (time, base)) AS file,
             min_by(packet, (time, base)) AS packet
-        FROM lacking WHERE topic = {topic} AND owner = {group} AND protocol = '{of["protocol"]}' GROUP BY ALL"""):
-        more = f", and of {row['partitions'] - 1} more" if row["partitions"] > 1 else ""
-        place = f"topic {row['topic']}, partition {row['partition']} from offset {row['base']}{more}"
-        what = f"{messages_of(row['messages'], row['batches'])} of {place}, were acknowledged"
+        FROM (SELECT *, min(partition) OVER (PARTITION BY wanted) AS least_partition FROM lacking
+            WHERE topic = {topic} AND owner = {group} AND protocol = '{of["protocol"]}')
+        GROUP BY ALL"""):
+        offsets = offsets_of(row["runs"])
+        place = f"topic {row['topic']}, offset {offsets} of partition {row['partition']}"
+        if row["partitions"] > 1:
+            place += f" and of {units.counted(row['partitions'] - 1, 'more partition')}"
+        else:
+            row["offsets"] = offsets
+        what = f"{messages_of(row['messages'], row['batches'])} of {place}, {was(row['messages'])} acknowledged"
+        if row["partitions"] > 1:
+            row["partition"] = None
         if row["wanted"]:
             asked = "its members asked for them; " if row["protocol"] == "kafka" else ""
             yield statement(
@@ -234,27 +249,31 @@ def _not_judged(ask: Ask) -> Iterator[Statement]:
         )  # fmt: skip
 
 
-def _compacted(ask: Ask) -> Iterator[str]:
-    """Topics from which brokers remove messages on purpose while others are kept."""
-    for row in ask("""
-        SELECT DISTINCT topic FROM batches
-        WHERE protocol = 'kafka' AND role = 'consume' AND format = 'magic 2' AND topic IS NOT NULL
-            AND records < last_offset - base_offset + 1"""):
-        yield row["topic"]
-    if "request" in {row["column_name"] for row in ask("DESCRIBE exchanges")}:
-        apis = ", ".join(f"'{api}'" for api in CONFIGURED_BY)
-        for row in ask(f"""
-            SELECT unnest([request, response]) AS body FROM exchanges
-            WHERE api IN ({apis}) AND (request LIKE '%cleanup.policy%' OR response LIKE '%cleanup.policy%')"""):
-            yield from _said_to_be_compacted(json.loads(row["body"] or "null"))
+def _removed_on_purpose(ask: Ask) -> set[str]:
+    """Topics from which brokers remove messages on purpose while others are kept.
+
+    Their configuration says so, or batches came with fewer messages than offsets; or their messages have keys, and no
+    configuration says that they are only deleted by age: compaction keeps the last message of each key.
+    """
+    return {
+        row["topic"]
+        for row in ask("""
+            SELECT DISTINCT topic FROM batches
+            WHERE protocol = 'kafka' AND role = 'consume' AND format = 'magic 2' AND topic IS NOT NULL
+                AND records < last_offset - base_offset + 1
+            UNION SELECT topic FROM events
+            WHERE protocol = 'kafka' AND kind = 'compacted' AND text LIKE '%compact%' AND topic IS NOT NULL
+            UNION SELECT topic FROM batches WHERE keyed AND topic IS NOT NULL AND topic NOT IN (
+                SELECT topic FROM events WHERE kind = 'compacted' AND topic IS NOT NULL)""")
+    }
 
 
-def _said_to_be_compacted(body: Any) -> Iterator[str]:
-    """Topics whose configuration in a body says so."""
-    parts = list(body.values()) if isinstance(body, dict) else body if isinstance(body, list) else []
-    for part in parts:
-        yield from _said_to_be_compacted(part)
-    configs = body.get("configs") if isinstance(body, dict) else None
-    for config in configs if isinstance(configs, list) else ():
-        if config.get("name") == "cleanup.policy" and "compact" in str(config.get("value")):
-            yield str(body.get("name") or body.get("resourceName"))
+def _read_elsewhere(ask: Ask) -> set[tuple[str, str]]:
+    """Topics and groups of which a broker sent a member to another replica (KIP-392): (topic, group)."""
+    return {
+        (row["topic"], row["owner"])
+        for row in ask("""
+            SELECT DISTINCT e.topic, m.owner FROM events e JOIN members m
+                ON e.site = m.site AND e.client_ip = m.client_ip AND e.client_id IS NOT DISTINCT FROM m.client_id
+            WHERE e.kind = 'preferred_replica' AND e.topic IS NOT NULL""")
+    }

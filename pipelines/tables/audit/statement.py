@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from pipelines.answers.records import Row
 from pipelines.formats import units
+from pipelines.sql.database import Row
 
 LOST, DELIVERED, SKIPPED, UNKNOWN = "lost", "delivered", "skipped", "cannot tell"
 DOUBLED, TWICE, DISORDER, UNCONFIRMED, HELD = "doubled", "sent twice", "out of order", "unconfirmed", "held"
@@ -27,6 +28,13 @@ class Statement(NamedTuple):
     messages: int | None  # that it is about
     sentence: str
     rests_on: str
+    partition: int | None = None  # the only one that it is about
+    offsets: str | None = None  # `4, 5 and 9`, `539 to 985`
+    client: str | None = None  # `address name`, where it is about one
+    transaction: str | None = None
+    time: datetime | None = None  # since when
+    until: datetime | None = None
+    time_ns: int | None = None  # how long somebody waited
     file: str | None = None  # where the first of what it is about lies
     packet: int | None = None
 
@@ -40,10 +48,33 @@ Look = Callable[[Ask], Iterator[Statement]]
 def statement(what: str, row: Row, sentence: str, rests_on: str, messages: Any = None) -> Statement:
     """A statement about a row with protocol, topic, owner and, where there is one, file and packet."""
     number = None if messages is None else int(messages)
-    place = (row.get("file"), row.get("packet"))
-    return Statement(what, row["protocol"], row["topic"], row["owner"], number, sentence, rests_on, *place)
+    more = {name: row[name] for name in _OF_ROW if row.get(name) is not None}
+    return Statement(what, row["protocol"], row["topic"], row["owner"], number, sentence, rests_on, **more)
+
+
+_OF_ROW = Statement._fields[Statement._fields.index("partition") :]
+NAMED = 3  # runs of offsets that a sentence names
+
+
+def offsets_of(runs: list[list[int]]) -> str:
+    """Offsets as people say them: `4, 5 and 9`, `539 to 985`. runs: first and last of each batch."""
+    joined: list[list[int]] = []
+    for first, last in sorted(runs):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1][1] = max(last, joined[-1][1])
+        else:
+            joined.append([first, last])
+    said = [str(first) if first == last else f"{first} to {last}" for first, last in joined[:NAMED]]
+    if len(joined) > NAMED:
+        said.append(f"{units.count(sum(last - first + 1 for first, last in joined[NAMED:]))} more")
+    return " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
 
 
 def messages_of(messages: Any, batches: int) -> str:
     """`90 messages`; of batches whose messages are not counted `9 batches`."""
     return units.counted(batches, "batch") if messages is None else units.counted(int(messages), "message")
+
+
+def was(messages: Any) -> str:
+    """The verb of so many messages."""
+    return "was" if messages == 1 else "were"

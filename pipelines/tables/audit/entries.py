@@ -15,23 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.answers.audit.statement import DELIVERED, LOST, UNKNOWN, Ask, Statement, messages_of, statement
 from pipelines.formats import units
-
-TYPED_BY = ("SUBSCRIBE",)
-"""Whose bodies say the type of a subscription."""
-
-_TYPES = {
-    True: """
-        SELECT owner, topic, bool_and(type IN ('Exclusive', 'Failover') AND compacted <> 'true') AS in_order
-        FROM (
-            SELECT "group" AS owner, unnest(topics) AS topic, coalesce(request->>'subType', '') AS type,
-                coalesce(request->>'read_compacted', 'false') AS compacted
-            FROM exchanges WHERE protocol = 'pulsar' AND api = 'SUBSCRIBE' AND "group" IS NOT NULL
-        ) GROUP BY ALL""",
-    False: "SELECT '' AS owner, '' AS topic, false AS in_order WHERE false",
-}
-"""Which subscriptions get entries in order, with bodies and without."""
+from pipelines.tables.audit.statement import DELIVERED, LOST, UNKNOWN, Ask, Statement, messages_of, statement, was
+from pipelines.tables.dialect import LISTED
 
 _ENTRY = [f"TRY_CAST(split_part(position, ':', {n}) AS BIGINT)" for n in (1, 2)]
 _CONNECTION = "site, connection, incarnation"
@@ -47,6 +33,14 @@ def _same(other: str) -> str:
 
 
 VIEWS = {
+    # of each subscription, whether it gets entries in order, and whether compaction may have left some out
+    "types": """
+        SELECT "group" AS owner, topic, bool_and(text IN ('Exclusive', 'Failover')) AS in_order,
+            bool_or(kind = 'compacted') AS compacted
+        FROM (
+            SELECT "group", topic, kind, text FROM events
+            WHERE protocol = 'pulsar' AND kind IN ('subscribed', 'compacted') AND "group" IS NOT NULL
+        ) GROUP BY ALL""",
     "stored": f"""
         SELECT topic, partition, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_SERVER}, max(records) AS records,
             min(time) AS time, min_by(file, (time, file, packet)) AS file,
@@ -92,7 +86,8 @@ VIEWS = {
             FROM stored s JOIN owners o ON s.topic = o.topic AND s.partition IS NOT DISTINCT FROM o.partition
                 JOIN gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
                     AND p.owner = o.owner
-            WHERE (s.ledger, s.entry) <= furthest
+            WHERE (s.ledger, s.entry) <= furthest AND NOT EXISTS (
+                SELECT 1 FROM types t WHERE t.owner = o.owner AND t.topic = o.topic AND t.compacted)
         )
         SELECT *, NOT came AND (acknowledged OR EXISTS (
                 SELECT 1 FROM leaps l JOIN types t ON t.owner = l.owner AND t.topic = l.topic AND t.in_order
@@ -110,11 +105,6 @@ VIEWS = {
 """Relations that the looks read, in the order in which they are made."""
 
 
-def views(bodies: bool) -> dict[str, str]:
-    """VIEWS, and the one of the types of subscriptions. bodies: whether exchanges have them."""
-    return {"types": _TYPES[bodies], **VIEWS}
-
-
 def losses(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged to producers, and whether it was delivered to each subscription that is done with it."""
     for row in ask("""
@@ -123,7 +113,9 @@ def losses(ask: Ask) -> Iterator[Statement]:
             count(*) FILTER (lost) AS lost, sum(records) FILTER (lost) AS lost_messages,
             count(*) FILTER (NOT found AND NOT lost) AS open,
             min_by(ledger || ':' || entry, time) FILTER (lost) AS first,
-            min_by(partition, time) FILTER (lost) AS partition, min_by(file, time) FILTER (lost) AS file,
+            list(ledger || ':' || entry ORDER BY ledger, entry) FILTER (lost) AS entries,
+            min(time) FILTER (lost) AS time, min_by(partition, time) FILTER (lost) AS partition,
+            min_by(file, time) FILTER (lost) AS file,
             min_by(packet, time) FILTER (lost) AS packet
         FROM (SELECT DISTINCT topic, owner FROM dispatched UNION SELECT DISTINCT topic, owner FROM done)
             LEFT JOIN judged_entries USING (topic, owner) LEFT JOIN broken USING (owner)
@@ -139,10 +131,10 @@ def losses(ask: Ask) -> Iterator[Statement]:
         if row["lost"]:
             part = "" if row["partition"] is None else f", partition {row['partition']}"
             yield statement(
-                LOST, row,
+                LOST, row | {"offsets": ", ".join(row["entries"][:LISTED])},
                 f"{messages_of(row['lost_messages'], row['lost'])} of topic {row['topic']}{part} from entry "
-                f"{row['first']}, were acknowledged and never delivered to subscription {row['owner']}, which is done "
-                "with them.",
+                f"{row['first']}, {was(row['lost_messages'])} acknowledged and never delivered to subscription "
+                f"{row['owner']}, which is done with them.",
                 "receipts of the broker, entries on their way to its consumers, what these acknowledged, and their "
                 "connections without a hole; a time to live, or an administrator, skips messages on purpose",
                 messages=row["lost_messages"],

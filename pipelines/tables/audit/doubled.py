@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.answers.audit.statement import DOUBLED, OWNER, Ask, Statement, messages_of, statement
-from pipelines.answers.records import Row
 from pipelines.formats import units
+from pipelines.sql.database import Row
+from pipelines.tables.audit.statement import DOUBLED, OWNER, Ask, Statement, messages_of, statement
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
 
@@ -15,10 +15,15 @@ def doubled(ask: Ask) -> Iterator[Statement]:
     """What members of a group got more than once, by what lies between two deliveries."""
     for row in ask(
         _by_cause(f"""
-        WITH every AS (
+        WITH placed AS (
+            SELECT g.*, coalesce((SELECT max(value) FROM positions p WHERE p.what = 'fetch' AND p.site = g.site
+                    AND p.exchange_id = g.exchange_id AND p.topic = g.topic AND p.partition = g.partition), base)
+                AS position
+            FROM given g
+        ), every AS (
             SELECT *, lag(time) OVER again AS before, lag(client_ip || ' ' || client_id) OVER again AS client_before,
                 lag(connection) OVER again AS connection_before, client_ip || ' ' || client_id AS client
-            FROM given WINDOW again AS (PARTITION BY {OWNER}, base ORDER BY time, file, packet)
+            FROM placed WINDOW again AS (PARTITION BY {OWNER}, base ORDER BY time, file, packet)
         ), steps AS (
             SELECT *, lag(number) OVER (
                 PARTITION BY protocol, topic, part, owner ORDER BY at_us, number) AS number_before
@@ -34,8 +39,14 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                     SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'ConsumerGroupHeartbeat'
                         AND x.time BETWEEN before AND e.time) AS assigned
             FROM every e WHERE before IS NOT NULL
+        ), processed AS (
+            SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice FROM (
+                SELECT c.*, coalesce((
+                    SELECT max(number) FROM steps s WHERE s.owner = c.owner AND s.topic = c.topic
+                        AND s.part = c.partition AND s.at_us <= epoch_us(c.time)), 0) AS committed
+                FROM causes c)
         )
-        SELECT protocol, topic, partition, owner, base, records, time, file, packet, CASE
+        SELECT protocol, topic, partition, owner, base, twice AS records, time, file, packet, CASE
                 WHEN back THEN 'the group committed a smaller offset than before'
                 WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
                     || 'another member, which went on from the last committed offset'
@@ -43,13 +54,14 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 WHEN joined THEN 'the group rebalanced, and the member went on from the last committed offset'
                 WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
                 ELSE 'the member fetched them again' END AS why
-        FROM causes""")
+        FROM processed WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")
     ):
         yield statement(
             DOUBLED, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to group {row['owner']} more "
             f"than once{_extra(row)}: {row['why']}.",
-            "batches of the same offsets on their way to members of the group, and what lies between them",
+            "batches of the same offsets on their way to members of the group, from the position on that they asked "
+            "for and before the offset that the group had committed; what was fetched ahead and dropped does not count",
             messages=row["messages"],
         )  # fmt: skip
     for row in ask(
@@ -95,7 +107,7 @@ def _by_cause(deliveries: str) -> str:
     and why. Of it: messages and batches, each counted once, and deliveries, the messages of all of them.
     """
     return f"""
-        SELECT protocol, topic, owner, why, count(*) FILTER (nth = 1) AS batches,
+        SELECT protocol, topic, owner, why, count(*) FILTER (nth = 1) AS batches, min(time) AS time, max(time) AS until,
             sum(records) FILTER (nth = 1) AS messages, sum(records) AS deliveries,
             min_by(file, time) AS file, min_by(packet, time) AS packet
         FROM (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.answers.audit.statement import LOST, Ask, Statement, messages_of, statement
+from pipelines.tables.audit.statement import LOST, Ask, Statement, messages_of, offsets_of, statement, was
 
 VIEW = """
     WITH told AS (
@@ -61,7 +61,8 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged and is no longer in the log, of each partition."""
     for row in ask("""
         SELECT o.protocol, o.topic, null AS owner, o.partition, epoch, later_epoch, later_leader, in_sync,
-            count(*) AS batches, sum(o.records) AS messages, min(base) AS base, max(acks) AS acks,
+            count(*) AS batches, sum(o.records) AS messages, list([base, o.last]) AS runs, min(o.time) AS time,
+            max(acks) AS acks,
             min_by(o.file, (o.time, base)) AS file, min_by(o.packet, (o.time, base)) AS packet
         FROM overwritten o LEFT JOIN (
             SELECT topic, partition, base_offset AS base, min(acks) AS acks
@@ -69,6 +70,7 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
                 USING (site, exchange_id)
             WHERE role = 'produce' AND outcome = 'ok' GROUP BY ALL
         ) USING (topic, partition, base) GROUP BY ALL"""):
+        row["offsets"] = offsets_of(row["runs"])
         in_sync, leader = row["in_sync"], row["later_leader"]
         if in_sync and leader is not None and leader not in in_sync:
             why = f": broker {leader} took over, which was not among the in-sync replicas {', '.join(in_sync)}"
@@ -80,9 +82,10 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
             why = ": a replica that had not fetched them took over"
         yield statement(
             LOST, row,
-            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}, partition {row['partition']} "
-            f"from offset {row['base']}, were acknowledged in leader epoch {row['epoch']} and are gone from the log, "
-            f"which has other messages at their offsets since leader epoch {row['later_epoch']} at the latest{why}.",
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}, offset {row['offsets']} of "
+            f"partition {row['partition']}, {was(row['messages'])} acknowledged in leader epoch {row['epoch']} and are "
+            f"gone from the log, which has other messages at their offsets since leader epoch {row['later_epoch']} at "
+            f"the latest{why}.",
             "answers to Produce, another batch at the same offsets that a broker acknowledged or gave to a consumer, "
             "and leader epochs that brokers told",
             messages=row["messages"],

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from dissectors.wire.crc32c_library import crc32c
-from pipelines.answers.audit.statement import DISORDER, PLACE, TWICE, Ask, Statement, messages_of, statement
-from pipelines.answers.records import Row
+from pipelines.sql.database import Row
+from pipelines.tables.audit.statement import DISORDER, PLACE, TWICE, Ask, Statement, messages_of, statement
 
 _SENT = """
     SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,

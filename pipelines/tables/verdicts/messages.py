@@ -1,0 +1,113 @@
+"""What became of messages and of those who read them, as `audit` states it: lost, skipped, doubled, held.
+
+The statements are made once (`pipelines/tables/audit`); these verdicts and the command show the same ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from pipelines.formats import units
+from pipelines.tables.audit import audit
+from pipelines.tables.audit.statement import DOUBLED, HELD, LOST, SKIPPED, TWICE, Statement
+from pipelines.tables.verdicts import impact, say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, WARNING
+from pipelines.tables.verdicts.thresholds import HELD_READERS_NS, LISTED
+from pipelines.tables.verdicts.verdict import Row, Ruling, together
+
+_KIND = {
+    LOST: "messages_lost",
+    SKIPPED: "messages_skipped",
+    DOUBLED: "messages_doubled",
+    TWICE: "messages_doubled",
+    HELD: "transaction_held",
+}
+_DONE = {
+    "messages_lost": "were lost",
+    "messages_skipped": "were passed over",
+    "messages_doubled": "came or stand more than once",
+    "transaction_held": "waited for open transactions",
+}
+_ON_PURPOSE = ("seek", "smaller offset", "asked for them again", "without asking")
+"""Words of statements about what a client did itself: worth knowing, no harm."""
+
+
+@needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable')"), SomeRows(
+    "v_batches", "role = 'produce' and producer is null", least=2
+))  # fmt: skip
+def messages(capture: Capture) -> Iterator[Ruling]:
+    """A verdict for each kind, protocol and severity."""
+    alike: dict[tuple[str, str, str], list[Statement]] = defaultdict(list)
+    for each in audit(capture.duckdb):
+        if each.what in _KIND and (each.messages or each.what == HELD):
+            alike[_KIND[each.what], each.protocol, _severity(each)].append(each)
+    for (kind, protocol, severity), statements in alike.items():
+        statements.sort(key=lambda each: -(each.messages or 0))
+        rows = _rows(capture, statements, protocol)
+        if rows is not None:
+            yield Ruling(
+                kind,
+                _sentence(kind, statements),
+                rows,
+                " ".join(each.sentence for each in statements[1:]) or None,
+                severity=severity,
+                work=[_impact(kind, each, rows) for each in statements],
+            )
+
+
+def _severity(statement: Statement) -> str:
+    """Of what a client did itself a note; of what stands wrong in a log, or is gone for its readers, critical."""
+    text = statement.sentence.lower()
+    if statement.what == HELD:
+        return WARNING if (statement.time_ns or 0) >= HELD_READERS_NS else NOTE
+    if any(word in text for word in _ON_PURPOSE) or (statement.what == DOUBLED and statement.protocol == "pulsar"):
+        return NOTE  # Pulsar's brokers deliver again what was not acknowledged: `redelivered` says how much that was
+    return WARNING if statement.what == DOUBLED else CRITICAL
+
+
+def _sentence(kind: str, statements: Sequence[Statement]) -> str:
+    """The only statement; of several how many messages they are about, and the largest of them."""
+    first = statements[0].sentence
+    if len(statements) == 1:
+        return first
+    total = sum(each.messages or 0 for each in statements)
+    where = say.named(sorted({each.topic for each in statements if each.topic}), "topic")
+    return f"{units.counted(total, 'message')} of {where} {_DONE[kind]}. {first}"
+
+
+def _rows(capture: Capture, statements: Sequence[Statement], protocol: str) -> Row | None:
+    """The rows of records at which the statements begin, put together; None where none is found."""
+    places = ", ".join(
+        f"({say.literal(each.file)}, {each.packet})" for each in statements if each.file and each.packet is not None
+    )
+    if not places:
+        return None
+    of_protocol = f"protocol = {say.literal(protocol)}"
+    for query in (
+        f"select * from v_batches where {of_protocol} and (file, packet) in ({places})",
+        f"""select * from v_calls where {of_protocol} and kind = 'call' and (
+                (request_file, request_packet) in ({places}) or (response_file, response_packet) in ({places}))""",
+        f"select * from v_calls where {of_protocol} and (file, packet) in ({places})",
+    ):
+        for row in capture.rows(together(query)):
+            known = {
+                "topics": {s.topic for s in statements if s.topic},
+                "groups": {s.group for s in statements if s.group},
+            }
+            return row | {name: sorted(filter(None, {*row[name], *values}))[:LISTED] for name, values in known.items()}
+    return None
+
+
+def _impact(kind: str, statement: Statement, rows: Row) -> Row:
+    ip, _, name = (statement.client or (rows["clients"] or [""])[0]).partition(" ")
+    place = {"file": statement.file, "packet": statement.packet}
+    same = [each for each in rows["evidence"] if (each["file"], each["packet"]) == (statement.file, statement.packet)]
+    return impact.impact(
+        str(KINDS[kind].harm),
+        statement._asdict() | {"client_ip": ip or None, "client_id": name or None},
+        **{"from": statement.time or rows["first_time"]},
+        evidence=same or [place],
+    )

@@ -1,0 +1,60 @@
+"""What became of each batch that was sent, however often it was asked for.
+
+One batch is known by its content: client, partition, times, number and size of its messages; of Pulsar by its producer
+and sequence. A retry has the same content, also under another epoch, whose checksum differs. A batch that was refused
+for its size is stored where its messages came again in smaller ones, of times within those of the whole.
+"""
+
+from __future__ import annotations
+
+from pipelines.tables.verdicts.thresholds import RETRY_US
+
+_CONTENT = """
+    site, protocol, client, topic, partition, case when protocol = 'pulsar' then null else first_timestamp end,
+    case when protocol = 'pulsar' then null else max_timestamp end, records,
+    case when protocol = 'pulsar' then null else uncompressed_bytes end,
+    case when protocol = 'pulsar' then producer end, case when protocol = 'pulsar' then base_sequence end,
+    case when protocol = 'iggy' then checksum_stored end"""
+
+SENT = f"""
+    with attempts as (
+        select b.*, x.until as answered, x.error_name as refused_with, x.kind = 'unanswered' as without_answer
+        from v_batches b join v_calls x on x.site = b.site and x.exchange_id = b.exchange_id
+        where b.role = 'produce' and not coalesce(b.control, false) and b.topic is not null and x.kind <> 'oneway'
+    ), batches_sent as (
+        select *, min(answered) filter (outcome = 'ok') over same as stored_at, count(*) over same as attempts,
+            max(time) over same as last_sent, min(time) over same as first_sent,
+            row_number() over (same order by time desc, packet desc) as nth_last,
+            row_number() over (same order by time, packet) as nth
+        from attempts window same as (partition by {_CONTENT})
+    ), parts as (
+        select w.site, w.exchange_id, w.stream_offset, w.file, w.packet, max(p.answered) as split_at
+        from batches_sent w join batches_sent p on p.site = w.site and p.client = w.client and p.topic = w.topic
+            and p.partition is not distinct from w.partition and p.outcome = 'ok' and p.time > w.time
+            and p.first_timestamp >= w.first_timestamp and p.max_timestamp <= w.max_timestamp and p.records < w.records
+        where w.stored_at is null and w.records > 1 group by all having sum(p.records) >= w.records
+    )
+    select s.*, coalesce(stored_at, split_at) as done_at,
+        epoch_us((select max(end_time) from connections)) - epoch_us(answered) >= {RETRY_US} as had_time
+    from batches_sent s left join parts p on p.site = s.site and p.exchange_id = s.exchange_id and p.file = s.file
+        and p.packet = s.packet and p.stream_offset = s.stream_offset"""
+"""v_sent: each attempt to send a batch; `done_at`: when a broker had stored it, null where none did; `nth_last` is 1
+for the last attempt; `had_time`: whether a client would have tried again before the end of the capture."""
+
+READ_AGAIN = """
+    select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at
+    from (
+        select p.*, e.name = 'OFFSET_OUT_OF_RANGE' as out_of_range
+        from positions p join errors e on e.site = p.site and e.exchange_id = p.exchange_id
+            and e.topic is not distinct from p.topic and e.partition is not distinct from p.partition
+        where p.what = 'fetch' and p.replica is null
+    ) f left join (
+        select p.* from positions p anti join errors e on e.site = p.site and e.exchange_id = p.exchange_id
+            and e.topic is not distinct from p.topic and e.partition is not distinct from p.partition
+        where p.what = 'fetch' and p.replica is null
+    ) n on n.client_ip = f.client_ip and n.client_id is not distinct from f.client_id and n.topic = f.topic
+        and n.partition is not distinct from f.partition and n.time > f.time
+        and (n.value = f.value or f.out_of_range)
+    group by all"""
+"""v_readagain: fetch positions that were refused, and when the same reader read on there, of one out of range at all;
+null where it never did. What such a reader passed over is told by `messages_skipped`."""
