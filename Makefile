@@ -9,9 +9,8 @@ JOBS   ?= 2
 UNCOMPILED_TESTS := tests/test_compiled.py tests/rows tests/wire tests/tcp tests/session tests/kafka tests/pulsar tests/iggy tests/fuzz \
   tests/test_invariants.py tests/test_release.py tests/test_workers.py
 
-# What is compiled to C: the modules that a .pxd declares.
-DECLARATIONS := $(shell find dissectors -name '*.pxd' -o -name '*.h')
-COMPILED     := $(DECLARATIONS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(DECLARATIONS))))
+# What is compiled to C is made of these; the build finds out what has changed.
+COMPILED := $(shell find dissectors -name '*.py' -o -name '*.pxd' -o -name '*.h')
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
 COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap && \

@@ -27,9 +27,13 @@ SOURCE = """from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
+from dissectors.numbers import TWO
 
+
+@compiled
 def doubled(number: cython.longlong) -> cython.longlong:
-    return 2 * number
+    return TWO * number
 
 
 def is_compiled() -> bool:
@@ -45,11 +49,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(PACKAGE / "compiling", package / "compiling")  # with what all modules share, where it is compiled
     (package / "__init__.py").write_text("from dissectors.compiling import loading\nSTATE = loading.prepare()\n")
     (package / "twice.py").write_text(SOURCE)
-    (package / "twice.pxd").write_text(
-        "from dissectors.numbers cimport FIRST\ncpdef long long doubled(long long number)\n"
-    )
-    (package / "other.pxd").write_text("cdef enum:\n    SECOND = 2\n")
-    (package / "numbers.pxd").write_text("cdef enum:\n    FIRST = 1\n")
+    (package / "numbers.py").write_text("TWO = 2\n")
+    (package / "other.py").write_text("THREE = 3\n")
     assert build.compile_in_place(package).reason == ""
     return package
 
@@ -92,12 +93,12 @@ def test_compiled_modules_run_where_they_are_of_these_sources(package: Path) -> 
 
 
 @can_compile
-def test_a_list_of_constants_is_not_compiled(package: Path) -> None:
+def test_a_module_without_marks_is_not_compiled(package: Path) -> None:
     assert build.compiled_modules(package) == ["twice"]
 
 
 @can_compile
-@pytest.mark.parametrize("changed", ["twice.py", "twice.pxd", "numbers.pxd"])
+@pytest.mark.parametrize("changed", ["twice.py", "numbers.py"])
 def test_a_compiled_module_older_than_its_source_is_not_used_and_one_line_says_so(package: Path, changed: str) -> None:
     with (package / changed).open("a") as file:
         file.write("# a later thought\n")
@@ -138,32 +139,42 @@ def test_the_sources_run_without_cython(package: Path) -> None:
 @can_compile
 def test_only_what_has_changed_is_compiled_again(package: Path) -> None:
     before = (package / f"{SHARED}{SUFFIX}").stat().st_mtime_ns
-    (package / "twice.py").write_text(SOURCE.replace("2 * number", "3 * number"))
+    (package / "twice.py").write_text(SOURCE.replace("TWO * number", "3 * number"))
     assert not build.compile_in_place(package).reason
     assert said(package) == ("63 True compiled", "")
     assert (package / f"{SHARED}{SUFFIX}").stat().st_mtime_ns == before
 
 
 @can_compile
-@pytest.mark.parametrize(("declarations", "again"), [("numbers", True), ("other", False)])
-def test_declarations_concern_the_modules_that_need_them(package: Path, declarations: str, again: bool) -> None:
+@pytest.mark.parametrize(
+    ("changed", "text", "result", "again"),
+    [
+        ("numbers.py", "TWO = 3\n", "63", True),
+        ("numbers.py", "TWO = 2  # a later thought\n", "42", False),
+        ("other.py", "THREE = 4\n", "42", False),
+    ],
+)
+def test_a_module_is_compiled_again_where_a_constant_of_another_that_it_uses_has_changed(
+    package: Path, changed: str, text: str, result: str, again: bool
+) -> None:
     before = (package / f"twice{SUFFIX}").stat().st_mtime_ns
-    (package / f"{declarations}.pxd").write_text("cdef enum:\n    FIRST = 3\n")
+    (package / changed).write_text(text)
     assert not build.compile_in_place(package).reason
-    assert said(package) == ("42 True compiled", "")
+    assert said(package) == (f"{result} True compiled", "")
     assert ((package / f"twice{SUFFIX}").stat().st_mtime_ns != before) == again
 
 
 @can_compile
 def test_a_module_that_is_no_longer_compiled_leaves_nothing_behind(package: Path) -> None:
-    (package / "twice.pxd").unlink()
+    (package / "twice.py").write_text(SOURCE.replace("@compiled\n", ""))
     assert not build.compile_in_place(package).reason
     assert said(package) == ("42 False compiled", "")
 
 
 @can_compile
 def test_an_error_of_the_compiler_is_one_line_and_the_sources_run(package: Path) -> None:
-    (package / "twice.pxd").write_text("cpdef nothing that is known double(long long number)\n")
+    with (package / "twice.py").open("a") as file:
+        file.write("\n\n@compiled\ndef wrong(number: Annotated[int, 'no such type']) -> None: ...\n")
     reason = build.compile_in_place(package).reason
     assert reason.startswith("twice could not be compiled: ")
     assert said(package) == (f"42 False not compiled: {reason}", "")
@@ -186,7 +197,10 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "compiling").mkdir()
-    for one in (record.BuildRecord("", "why not", {}), record.BuildRecord("cc", "", {"a.py": "00", "b c.pxd": "01"})):
+    for one in (
+        record.BuildRecord("", "why not", {}, {}),
+        record.BuildRecord("cc", "", {"a.py": "00", "b c.pxd": "01"}, {"a": "02"}),
+    ):
         (tmp_path / record.NAME).write_text(record.text(one))
         assert record.read(str(tmp_path)) == one
 

@@ -2,8 +2,10 @@
 
     record   what was compiled, and from which sources: written by the build, read at import
     loading  compiled modules or their sources: decided once, when `dissectors` is imported
-    build    sources -> compiled modules, beside them
+    marks    how a source says what is compiled
+    declare  marked sources -> what the compiler reads
+    build    that -> compiled modules, beside the sources
     hook     runs the build when the package is installed
 
-A module is compiled if a .pxd beside it declares classes or functions of it.
+A module is compiled if it marks classes or functions.
 """

@@ -103,9 +103,9 @@ def write_sources(package: Path, tree: Path) -> tuple[list[str], list[Path]]:
     declared = Package(package)
     modules = declared.compiled()
     given = [path for suffix in ("pxd", "h") for path in package.rglob(f"*.{suffix}")]
-    for path, module in modules.items():
-        _write(tree / f"{path}.py", module.source())
-        _write(tree / f"{path}.pxd", module.declaration())
+    for name, module in modules.items():
+        _write(tree / f"{name}.py", module.source())
+        _write(tree / f"{name}.pxd", module.declaration())
     for path in given:
         _write(tree / path.relative_to(package), path.read_text())
     for place in {tree, *(path.parent for path in tree.rglob("*.pxd"))}:

@@ -1,4 +1,4 @@
-"""What the compiler reads, made of what people read: a .pxd of each compiled module, and its .py without what that says.
+"""What the compiler reads, of what people read: a .pxd of each compiled module, and its .py without what that says.
 
 A module is compiled if it marks a class or a function with `compiled` (marks.py). What is said to the compiler follows
 from the syntax tree; nothing is imported.
@@ -88,8 +88,8 @@ class Module:
             elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
                 self._note_assignment(node)
                 seen += self.assigned[node]
-        for node in ast.walk(self.tree):
-            seen += node.names if isinstance(node, ast.Global) else []
+        for inner in ast.walk(self.tree):
+            seen += inner.names if isinstance(inner, ast.Global) else []
         for name in {name for name in seen if seen.count(name) > 1}:
             self.values.pop(name, None)
             self.assigned = {node: [n for n in names if n != name] for node, names in self.assigned.items()}
@@ -144,13 +144,14 @@ class Module:
             return self.c_type(self.annotations[name])
         value = self.values.get(name)
         if isinstance(value, ast.Constant):
-            return {str: "str", bytes: "bytes"}.get(type(value.value), "object")
+            kind = type(value.value).__name__
+            return kind if kind in ("str", "bytes") else "object"
         if isinstance(value, ast.Name) and value.id != name and (value.id in self.values or value.id in self.imports):
             return self.type_of(value.id)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
             called = value.func.id
             return called if called in _BUILTINS or self.class_of(called) else "object"
-        return _LITERALS.get(type(value), "object")
+        return next((name for kind, name in _LITERALS.items() if isinstance(value, kind)), "object")
 
     def class_of(self, name: str) -> Module | None:
         """The module of a marked class that a name stands for."""
@@ -233,7 +234,9 @@ class Module:
         """The C variables, with their types: names that marked code uses and that are assigned or imported once."""
         declared = {each.partition(" as ")[2] or each for names in self.cimports.values() for each in names}
         plain = {name for names in self.assigned.values() for name in names} | set(self.imports) | self._foreign
-        methods = {each.name for node in self.classes.values() for each in node.body if isinstance(each, ast.FunctionDef)}
+        methods = {
+            each.name for node in self.classes.values() for each in node.body if isinstance(each, ast.FunctionDef)
+        }
         names = sorted((plain & self.used) - declared - methods - self.constants.keys() - {"cython", MARK})
         types = {name: self.type_of(name) for name in names}
         return {name: kind if _is_known(kind) or self.class_of(kind) else "object" for name, kind in types.items()}
@@ -331,7 +334,7 @@ class Module:
         yield f"{kind} {result} {node.name}({', '.join(words)}){error}"
 
     def source(self) -> str:
-        """The .py without what the .pxd says. Python finds constants and variables in the module as if they were its."""
+        """The .py without what the .pxd says. Python finds constants and variables in the module's dictionary."""
         lines = self.text.split("\n")
         for node in self.tree.body:
             if isinstance(node, ast.ImportFrom) and node.module != "__future__":

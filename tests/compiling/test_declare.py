@@ -1,0 +1,139 @@
+"""What the compiler reads follows from what people read, and stands on the same lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissectors.compiling.declare import DeclarationError, Module, Package
+
+ARRAYS = """
+from typing import Annotated, Any
+Numbers = Annotated[Any, "long long[::1]"]
+"""
+OTHER = """
+from dissectors.compiling.marks import compiled
+NEAR, FAR = 1, 1 << 40
+WORD = "word"
+NAMES = {}
+
+@compiled
+class Base:
+    first: cython.longlong
+
+@compiled
+def whole(number: cython.longlong) -> cython.longlong:
+    return number
+"""
+HEAD = """from dissectors.compiling.marks import compiled
+from dissectors.arrays import Numbers
+from dissectors.other import FAR, NAMES, NEAR, WORD, Base, whole
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with a module of arrays, and one of which others import."""
+    folder = tmp_path / "dissectors"
+    folder.mkdir()
+    (folder / "arrays.py").write_text(ARRAYS)
+    (folder / "other.py").write_text(OTHER)
+    return folder
+
+
+def module(package: Path, text: str) -> Module:
+    """A module of the package with this text below the imports."""
+    (package / "one.py").write_text(HEAD + text)
+    found = Package(package).module("dissectors.one")
+    assert found is not None
+    return found
+
+
+def declared(package: Path, text: str) -> list[str]:
+    """The lines of its .pxd."""
+    return [line.strip() for line in module(package, text).declaration().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "attribute"),
+    [
+        ("cython.longlong", "cdef public long long it"),
+        ("cython.bint", "cdef public bint it"),
+        ("str | None", "cdef public str it"),
+        ("dict[str, int]", "cdef public dict it"),
+        ("Base | None", "cdef public Base it"),
+        ("list[Base]", "cdef public list[Base] it"),
+        ("str | bytes", "cdef public object it"),
+        ("deque[int]", "cdef public object it"),
+        ("int", "cdef public object it"),
+        ("Numbers", "cdef readonly long long[::1] it"),
+        ("Annotated[list[int], 'long long[16]']", "cdef public long long it[16]"),
+    ],
+)
+def test_an_annotation_in_a_marked_class_is_an_attribute(package: Path, annotation: str, attribute: str) -> None:
+    assert attribute.replace("public long long it[", "long long it[") in declared(
+        package, f"@compiled\nclass One:\n    it: {annotation}\n    kept: ClassVar[int] = 1\n"
+    )
+
+
+def test_an_attribute_of_a_base_class_is_declared_there_only(package: Path) -> None:
+    lines = declared(
+        package, "@final\n@compiled(freelist=8)\nclass One(Base):\n    first: cython.longlong\n    own: str\n"
+    )
+    assert lines[-4:] == ["@cython.final", "@cython.freelist(8)", "cdef class One(Base):", "cdef public str own"]
+
+
+@pytest.mark.parametrize(
+    ("function", "declaration"),
+    [
+        ("def f(a: cython.longlong, b: str = '') -> bytes: ...", "cpdef bytes f(long long a, str b=*)"),
+        ("def f(a) -> cython.bint: ...", "cpdef bint f(object a) except -1"),
+        ("def _f(a: Numbers) -> None: ...", "cdef int _f(long long[::1] a) except -1"),
+    ],
+)
+def test_a_marked_function_is_a_c_function_of_its_annotated_types(
+    package: Path, function: str, declaration: str
+) -> None:
+    assert declaration in declared(package, f"@compiled\n{function}\n")
+
+
+def test_what_python_may_override_gives_an_object_where_it_gives_nothing(package: Path) -> None:
+    methods = "@compiled\n    def f(self) -> None: ...\n    @compiled(python=False)\n    def g(self) -> None: ...\n"
+    text = f"@compiled\nclass One:\n    {methods}"
+    lines = declared(package, text)
+    assert lines[-2:] == ["cpdef object f(self)", "cdef int g(self) except -1"]
+    assert "cpdef int f(self) except -1" in declared(package, f"@final\n{text}")
+
+
+def test_constants_and_names_that_marked_code_uses_are_c_values_wherever_they_come_from(package: Path) -> None:
+    lines = declared(package, "@compiled\ndef f() -> None:\n    whole(NEAR), FAR, WORD, NAMES\n")
+    assert "NEAR = 1" in lines
+    assert 'const long long FAR "(1099511627776LL)"' in lines
+    assert {"cdef str WORD", "cdef dict NAMES"} <= set(lines)
+    assert "from dissectors.other cimport Base, whole" in lines
+
+
+def test_what_only_other_code_uses_stays_a_name_of_python(package: Path) -> None:
+    text = module(package, "OWN = 7\ndef f():\n    return OWN, WORD\n")
+    assert not text.constants
+    assert not text.variables
+    assert "OWN = 7" in text.source()
+
+
+def test_every_statement_stays_on_its_line_and_python_finds_the_constants(package: Path) -> None:
+    function = "@compiled\ndef f(i: cython.int) -> None:\n    if i == A:\n        return\n    C\n"
+    source = module(package, f"A, B = range(2)\nC = (\n    3,\n)\n\n{function}").source()
+    assert source.splitlines() == [
+        "",
+        "from dissectors.arrays import Numbers",
+        "from dissectors.other import FAR, NAMES, NEAR, WORD, Base",
+        "globals()['A'] = A; globals()['B'] = B",
+        *("C = (", "    3,", "); globals()['C'] = C"),
+        *("", "", "def f(i: cython.int) -> None:", "    if i == A:", "        return 0", "    C"),
+    ]
+
+
+def test_what_c_cannot_take_is_said_with_its_place(package: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"one\.py:5: f takes arguments that C functions cannot"):
+        declared(package, "@compiled\ndef f(*, a: int) -> None: ...\n")
