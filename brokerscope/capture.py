@@ -177,6 +177,11 @@ class OpenCapture:
         """Times in which one side of a connection made no progress, and why."""
         return self.table("stalls")
 
+    @property
+    def events(self) -> LazyTable:
+        """What frames say that no column of another table holds: members that join, topics that are deleted, …"""
+        return self.table("events")
+
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:

@@ -18,7 +18,7 @@ from dissectors.run import Run
 from dissectors.session.protocols import named, protocols
 
 TableName: TypeAlias = Literal[
-    "exchanges", "batches", "errors", "connections", "findings", "messages", "positions", "stalls"
+    "exchanges", "batches", "errors", "connections", "findings", "messages", "positions", "stalls", "events"
 ]
 
 

@@ -27,7 +27,7 @@ class FindingKind(NamedTuple):
 
 KINDS: dict[str, FindingKind] = {
     # --- checksums and bytes ---
-    "bad_checksum": FindingKind(
+    "checksum_mismatch": FindingKind(
         ERROR,
         "A stored checksum differs from the one that the captured bytes give.",
         "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
@@ -39,7 +39,7 @@ KINDS: dict[str, FindingKind] = {
         "than this release.",
         suspicious=True,
     ),
-    "framing_lost": FindingKind(
+    "wrong_length": FindingKind(
         ERROR,
         "A request is shorter or longer than it announces: the broker reads what follows it at the wrong place.",
         "Update the client, or report the packet to its authors.",
@@ -51,7 +51,7 @@ KINDS: dict[str, FindingKind] = {
         "If their checksum is right, the sender compressed them wrongly; else see the bad checksum of the same batch.",
         suspicious=True,
     ),
-    "discarded": FindingKind(
+    "damaged_message": FindingKind(
         ERROR,
         "A consumer reports that it discarded a damaged message.",
         "Compare the checksum of the same message in `batches`: if it is ok here, bytes broke after the capture point.",
@@ -105,12 +105,12 @@ KINDS: dict[str, FindingKind] = {
         "A stream began like one of the protocols but held no frame of it: its protocol is reported as unknown.",
         "If it is one of them, name it with `--decode-as PORT=PROTOCOL`.",
     ),
-    "tls_mismatch": FindingKind(
+    "tls_on_one_side": FindingKind(
         WARNING,
         "One side of a connection speaks TLS and the other does not: nothing works on it.",
         "Compare security.protocol, or the scheme of the service URL, with the listener that the client connects to.",
     ),
-    "foreign_peer": FindingKind(
+    "other_protocol": FindingKind(
         WARNING,
         "A peer speaks another protocol: HTTP to a broker, or a server that is no broker.",
         "Check the address and the port that the client was given.",
@@ -171,12 +171,6 @@ KINDS: dict[str, FindingKind] = {
         "An answer came whose request was not captured, and nothing says which request it was.",
         "Nothing, at the start of a capture; else look for gaps on the same connection.",
     ),
-    "wrong_protocol_version": FindingKind(
-        ERROR,
-        "Client and server speak different versions of the protocol (iggy): nothing works on this connection.",
-        "Bring them to releases that fit each other: upgrade the older side, or take the client library that came with "
-        "the server's release.",
-    ),
     "pairing_lost": FindingKind(
         WARNING,
         "Answers came that belong to no request.",
@@ -192,130 +186,13 @@ KINDS: dict[str, FindingKind] = {
         "An answer carries an error code that brokerscope does not know.",
         "Update brokerscope.",
     ),
-    "head_of_line": FindingKind(
-        WARNING,
-        "Requests waited behind an earlier request of their connection that the broker held.",
-        "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
-    ),
-    "fetch_overdue": FindingKind(
-        INFO,
-        "A fetch was answered later than it allowed the broker to wait.",
-        "Look at the broker: a pause, a slow disk, or more requests than its threads can serve.",
-    ),
-    "out_of_order_answers": FindingKind(
-        WARNING,
-        "Requests were answered after later ones of their connection; a broker answers in the order of requests.",
-        "Look for a proxy that answers in place of the broker, or a client that sends a correlation id twice.",
-    ),
     # --- Kafka clients ---
-    "removed_in_4_0": FindingKind(
-        WARNING,
-        "A client uses an API version that brokers refuse since Kafka 4.0.",
-        "Update the client before the brokers.",
-    ),
-    "old_message_format": FindingKind(
-        WARNING,
-        "Messages have format 0 or 1, which brokers must convert.",
-        "Update the client, or set the topic's message format.",
-    ),
-    "not_idempotent": FindingKind(
-        INFO,
-        "Batches were produced without idempotence: a batch that is retried may be written twice.",
-        "Set enable.idempotence=true.",
-    ),
-    "unbatched": FindingKind(
-        INFO,
-        "Nearly every batch holds one message.",
-        "Raise linger.ms: fewer, larger batches cost less everywhere.",
-    ),
-    "useless_compression": FindingKind(
-        INFO,
-        "Compressed batches are as large as what is in them.",
-        "Turn compression off for this topic, or batch more.",
-    ),
-    "duplicate_sequence": FindingKind(
-        WARNING,
-        "A batch was sent again with the sequence number of the one before, and no refusal was seen.",
-        "Look at request timeouts: the client did not wait for the answer.",
-    ),
-    "partial_batches": FindingKind(
-        INFO,
-        "Answers to fetches end within a batch, because the fetch allowed no more bytes; the rest is fetched again.",
-        "Nothing, if few; else let the consumer fetch more at once (max.partition.fetch.bytes).",
-    ),
-    "stuck_consumer": FindingKind(
-        WARNING,
-        "Fetches at one offset bring only the beginning of a batch, again and again: the consumer cannot go on.",
-        "Let the consumer fetch more than its largest message (fetch.message.max.bytes, max.partition.fetch.bytes).",
-    ),
     "unserved_version": FindingKind(
         WARNING,
         "A request has a version that the broker does not serve, by its own answer to ApiVersions, and no answer.",
         "Look at which version the client is set to use; brokers close the connection on others.",
     ),
-    "rebalance_storm": FindingKind(
-        WARNING,
-        "The members of a group join again and again.",
-        "Look at session.timeout.ms and max.poll.interval.ms, and at members that come and go.",
-    ),
-    "frequent_commits": FindingKind(
-        INFO,
-        "A group commits offsets many times a second.",
-        "Commit less often: every few seconds, or after many records.",
-    ),
-    "transaction_aborted": FindingKind(
-        INFO,
-        "A producer aborted a transaction: consumers with isolation.level=read_committed skip its messages.",
-        "Nothing, if the application aborts on purpose.",
-    ),
-    "not_accepted": FindingKind(
-        INFO,
-        "A consumer of a share group released messages for another delivery, or rejected them for good.",
-        "Look at what the application does with these messages.",
-    ),
-    "member_epoch": FindingKind(
-        INFO,
-        "A member of a consumer, share or streams group was told a new epoch: the group has rebalanced.",
-        "Nothing.",
-    ),
     # --- Pulsar clients ---
-    "consumption": FindingKind(
-        INFO,
-        "How many messages a consumer got, acknowledged and left unacknowledged.",
-        "Nothing.",
-    ),
-    "slow_consumer": FindingKind(
-        WARNING,
-        "A consumer left the broker without permits for a second or more: it is slower than its topic.",
-        "Add consumers, raise the receiver queue, or look at what the application does with a message.",
-    ),
-    "beyond_permits": FindingKind(
-        INFO,
-        "A broker sent messages to a consumer that had granted no permits for them.",
-        "Nothing where they came in batches: a broker reads whole batches before it counts their messages "
-        "(preciseDispatcherFlowControl). Else look at the broker: it does not count as the client does.",
-    ),
-    "keepalive_timeout": FindingKind(
-        WARNING,
-        "A PING had no answer, and the connection was closed.",
-        "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
-    ),
-    "protocol_violation": FindingKind(
-        WARNING,
-        "A peer broke a rule of the protocol: it may be disconnected for it.",
-        "Update the client, or report the sequence of commands to its authors.",
-    ),
-    "lookup_redirect": FindingKind(INFO, "A lookup was sent on to another broker.", "Nothing."),
-    "deduplicated": FindingKind(
-        INFO,
-        "The broker dropped entries that it had already stored (deduplication).",
-        "Nothing: deduplication works; look at timeouts if there are many.",
-    ),
-    "closed_by_broker": FindingKind(
-        INFO,
-        "The broker closed a producer or consumer.",
-        "Expected when a topic is unloaded or moved.",
-    ),
     "proxy": FindingKind(INFO, "The connection goes through a Pulsar proxy.", "Nothing."),
     # --- Iggy ---
     "dialect": FindingKind(INFO, "Which release of the protocol the connection uses.", "Nothing."),
@@ -323,11 +200,6 @@ KINDS: dict[str, FindingKind] = {
         INFO,
         "Several releases of the protocol fit the bytes; the likeliest is used.",
         "Name it with `--dialect iggy=NAME`, if bodies look wrong.",
-    ),
-    "retries": FindingKind(
-        INFO,
-        "Requests were refused temporarily and sent again.",
-        "Nothing, if few: the cluster could not commit for a moment.",
     ),
 }
 

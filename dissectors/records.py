@@ -145,6 +145,9 @@ class Exchange(NamedTuple):
     records: Annotated[Int64, "messages carried, as the application counts them"] = None
     payload_bytes: Annotated[Int64, "bytes of message data carried, as on the wire", Unit("bytes")] = None
     long_poll: Annotated[Bool, "the answer was empty or late because the request allowed the broker to wait"] = None
+    allowed_ns: Annotated[Int64, "how long a Fetch or ShareFetch let the broker wait for data (kafka)", Unit("ns")] = (
+        None
+    )
     throttle_ms: Annotated[Int64, "throttle time in the answer", Unit("ms")] = None
     retransmitted: Annotated[
         Bool, "a byte of the request or the answer was sent more than once before the answer was whole"
@@ -321,7 +324,7 @@ class Finding(NamedTuple):
 
     conn: Annotated[Conn | None, "the connection; null for a finding about a file"]
     kind: Annotated[
-        Text, "bad_checksum, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"
+        Text, "checksum_mismatch, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"
     ] = None
     severity: Annotated[Text, "info, warning or error"] = None
     direction: Annotated[Text, "client or server: who sent the bytes"] = None
@@ -422,6 +425,63 @@ class Position(NamedTuple):
     consumer: Annotated[Text, "name or number of a consumer that is in no group (iggy)"] = None
 
 
+class Event(NamedTuple):
+    """What one frame, or a request with its answer, says that no column of another table holds.
+
+    `kind` says what happened, and what `subject`, `number` and `text` are:
+
+        joined           a member is in its group; subject: member or consumer
+        left             it leaves; subject: member or consumer, text: its reason, where it gives one
+        epoch            a member was told another epoch (kafka); subject: member, number: epoch, text: first, where it
+                         is the first one on its connection
+        status           a group does not work for a reason that is no error (kafka); text: its name and detail
+        released         messages of a share group that its member gave back (kafka); number: messages
+        rejected         likewise, that it refused for good; number: messages
+        transaction_began    a producer begins with a transactional id (kafka) or a transaction (pulsar); subject: its
+                         id, number: ms after which the broker aborts what is open
+        transaction_aborted  its producer gave it up; subject: id, number: producer id (kafka)
+        created          a topic, or a user or stream (iggy: subject); number: error code, 0 where it was done; text:
+                         settings, key=value, without secrets
+        deleted          likewise, or a group or subscription
+        altered          likewise; text: what was changed; subject: of what is no topic, as `broker 1`
+        compacted        a topic keeps the last message of each key only, or a subscription reads it so; text: policy
+        advertised       an address that a broker tells its clients; subject: host:port or URL, number: id of the broker
+        redirected       a lookup is sent on (pulsar); text: URL of the broker to ask
+        migrated         a topic is now served by another cluster (pulsar); text: URL of its broker
+        closed_by_broker a broker closed a producer or consumer (pulsar); subject: its name, text: URL of the next
+                         broker, where it names one
+        rule_broken      a peer broke a rule of the protocol (pulsar); subject: rule, text: how
+        other_version    a server does not read what the client speaks (iggy); subject: what the client speaks, text:
+                         what the server does
+        overtaken        an answer came after that to a later request of its connection (kafka)
+        misframed        a request is not as long as it announces (kafka); number: bytes that it has
+        deduplicated     a broker dropped a message that it had already (pulsar); subject: name of the producer
+        new_leader       an answer names the leader that a client should go to (kafka); subject: host:port, number: id
+                         of the broker
+        preferred_replica  an answer sends a consumer to another replica (kafka); number: id of its broker
+    """
+
+    conn: Annotated[Conn, "the connection"]
+    kind: Annotated[
+        Text,
+        "what happened: joined, left, epoch, created, deleted, altered, advertised, migrated …; each says what "
+        "`subject`, `number` and `text` are",
+    ] = None
+    topic: Annotated[Text, "topic name"] = None
+    partition: Annotated[Int32, "partition number"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    subject: Annotated[Text, "what it is about beside these: a member, a transactional id, an address …"] = None
+    number: Annotated[Int64, "the number that goes with it: an epoch, an error code, a count of messages …"] = None
+    text: Annotated[Text, "the text that goes with it: a reason, a state, an address …"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    direction: Annotated[Text, "client or server: who sent the frame that says it"] = None
+    correlation_id: Annotated[Int64, "of the exchange"] = None
+    api: Annotated[Text, "of the exchange"] = None
+    time: Annotated[Time, "first byte of the frame that says it"] = None
+    packet_ref: Annotated[PacketRef, "where its first byte is"] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange"] = None
+
+
 class Stall(NamedTuple):
     """A time in which one side of a connection sent nothing new although more was to come, and why.
 
@@ -454,6 +514,7 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "messages": Message,
     "positions": Position,
     "stalls": Stall,
+    "events": Event,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 ORDER = {
@@ -465,6 +526,7 @@ ORDER = {
     "messages": ("time", "packet_ref", "stream_offset", "offset"),
     "positions": ("time", "packet_ref"),
     "stalls": ("time", "packet_ref", "stream_offset"),
+    "events": ("time", "packet_ref"),
 }
 """Fields that each table is ordered by. Rows that are equal in all of these stay as their connection reported them."""
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON

@@ -13,7 +13,7 @@ def test_a_kind_outside_the_registry_cannot_be_reported() -> None:
 
 
 def test_severity_comes_from_the_registry() -> None:
-    assert finding(None, "bad_checksum", "x").severity == ERROR
+    assert finding(None, "checksum_mismatch", "x").severity == ERROR
     assert finding(None, "gap", "x").severity == WARNING
     assert finding(None, "resync", "x").severity == INFO
 
@@ -28,7 +28,7 @@ def test_every_kind_says_what_it_means_and_what_to_do() -> None:
 def test_forensics_looks_into_kinds_that_exist() -> None:
     assert set(SUSPICIOUS) <= set(KINDS)
     assert "malformed_frame" in SUSPICIOUS
-    assert "consumption" not in SUSPICIOUS
+    assert "proxy" not in SUSPICIOUS
 
 
 def test_evidence_is_json_and_absent_where_there_is_none() -> None:

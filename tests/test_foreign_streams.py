@@ -267,7 +267,7 @@ def test_a_stream_of_another_protocol_is_nobodys(port: int, tmp_path: Path) -> N
     claimed = {names.get(c["client_port"], c["connection"]): c["protocol"] for c in connections if c["protocol"]}
     assert claimed == {}
     assert (found["exchanges"].num_rows, found["batches"].num_rows) == (0, 0)
-    wrong = {"malformed_frame", "oversized_frame", "bad_checksum", "unknown_api", "resync", "orphan", "gap"}
+    wrong = {"malformed_frame", "oversized_frame", "checksum_mismatch", "unknown_api", "resync", "orphan", "gap"}
     told = {(names.get(f["client_port"] or 0), f["kind"]) for f in found["findings"].to_pylist() if f["kind"] in wrong}
     assert told == set()
 

@@ -71,7 +71,7 @@ PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark"))
 JOINING = {"__init__", "analyze", "compare", "document", "pandas_guard", "process"}
 MODULES = (
-    *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "diagnostics", "forensics"),
+    *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "events", "forensics"),
     *("secrets", "conversation"),
 )
 

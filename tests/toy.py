@@ -81,7 +81,7 @@ class ToyConversation(Conversation):
         computed = checksum.compute(checksum.CRC32, memoryview(frame.data)[slice(*covered)])
         good = computed == stored
         if not good:
-            self.finding_at(frame, "bad_checksum", "The crc32 of a payload does not match")
+            self.finding_at(frame, "checksum_mismatch", "The crc32 of a payload does not match")
             self.suspect(
                 frame, "toy", checksum.CRC32, stored, computed, unit=(frame.start, frame.end), covered=[covered],
                 checksum=(frame.start + 9, frame.start + 13), byteorder="big",

@@ -86,7 +86,7 @@ class Investigation:
         self._reactions += batch.take(wanted).to_pylist() if wanted else []
 
     def _findings(self, batch: pa.RecordBatch) -> None:
-        discarded = batch.filter(pc.equal(batch.column("kind"), "discarded"))
+        discarded = batch.filter(pc.equal(batch.column("kind"), "damaged_message"))
         self._discarded += discarded.slice(0, TROUBLES - len(self._discarded)).to_pylist()
         rows = batch.filter(pc.is_in(batch.column("kind"), pa.array(SUSPICIOUS)))
         self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()

@@ -46,7 +46,7 @@ class Refusal(NamedTuple):
 def refusals(
     batches: pa.Table, errors: Sequence[Mapping[str, Any]], discarded: Sequence[Mapping[str, Any]]
 ) -> Iterator[Refusal]:
-    """Those of errors about checksums, and of findings `discarded`, whose batches all verify here; in order of time.
+    """Those of errors about checksums, and of findings `damaged_message`, whose batches all verify here, by time.
 
     batches: with the columns SIGHTING of `related`; errors: rows of `errors`; discarded: rows of `findings`.
     """

@@ -1,26 +1,22 @@
-"""Findings about a connection as a whole: retries, unknown commands, the protocol version, servers of another era.
+"""What is odd about a connection as a whole: unknown commands, the protocol version, servers of another era.
 
 A server that cannot read a client's login, or answers in the other framing, is of another era than the client: nothing
 works on such a connection, and what the server says of it ("invalid command") does not tell why.
-
-A server that cannot commit a request for now answers TransientNotCommitted or TransientNotAccepted (57, 58), and the
-client's library sends the same request again: those are retries of one request, not failures of many.
 """
 
 from __future__ import annotations
 
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
-from dissectors.iggy.errors import TRANSIENT
 from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.state import LOGINS
+from dissectors.rows.layout import ABSENT
 from dissectors.session.conversation import Conversation
-from dissectors.session.exchange import ErrorCode
+from dissectors.session.exchange import ErrorCode, Report
 from dissectors.session.frame import Frame, FrameFacts
-from dissectors.wording import counted, were
+from dissectors.wording import counted
 
-_REFUSALS = 1024  # requests refused for now that are remembered
 _UNREADABLE = frozenset({3, 4, 14003})  # InvalidCommand, InvalidFormat, IncompatibleProtocolVersion
 _FRAMED = {LEGACY: "Iggy 0.8 and older", VSR: "Iggy 0.9 and newer"}
 """Framing -> the releases that use it, as people number them."""
@@ -29,25 +25,16 @@ _FRAMED = {LEGACY: "Iggy 0.8 and older", VSR: "Iggy 0.9 and newer"}
 class IggyDiagnostics:
     """Gathers over one connection; reports at its end, and at once what cannot wait."""
 
-    def __init__(self, conversation: Conversation, era: Era) -> None:
+    def __init__(self, conversation: Conversation, report: Report, era: Era) -> None:
         self._conversation = conversation
+        self._report = report
         self._era = era
-        self._retries: dict[int, int] = {}  # status -> requests sent again after it
-        self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
         self.of_another_era = False  # whether client and server were found to be of different eras
 
-    def request(self, request: IggyRequest) -> None:
-        """A VSR request: it may be one that was refused."""
-        refused = self._refused.pop((request.operation, request.correlation_id, request.frame.size), None)
-        if refused is not None:
-            self._retries[refused] = self._retries.get(refused, 0) + 1
-
     def refused(self, request: IggyRequest, error: ErrorCode, frame: Frame) -> None:
         """A request was answered with an error. frame: the answer."""
-        if error.code in TRANSIENT and len(self._refused) < _REFUSALS:
-            self._refused[request.operation, request.correlation_id, request.frame.size] = error.code
-        elif error.code in _UNREADABLE and request.api in LOGINS and request.well_formed:
+        if error.code in _UNREADABLE and request.api in LOGINS and request.well_formed:
             self._unreadable(request, error, frame)
 
     def _unreadable(self, login: IggyRequest, error: ErrorCode, frame: Frame) -> None:
@@ -55,25 +42,20 @@ class IggyDiagnostics:
         version = (login.values or {}).get("protocol_version")
         if login.user or version:
             client = f"{self._era.dialect} (protocol {version})" if version else self._era.dialect
-            self._another_era(frame, f"could not read the login: {error.name}", client)
+            self._another_era(frame, login, f"could not read the login: {error.name}", client)
 
     def older_server(self, frame: Frame) -> None:
         """The server of a VSR client answers in legacy framing. frame: its first answer."""
         client = f"{self._era.dialect} ({_FRAMED[VSR]})"
-        self._another_era(frame, f"answers in the framing of {_FRAMED[LEGACY]}", client)
+        request = IggyRequest(frame.facts, None, ABSENT)  # which one it answers is not known
+        self._another_era(frame, request, f"answers in the framing of {_FRAMED[LEGACY]}", client)
 
-    def _another_era(self, frame: Frame, what: str, client: str) -> None:
+    def _another_era(self, frame: Frame, request: IggyRequest, what: str, client: str) -> None:
         """Report once a connection that the server is of another era than the client."""
         if self.of_another_era:
             return
         self.of_another_era = True
-        self._conversation.finding_at(
-            frame,
-            "wrong_protocol_version",
-            f"The server {what}; the client speaks {client}",
-            client=client,
-            server=what,
-        )
+        self._report.event("other_version", request, frame.facts, subject=client, text=what)
 
     def unknown(self, frame: Frame, code: int) -> None:
         """A command that no release has: report it once a connection."""
@@ -97,7 +79,7 @@ class IggyDiagnostics:
             )
 
     def close(self, first: FrameFacts | None) -> None:
-        """The connection ends: report its protocol version, and what was sent again. first: its first frame."""
+        """The connection ends: report its protocol version. first: its first frame."""
         era = self._era
         if first is not None:
             self._conversation.finding(
@@ -113,10 +95,4 @@ class IggyDiagnostics:
                 evidence=era.evidence,
                 revised=era.revised,
                 overridden=era.fixed,
-            )
-        if self._retries:
-            self._conversation.finding(
-                "retries",
-                f"{were(sum(self._retries.values()), 'request')} refused for now and sent again",
-                by_code=self._retries,
             )

@@ -17,7 +17,7 @@ from dissectors.rows.fields cimport ABSENT
 cdef str CONSUME, OK, ONE_WAY, PAIRED, PRODUCE, UNANSWERED
 cdef int SERVER
 cdef dict _NOTHING
-cdef object LOGINS, NAMING, positions, tables
+cdef object LOGINS, NAMING, events, positions, tables
 
 cdef enum:
     LONG_NS = 1000000000
@@ -31,6 +31,7 @@ cdef class IggyExchanges(PlainState):
     cdef public IggyState state
     cdef public IggyRows rows
     cdef public object diagnostics
+    cdef public object events
     cdef public object orphans
     cdef public AnswerFit fit
     cdef public Pairing pairing

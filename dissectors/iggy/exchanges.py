@@ -14,7 +14,7 @@ from typing import Any
 
 import cython
 
-from dissectors.iggy import layouts, positions, tables
+from dissectors.iggy import events, layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit
 from dissectors.iggy.decode import Body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
@@ -57,6 +57,7 @@ class IggyExchanges(PlainState):
             "state",
             "rows",
             "diagnostics",
+            "events",
             "orphans",
             "fit",
             "pairing",
@@ -70,7 +71,8 @@ class IggyExchanges(PlainState):
         self.era = era
         self.state = IggyState(era, IggyNames(conversation.conn, conversation.sink))
         self.rows = IggyRows(conversation, era, self.state)
-        self.diagnostics = IggyDiagnostics(conversation, era)
+        self.diagnostics = IggyDiagnostics(conversation, self.rows.report, era)
+        self.events = events.IggyEvents(self.rows.report)
         self.orphans = IggyOrphans(self)
         self.fit = AnswerFit(era)
         self.pairing = Pairing(self.fit.fits, self.fit.suits, conversation.options.limits.pending, midstream=midstream)
@@ -131,7 +133,7 @@ class IggyExchanges(PlainState):
         layout: BodyLayout | None = read.layout
         fields: Fields = read.fields
         assert layout is not None
-        if request.api in NAMING or request.api in LOGINS or layout.introduces:
+        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in events.NAMES_USER:
             request.values = fields.values()
             if request.api in LOGINS:
                 request.user = request.values.get("username")
@@ -230,6 +232,9 @@ class IggyExchanges(PlainState):
         shown = self._shown(read, frame, status, errors) if self._shows(request) else None
         if self.rows.report.wants_positions and not status:
             positions.answered(self.rows.report, request, read, facts)
+        if self.rows.report.wants_events and request.api in events.KINDS:
+            values = read.values if read is not None and not read.problem else _NOTHING
+            self.events.answered(request, values, facts, errors, self.state.user)
         self.rows.report_answer(request, facts, errors, OK, shown, long_poll)
 
     def _shows(self, request: IggyRequest) -> bool:
@@ -243,6 +248,7 @@ class IggyExchanges(PlainState):
             or self._shows(request)
             or (request.api == "SEND_MESSAGES" and bool(request.batches))
             or (request.api in positions.READ and self.rows.report.wants_positions)
+            or (request.api == events.CLUSTER and self.rows.report.wants_events)
         )
 
     def _read_answer(self, request: IggyRequest, read: Body, frame: Frame, facts: FrameFacts) -> Sequence[ErrorCode]:

@@ -143,7 +143,7 @@ def _bad(conversation: Conversation, frame: Frame, at: int, size: int, field: st
     conversation.finding_within(
         frame,
         at,
-        "bad_checksum",
+        "checksum_mismatch",
         f"The {field} of a frame does not fit its bytes",
         length=size,
         field=field,

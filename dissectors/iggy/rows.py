@@ -373,7 +373,7 @@ class IggyRows(PlainState):
         self.conversation.finding_within(
             frame,
             at,
-            "bad_checksum",
+            "checksum_mismatch",
             f"The checksum of {what} does not fit its bytes",
             length=size,
             api=api,

@@ -80,7 +80,6 @@ class Vsr(PlainState):
         request.correlation_id, request.operation = int64(header.request), header.operation
         if header.operation != _REGISTER:
             request.user = None  # nobody logs in by a command of the other framing
-        exchanges.diagnostics.request(request)
         self._check(frame, header.checksum)
         exchanges.send(request, read, frame)
 

@@ -4,7 +4,6 @@ from dissectors.session.frame cimport Frame, FrameFacts
 from dissectors.session.inbox cimport INVALID, MORE
 from dissectors.kafka.body_notes cimport BodyNotes
 from dissectors.kafka.decode cimport API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, ApiVersion, api_version
-from dissectors.kafka.diagnostics cimport QUEUED_NS, KafkaDiagnostics
 from dissectors.kafka.fetch cimport asked, received, waited_for_data
 from dissectors.kafka.frames cimport measure_request, measure_response, names_client
 from dissectors.kafka.match cimport KafkaPendingRequests
@@ -42,7 +41,7 @@ cdef class KafkaConversation(Conversation):
     cdef public KafkaPendingRequests waiting
     cdef public KafkaRows rows
     cdef public BatchVerifier verifier
-    cdef public KafkaDiagnostics diagnostics
+    cdef public object events
     cdef public FetchSessions sessions
     cdef public RequestSizes used
     cdef public object precedents

@@ -11,10 +11,10 @@ import cython
 from dissectors.kafka import bodies, positions, special
 from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
-from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.doubts import KINDS as DOUBTED
 from dissectors.kafka.doubts import LARGEST, DoubtedFinding, Doubts, LostFraming, cut_short, doubted
 from dissectors.kafka.errors import is_known
+from dissectors.kafka.events import KafkaEvents
 from dissectors.kafka.fetch import fetching
 from dissectors.kafka.frames import begins_with_token, measure_stranger, plausible_request
 from dissectors.kafka.full import ENDS_EARLY
@@ -45,7 +45,6 @@ from dissectors.wording import counted
 
 if not cython.compiled:
     from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
-    from dissectors.kafka.diagnostics import QUEUED_NS
     from dissectors.kafka.fetch import asked, received, waited_for_data
     from dissectors.kafka.frames import measure_request, measure_response, names_client
     from dissectors.kafka.pending import new_request
@@ -71,7 +70,7 @@ class KafkaConversation(Conversation):
     """One connection between a client (or broker, or controller) and a broker."""
 
     CARRIED = (
-        *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "diagnostics",
+        *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "events",
         "sessions", "used", "precedents", "raw_sasl", "tokens", "software", "last_id", "first_fetch", "known_clients",
         "unknown_apis", "holes_of_client", "_resync", "_recovery", "_orphans", "client_raw", "client_size", "newest",
         "_holding", "_doubts", "_lost", "served",
@@ -86,7 +85,7 @@ class KafkaConversation(Conversation):
         names = TopicNames(sink)
         self.rows = KafkaRows(Report(conn, sink, self.resends), names)
         self.verifier = BatchVerifier(self, self.rows.report, names)
-        self.diagnostics = KafkaDiagnostics()
+        self.events = KafkaEvents()
         self.sessions = FetchSessions()
         self.used = RequestSizes()
         self.precedents = Precedents()
@@ -205,8 +204,9 @@ class KafkaConversation(Conversation):
             self._doubts.keep_before(offset)
         if actual < announced:
             cut_short(call, offset)
+        self.rows.report.event("misframed", call, call.frame, number=actual)
         self.finding(
-            "framing_lost",
+            "wrong_length",
             f"A request {call.api} announces {counted(announced, 'byte')}, and the next one begins after {actual}",
             direction=direction,
             time=call.frame.first_ns,
@@ -253,7 +253,7 @@ class KafkaConversation(Conversation):
         self.recovery().skipped(direction, start, end)
 
     def on_close(self) -> None:
-        """Report what has no answer, and what was noticed of the client."""
+        """Report what has no answer."""
         self._settle_doubts()
         for frame, call in self._explained():
             assert call.api_version is not None
@@ -262,8 +262,6 @@ class KafkaConversation(Conversation):
             self._report_unserved(call)
             self._unanswered(call, AT_END, explained=False)
         self.tokens = None
-        if self.rows.report.wants_findings:
-            self._advise()
 
     def release(self) -> None:
         """Let go of what refers to this conversation."""
@@ -352,8 +350,6 @@ class KafkaConversation(Conversation):
         if api.known:
             self._request_body(frame, call, api, at, have)
             self.used.note(api, frame.size)
-            if api.removed and self.rows.report.wants_findings:
-                self.diagnostics.removed_api(api, frame)
         else:
             self._report_unknown(frame, api)
         return call
@@ -398,7 +394,7 @@ class KafkaConversation(Conversation):
         if api.key == PRODUCE:
             call.acks = notes.number(ACKS_PLACE)
             if notes.record_sets.count:
-                sent(self.rows, self.verifier, self.diagnostics, frame, call, notes)
+                sent(self.rows, self.verifier, frame, call, notes)
             if not frame.complete:
                 self._find_batches(frame, call, api, have)
         elif api.key == FETCH or api.key == SHARE_FETCH or api.key == FETCH_SNAPSHOT:
@@ -407,6 +403,8 @@ class KafkaConversation(Conversation):
                 call.session = self.sessions.fetch(call.session_number, call.session_epoch, notes)
         if api.special:
             special.requested(self, frame, call, api, notes, at)
+        if self.rows.report.wants_events and (api.eventful or (api.key == FETCH and self.events.rack is None)):
+            self.events.requested(self, frame, call, api, at)
         if self.rows.report.wants_positions:
             positions.asked(self, call, api, notes)
         if call.session is not None:
@@ -438,16 +436,13 @@ class KafkaConversation(Conversation):
                 self._unanswered(passed, frame.order, explained=True)
         if call.number > self.waiting.newest:
             self.waiting.newest = call.number
-        elif self.rows.report.wants_findings:
-            self.diagnostics.overtaken.add(frame)
+        elif self.rows.report.wants_events:
+            self.rows.report.event("overtaken", call, frame.facts)
         assert call.frame is not None
         assert call.api_version is not None
         api = call.api_version
         self.answered = True
         call.queued_ns = queued(call.frame, frame, before_ns)
-        is_fetch: cython.bint = api.key == FETCH or api.key == SHARE_FETCH
-        if call.queued_ns >= QUEUED_NS and not is_fetch and self.rows.report.wants_findings:
-            self.diagnostics.queued(call.frame, api.name, call.queued_ns)
         self._answer(frame, call, api, have)
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, have: cython.Py_ssize_t) -> None:
@@ -497,15 +492,15 @@ class KafkaConversation(Conversation):
         if notes.both:
             self.rows.names.learn(notes.names(), frame.first_ns)
         if api.key == PRODUCE:
-            settle(self.rows, self.diagnostics, call, notes, True, frame.order)
+            settle(self.rows, call, notes, True)
             if call.found:
                 self.recovery().report(CLIENT, call.found, call, call.frame)
         elif api.key == FETCH or api.key == SHARE_FETCH or api.key == FETCH_SNAPSHOT:
             role = self._fetch_role(frame, call, api)
-            received(self.rows, self.verifier, self.diagnostics, frame, call, api, notes, role)
+            received(self.rows, self.verifier, frame, call, api, notes, role)
             if not frame.complete:
                 self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts)
-            long_poll = waited_for_data(self.diagnostics, frame, call, notes)
+            long_poll = waited_for_data(frame, call, notes)
             if api.key == FETCH:
                 self.sessions.answer(
                     call.session_number,
@@ -516,6 +511,8 @@ class KafkaConversation(Conversation):
                 )
         if api.special and not faults:
             special.answered(self, frame, call, api, notes)
+        if self.rows.report.wants_events and self.events.looks_at(api, call, faults):
+            self.events.answered(self, frame, call, api, notes, faults)
         if self.rows.report.wants_positions:
             positions.answered(self, frame, call, api, notes, faults)
         if not self.rows.report.wants_exchanges:
@@ -682,7 +679,7 @@ class KafkaConversation(Conversation):
 
     def _settle_unread(self, call: KafkaRequest) -> None:
         """Write the batches of a Produce, of which it is not known what became of them."""
-        settle(self.rows, self.diagnostics, call, self._answers.notes, False, 0)
+        settle(self.rows, call, self._answers.notes, False)
         if call.found and call.frame is not None:
             self.recovery().report(CLIENT, call.found, call, call.frame)
 
@@ -762,21 +759,6 @@ class KafkaConversation(Conversation):
             self.recovery().report(SERVER, found, lost, exchange)
 
     # --- findings ---
-
-    def _advise(self) -> None:
-        clients = list(self.known_clients.values())
-        for kind, message, first, evidence in self.diagnostics.findings():
-            self.finding(
-                kind,
-                message,
-                direction=first.direction,
-                time=first.time,
-                packet_ref=first.packet_ref,
-                offset=first.offset,
-                client_id=clients[0] if clients else None,
-                software=" ".join(filter(None, self.software)) or None,
-                **evidence,
-            )
 
     def report_malformed(self, frame: Frame, api: ApiVersion, what: str, trouble: object) -> None:
         """Report a request or response that is not as its version should be; one with holes may look so."""

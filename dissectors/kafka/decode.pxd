@@ -30,8 +30,8 @@ cdef class ApiVersion:
     cdef readonly int version
     cdef readonly str name
     cdef readonly bint known
-    cdef readonly bint removed
     cdef readonly bint special
+    cdef readonly bint eventful
     cdef readonly bint has_client_id
     cdef readonly bint request_tags
     cdef readonly bint response_tags

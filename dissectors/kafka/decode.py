@@ -31,16 +31,18 @@ REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, le
 HEARTBEATS = frozenset({68, 76, 88})  # of consumer, share and streams groups
 NO_CLIENT_ID = (CONTROLLED_SHUTDOWN, 0)
 """Key and version of the one request that has no client id."""
-SPECIAL = frozenset(
-    {OFFSET_COMMIT, JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS, END_TXN, SHARE_FETCH, SHARE_ACKNOWLEDGE, *HEARTBEATS}
-)
+SPECIAL = frozenset({SASL_HANDSHAKE, API_VERSIONS, END_TXN, SHARE_FETCH, *HEARTBEATS})
 """APIs whose exchanges say more than those of others: see special.py."""
+EVENTFUL = frozenset({3, FIND_COORDINATOR, JOIN_GROUP, 13, 19, 20, INIT_PRODUCER_ID, END_TXN}) | frozenset(
+    {32, 33, 37, 42, 44, 60, SHARE_FETCH, SHARE_ACKNOWLEDGE, *HEARTBEATS}
+)
+"""APIs whose exchanges are looked at for events, one by one: see events.py."""
 
 
 class ApiVersion:
     """One version of one API: its names, and readers of its bodies, which are made when first used.
 
-    known: the tables have it. removed: brokers refuse it since Kafka 4.0. special: see SPECIAL
+    known: the tables have it. special: see SPECIAL; eventful: see EVENTFUL
     request_tags, response_tags: its headers end in tagged fields
     """
 
@@ -49,11 +51,11 @@ class ApiVersion:
         "_request_words",
         "_response_positions",
         "_response_words",
+        "eventful",
         "has_client_id",
         "key",
         "known",
         "name",
-        "removed",
         "request_tags",
         "response_tags",
         "special",
@@ -67,8 +69,8 @@ class ApiVersion:
         self.version = version
         self.name: str = api.name if api else f"Api{key}"
         self.known = api is not None and version in api.versions
-        self.removed = api is not None and version in api.removed
         self.special = key in SPECIAL
+        self.eventful = key in EVENTFUL
         self.has_client_id = (key, version) != NO_CLIENT_ID
         self.request_tags = request is not None and version in request.flexible
         self.response_tags = self.request_tags and key != API_VERSIONS

@@ -16,7 +16,7 @@ from dissectors.rows.sink import Suspect
 from dissectors.session.frame import FrameFacts
 from dissectors.tcp.chunk import Chunk
 
-KINDS = frozenset({"bad_checksum", "malformed_frame", "batch_mismatch", "decompress_failed", "trailing_bytes"})
+KINDS = frozenset({"checksum_mismatch", "malformed_frame", "batch_mismatch", "decompress_failed", "trailing_bytes"})
 """Kinds of finding that a wrong length explains."""
 
 LARGEST = 1 << 20

@@ -2,7 +2,6 @@ from dissectors.session.frame cimport Frame
 from dissectors.kafka.body_notes cimport BodyNotes, RecordSet
 from dissectors.kafka.decode cimport FETCH, FETCH_SNAPSHOT, SHARE_FETCH, ApiVersion
 from dissectors.kafka.delivery cimport READ_COMMITTED, delivered
-from dissectors.kafka.diagnostics cimport KafkaDiagnostics
 from dissectors.kafka.pending cimport KafkaRequest
 from dissectors.kafka.record_batch cimport RecordBatch
 from dissectors.kafka.rows cimport KafkaRows
@@ -23,6 +22,5 @@ cdef extern from *:
     const long long TICK_NS, MS_NS
 
 cdef int asked(KafkaRequest call, BodyNotes notes) except -1
-cdef int received(KafkaRows rows, BatchVerifier verifier, KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, ApiVersion api, BodyNotes notes, str role) except -1
-cdef long long waited_for_data(KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, BodyNotes notes)
-cdef int _look_at_ends(KafkaRows rows, KafkaDiagnostics diagnostics, Frame frame, RecordSet records, str role, long long offset) except -1
+cdef int received(KafkaRows rows, BatchVerifier verifier, Frame frame, KafkaRequest call, ApiVersion api, BodyNotes notes, str role) except -1
+cdef long long waited_for_data(Frame frame, KafkaRequest call, BodyNotes notes)

@@ -18,10 +18,8 @@ from dissectors.kafka.delivery import (
     later_pieces,
     of_partition,
 )
-from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.pending import KafkaRequest
-from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.verify import BatchVerifier
@@ -66,7 +64,6 @@ def fetching(api: int, replica: int) -> str:
 def received(
     rows: KafkaRows,
     verifier: BatchVerifier,
-    diagnostics: KafkaDiagnostics,
     frame: Frame,
     call: KafkaRequest,
     api: ApiVersion,
@@ -78,7 +75,6 @@ def received(
     role: of the batches, as the request says it
     """
     records: RecordSet
-    batch: RecordBatch
     total: cython.longlong = 0
     size: cython.longlong = 0
     offset: cython.longlong
@@ -101,11 +97,6 @@ def received(
         records.batches = verifier.batches_of(frame, records, True, old)
         if looks:
             verifier.look(frame, records, records.batches)
-            if rows.report.wants_findings:
-                for batch in records.batches:
-                    diagnostics.seen_batch(frame, role, batch)
-                if api.key == FETCH:
-                    _look_at_ends(rows, diagnostics, frame, records, role, offset)
             rows.batches(role, call, frame, records.topic, records.partition, records.batches, OK, ABSENT)
         ranges = () if listed is None else of_partition(listed, records.topic, records.partition)
         if shared:
@@ -116,37 +107,7 @@ def received(
     call.payload_bytes = size
 
 
-def _look_at_ends(
-    rows: KafkaRows,
-    diagnostics: KafkaDiagnostics,
-    frame: Frame,
-    records: RecordSet,
-    role: str,
-    offset: cython.longlong,
-) -> None:
-    """Take note of old messages, and of a batch that was cut where the fetch allowed no more bytes.
-
-    offset: at which the partition was fetched, ABSENT if not known
-    """
-    last: RecordBatch
-    tail: cython.longlong = records.size
-    if records.batches:
-        last = records.batches[len(records.batches) - 1]
-        tail = records.start + records.size - last.start - last.size
-        if last.magic < 2:
-            diagnostics.old_messages(frame, role, records.batches)
-        if diagnostics.stuck:
-            diagnostics.stuck.pop((records.topic, records.partition, offset), None)
-    if tail > 0 and frame.complete and not records.malformed:
-        diagnostics.ends_within_batch(frame, tail)
-        if not records.batches:
-            name = rows.names.name(records.topic)
-            diagnostics.brought_no_batch(frame, records.topic, name, records.partition, offset)
-
-
-def waited_for_data(
-    diagnostics: KafkaDiagnostics, frame: Frame, call: KafkaRequest, notes: BodyNotes
-) -> cython.longlong:
+def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cython.longlong:
     """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT.
 
     Who wants 0 bytes does not wait, but for the controllers' log. What comes later than the fetch allows is not held.
@@ -158,7 +119,6 @@ def waited_for_data(
         return 0
     wait_ns = elapsed(call.frame.last_ns, frame.first_ns)
     if wait_ns != ABSENT and wait_ns - max(0, call.queued_ns) > call.max_wait_ms * MS_NS + TICK_NS:
-        diagnostics.overdue(call.frame, wait_ns - max(0, call.queued_ns), call.max_wait_ms)
         return 0
     return held(wait_ns, call.queued_ns, call.payload_bytes)
 

@@ -39,12 +39,18 @@ class Full(NamedTuple):
         return self.trouble is None and not self.left
 
 
-def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
-    """Decode a message that ends at `end`; of one that ends too early everything before its end is there."""
+def full(name: str, version: int, data: bytes, start: int, end: int, *, last: str | None = None) -> Full:
+    """Decode a message that ends at `end`; of one that ends too early everything before its end is there.
+
+    last: the field of the message behind which nothing is read; None for all.
+    """
     body: dict[str, Any] = {}
     reading = _Reading(name, data, start, end)
     try:
-        reading.struct(_struct(name, version), body)
+        if last is None:
+            reading.struct(_struct(name, version), body)
+        else:
+            reading.up_to(last, _struct(name, version), body)
     except ReadError as trouble:
         return Full(body, 0, str(trouble))
     left = end - reading.reader.pos
@@ -194,6 +200,13 @@ class _Reading:
             self._read(field, out)
         if struct.tagged is not None:
             self._tags(struct.tagged, out)
+
+    def up_to(self, last: str, struct: _Struct, out: dict[str, Any]) -> None:
+        """Read the fields of a struct into `out`, up to the one of this name. Raises ReadError."""
+        for field in struct.fields:
+            self._read(field, out)
+            if field.name == last:
+                break
 
     def _read(self, field: _Field, out: dict[str, Any]) -> None:
         """Read a field into the struct that holds it."""

@@ -24,6 +24,7 @@ cdef class KafkaRequest(PendingRequest):
     cdef public FetchSession session
     cdef public object values
     cdef public object inner
+    cdef public object told
     cdef public object stated
 
 cpdef KafkaRequest new_request(FrameFacts frame, ApiVersion api, long long correlation_id, str client_id)

@@ -32,6 +32,7 @@ class KafkaRequest(PendingRequest):
     replica, max_wait_ms, min_bytes, isolation, session_number, session_epoch, session: of a fetch
     values: the single values of a special request (decode.SPECIAL)
     inner: the request in an envelope, decoded
+    told: the body of a request that its events are made of (events.py)
     stated: positions that count once the answer accepts them, or that the answer is understood by
     """
 
@@ -39,7 +40,7 @@ class KafkaRequest(PendingRequest):
         *PendingRequest.fields,
         *("api_version", "number", "topic_keys", "sets", "found", "kept", "acks", "replica"),
         *("max_wait_ms", "min_bytes", "isolation", "session_number", "session_epoch", "session", "values", "inner"),
-        "stated",
+        *("told", "stated"),
     )
 
     def __init__(self) -> None:
@@ -54,6 +55,7 @@ class KafkaRequest(PendingRequest):
         self.session: FetchSession | None = None
         self.values: dict[str, Any] | None = None
         self.inner: dict[str, Any] | None = None
+        self.told: dict[str, Any] | None = None
         self.stated: Any = None
 
 

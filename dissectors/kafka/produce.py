@@ -6,7 +6,6 @@ import cython
 
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet, Topic
-from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
@@ -21,7 +20,6 @@ if not cython.compiled:
 def sent(
     rows: KafkaRows,
     verifier: BatchVerifier,
-    diagnostics: KafkaDiagnostics,
     frame: Frame,
     call: KafkaRequest,
     notes: BodyNotes,
@@ -42,14 +40,6 @@ def sent(
                 total += batch.count
         if looks:
             verifier.look(frame, records, records.batches)
-            if rows.report.wants_findings:
-                for batch in records.batches:
-                    diagnostics.seen_batch(frame, PRODUCE, batch)
-                    diagnostics.produced_batch(frame, batch, records.topic, records.partition, call.acks != 0)
-                if records.batches:
-                    batch = records.batches[0]
-                    if batch.magic < 2:
-                        diagnostics.old_messages(frame, PRODUCE, records.batches)
             if rows.report.wants_messages and call.acks != 0:
                 _keep_messages(rows, verifier, frame, call, records)
     call.records = total
@@ -60,13 +50,11 @@ def sent(
 
 def settle(
     rows: KafkaRows,
-    diagnostics: KafkaDiagnostics,
     call: KafkaRequest,
     notes: BodyNotes,
     answered: cython.bint,
-    order: cython.longlong,
 ) -> None:
-    """Write the batches of a request, now that it is known what became of them: by the notes of the answer, at `order`.
+    """Write the batches of a request, now that it is known what became of them: by the notes of the answer.
 
     Without one, what became of them is unknown.
     """
@@ -85,8 +73,6 @@ def settle(
             code = 0 if codes is None else codes.get((records.topic, records.partition), 0)
             if code:
                 outcome = FAILED
-                if rows.report.wants_findings:
-                    diagnostics.refused(records, order)
             else:
                 base = notes.placed_number(records.topic, records.partition)
                 if base != ABSENT:

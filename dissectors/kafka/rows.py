@@ -64,6 +64,9 @@ class KafkaRows:
         slot: cython.Py_ssize_t = self.report.open_exchange(kind, call, response, until)
         exchanges: RowTable = self.report.exchanges
         exchanges.waiting[slot, fields.EXCHANGE_ACKS] = call.acks
+        exchanges.waiting[slot, fields.EXCHANGE_ALLOWED_NS] = (
+            call.max_wait_ms * NS if call.max_wait_ms >= 0 and call.max_wait_ms <= LATEST_MS else ABSENT
+        )
         if faults:
             self.report.fail(slot, self.errors(call, response, faults))
         return slot

@@ -194,7 +194,7 @@ class BatchVerifier:
         self.conversation.finding_within(
             frame,
             batch.start,
-            "bad_checksum",
+            "checksum_mismatch",
             f"The {kind} of a batch does not match its bytes",
             length=batch.size,
             **self._named(records),

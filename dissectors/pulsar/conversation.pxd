@@ -2,7 +2,6 @@ from dissectors.session.conversation cimport Conversation
 from dissectors.session.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry
 from dissectors.pulsar.decode cimport PulsarCommand, CommandLayout, command_of
-from dissectors.pulsar.diagnostics cimport PulsarDiagnostics
 from dissectors.pulsar.emit cimport PulsarEmitter
 from dissectors.pulsar.entries cimport Entries
 from dissectors.pulsar.fields cimport PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
@@ -10,11 +9,12 @@ from dissectors.pulsar.frames cimport measure
 from dissectors.pulsar.match cimport PulsarPendingRequests, key_of
 from dissectors.pulsar.names cimport Topic
 from dissectors.pulsar.pending cimport PulsarRequest, new_request
+from dissectors.pulsar.permits cimport Permits
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.fields cimport ABSENT
 
 cdef str UNKNOWN
-cdef object ALWAYS_ERRORS, error_in, named_by, stated
+cdef object ALWAYS_ERRORS, error_in, named_by, remark, stated
 cdef long long DEFAULT_MESSAGE_BYTES, PADDING
 
 cdef enum:
@@ -37,16 +37,16 @@ cdef enum:
     SUCCESS = 13
     ERROR = 14
     PRODUCER_SUCCESS = 17
-    PING = 18
 
-cdef const unsigned char[::1] CHANGING, INSPECTED, CONCERNED, STATES, FALLIBLE
+cdef const unsigned char[::1] CHANGING, GRANTING, REMARKED, CONCERNED, STATES, EVENTFUL, DECIDED, FALLIBLE
 
 cdef class PulsarConversation(Conversation):
     cdef public PulsarState state
     cdef public PulsarPendingRequests pending
     cdef public PulsarEmitter emit
     cdef public Entries entries
-    cdef public PulsarDiagnostics diagnostics
+    cdef public Permits permits
+    cdef public object events
     cdef public long long limit
     cdef public object lost_requests
     cdef public long long client_end

@@ -18,16 +18,19 @@ from dissectors.pulsar.commands import (
     request_of,
 )
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand, command_of
-from dissectors.pulsar.diagnostics import INSPECTIONS, PulsarDiagnostics
 from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
+from dissectors.pulsar.events import ASKING, PulsarEvents
+from dissectors.pulsar.events import STATING as EVENTFUL_COMMANDS
 from dissectors.pulsar.frames import DEFAULT_MESSAGE_BYTES, PADDING, measure
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
 from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.permits import COUNTED, Permits
 from dissectors.pulsar.positions import STATING, stated
+from dissectors.pulsar.remarks import REMARKABLE, remark
 from dissectors.pulsar.replication import named_by
 from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
@@ -48,7 +51,6 @@ if not cython.compiled:
         INITIAL_RESPONSE,
         MESSAGE,
         ONE_WAY,
-        PING,
         PRODUCER,
         PRODUCER_SUCCESS,
         REQUEST,
@@ -72,22 +74,25 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING, INSPECTED, CONCERNED, STATES, FALLIBLE = (
+CHANGING, GRANTING, REMARKED, CONCERNED, STATES, EVENTFUL, DECIDED, FALLIBLE = (
     _marked([*UPDATES, *ID_FIELDS]),
-    _marked(INSPECTIONS),
+    _marked(COUNTED),
+    _marked(REMARKABLE),
     _marked(RULED),
     _marked(STATING),
+    _marked(EVENTFUL_COMMANDS),
+    _marked(ASKING),
     _marked([*FAILURES, *ALWAYS_ERRORS]),
 )
-"""Types of commands that change what is known, that the diagnostics look at, that rules concern, that state a position,
-that may carry an error."""
+"""Types of commands that change what is known, that change permits, that findings are made of, that rules concern, that
+state a position, that are events, of which the answers are events, that may carry an error."""
 
 
 class PulsarConversation(Conversation):
     """See dissectors.session.conversation.Conversation."""
 
     CARRIED = (
-        *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "diagnostics", "limit", "lost_requests"),
+        *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "permits", "events", "limit", "lost_requests"),
         *("client_end", "_new_types", "_full", "_command_limit", "_frame_limit", "rules", "_replicates"),
     )
 
@@ -98,9 +103,9 @@ class PulsarConversation(Conversation):
         self.pending = PulsarPendingRequests(options.limits.pending)
         self.emit = PulsarEmitter(report, self.state)
         self.entries = Entries(self, self.state, report)
-        watched = report.wants_findings or report.wants_errors or report.wants_exchanges
-        self.diagnostics = PulsarDiagnostics(self, self.emit) if watched else None
-        self.rules = ProtocolRules(self) if report.wants_findings and not midstream else None
+        self.permits = Permits()
+        self.events = PulsarEvents(report)
+        self.rules = ProtocolRules(report) if report.wants_events and not midstream else None
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has said
         self._frame_limit, self._command_limit = options.limits.frame_bytes, options.limits.command_bytes
         self._full = sink.full
@@ -114,7 +119,7 @@ class PulsarConversation(Conversation):
         if self.entries is not None:
             self.entries.messages = None  # type: ignore[assignment]  # they call entries
         self.entries = None  # type: ignore[assignment]
-        self.diagnostics = self.rules = None
+        self.rules = None
         super().release()
 
     # --- frames ---
@@ -135,8 +140,7 @@ class PulsarConversation(Conversation):
     def on_gap(self, direction: int, gap: Gap) -> None:
         self.pending.gap(direction, gap.order)
         self.rules = None  # what was not captured may have kept to them
-        if self.diagnostics is not None:
-            self.diagnostics.gap(gap.order, gap.time)
+        self.permits.gap_order = gap.order
         if direction == CLIENT and gap.offset == self.client_end:
             self.lost_requests.add_hole(gap.order, self.frames, gap.length)
 
@@ -168,21 +172,7 @@ class PulsarConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.pending.rest():
-            if request.api_code == PING and self.hung_up:
-                self._report_ping(request)
             self._give_up(request, AT_END)
-        if self.diagnostics is not None:
-            self.diagnostics.close(self.last_ns)
-
-    def _report_ping(self, ping: PulsarRequest) -> None:
-        """Report a PING without an answer, unless the answer may have been in what was not captured."""
-        other = 1 - ping.frame.direction if ping.frame is not None else CLIENT
-        if (
-            self.diagnostics is not None
-            and self.inboxes[other].offset > 0
-            and not self.pending.holed(other, ping.order)
-        ):
-            self.diagnostics.unanswered_ping(ping, self.last_ns)
 
     def summary(self) -> ConversationSummary:
         state = self.state
@@ -250,6 +240,8 @@ class PulsarConversation(Conversation):
             answer.topic, answer.topics, answer.partitions = request.topic, request.topics, request.partitions
             self.emit.one_way(frame.direction, answer, None)
         else:
+            if DECIDED[request.api_code] and self.emit.report.wants_events:
+                self.events.answered(frame, command, request, error)
             self._close(frame, open_key, answer, error)
 
     def _error(self, command: PulsarCommand, topic: Topic | None) -> ErrorCode | None:
@@ -267,8 +259,15 @@ class PulsarConversation(Conversation):
             if command.code == CONNECTED:
                 size = self.state.max_message_size or DEFAULT_MESSAGE_BYTES
                 self.limit = min(self.limit, size + PADDING)
-        if INSPECTED[command.code] and self.diagnostics is not None:
-            self.diagnostics.inspect(frame, command, own)
+        if GRANTING[command.code]:
+            self.permits.count(frame, command, own)
+        if REMARKED[command.code]:
+            remark(self, self.emit, frame, command, own)
+        if self.emit.report.wants_events:
+            if EVENTFUL[command.code]:
+                self.events.stated(frame, command, own, request)
+            elif command.code == SEND_RECEIPT and own.ledger == -1 and own.entry == -1:
+                self.events.deduplicated(frame, request)
         if (
             CONCERNED[command.code]
             and self.rules is not None

@@ -186,7 +186,7 @@ class Entries:
     def _report_bad(self, frame: Frame, entry: PulsarEntry) -> None:
         self.finding(
             entry,
-            "bad_checksum",
+            "checksum_mismatch",
             "The crc32c of an entry does not match its bytes",
             checksum=_CRC32C,
             stored=f"0x{entry.stored:08x}",

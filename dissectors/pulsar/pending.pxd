@@ -24,6 +24,7 @@ cdef class PulsarRequest(PendingRequest):
     cdef public long long last_sequence
     cdef public long long permits
     cdef public long long permits_left
+    cdef public object told
 
     cdef int begin_command(self, Frame frame, str name, long long code, object type, long long correlation_id) except -1
     cpdef int attach(self, Endpoint endpoint) except -1

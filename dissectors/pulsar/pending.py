@@ -33,11 +33,13 @@ class PulsarRequest(PendingRequest):
     receipt_key: what its receipt will name, where that is not its sequence id (replication.py)
     last_sequence: of a SEND with a batch, the sequence id of its last message
     permits, permits_left: of a FLOW or MESSAGE, the columns of `exchanges`
+    told: what a request says that its answer decides on: see events.py
     """
 
     fields = (
         *(*PendingRequest.fields, "type", "order", "endpoint_id", "endpoint", "topic", "ledger", "entry", "status"),
         *("batch", "messages", "kept", "answer_announced", "receipt_key", "last_sequence", "permits", "permits_left"),
+        "told",
     )
 
     def begin_command(
@@ -59,6 +61,7 @@ class PulsarRequest(PendingRequest):
         self.answer_announced = False
         self.receipt_key: tuple[Any, ...] | None = None
         self.last_sequence = self.permits = self.permits_left = ABSENT
+        self.told: Any = None
 
     def attach(self, endpoint: Endpoint) -> None:
         """It is about this producer or consumer."""

@@ -25,15 +25,15 @@ from dissectors.pulsar.commands import (
 )
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand
 from dissectors.pulsar.fields import TOPIC_MIGRATED_RESOURCE_ID, TOPIC_MIGRATED_RESOURCE_TYPE
-from dissectors.pulsar.pending import PulsarRequest
+from dissectors.pulsar.pending import PulsarRequest, new_request
 from dissectors.rows.layout import ABSENT
-from dissectors.session.conversation import Conversation
+from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
 _ASKED, _OPEN, _CLOSED_BY_BROKER = "asked", "open", "closed"  # states of a producer or consumer
 _IDS = 1000  # producers, and consumers; of a connection that has more, no rule about ids is judged
-_REPORTS = 100  # findings of one connection
+_REPORTS = 100  # events of one connection
 _ALL_ONES = (1 << 64) - 1  # ids are shown without a sign
 
 
@@ -43,8 +43,8 @@ class ProtocolRules:
     gone: producers that were refused, or that the client has closed
     """
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    def __init__(self, report: Report) -> None:
+        self._output = report
         self._producers: dict[int, str] = {}  # id -> state
         self._consumers: dict[int, str] = {}
         self.gone: set[int] = set()
@@ -68,7 +68,13 @@ class ProtocolRules:
     def on_newer(self, frame: Frame, layout: CommandLayout, version: int) -> None:
         """Take a command that is newer than the version of the protocol that both peers speak."""
         message = f"{layout.name} belongs to version {layout.type.since} of the protocol, and the peers speak {version}"
-        self._report(frame, "newer_command", layout.code, message, None)
+        self._report(
+            frame,
+            "newer_command",
+            layout.code,
+            message,
+            new_request(frame, layout.name, layout.code, layout.type, ABSENT),
+        )
 
     def _send(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         id_ = request.endpoint_id
@@ -109,17 +115,18 @@ class ProtocolRules:
         """Those of producers or of consumers, whichever a command is about."""
         return self._producers if request.api_code in (PRODUCER, CLOSE_PRODUCER) else self._consumers
 
-    def _report(self, frame: Frame, rule: str, id_: int, message: str, request: PulsarRequest | None) -> None:
+    def _report(self, frame: Frame, rule: str, id_: int, message: str, request: PulsarRequest) -> None:
         if (rule, id_) not in self._reported and len(self._reported) < _REPORTS:
             self._reported.add((rule, id_))
-            topic = None if request is None else request.topic
-            self._conversation.finding_at(
-                frame,
-                "protocol_violation",
-                message,
-                rule=rule,
+            topic = request.topic
+            self._output.event(
+                "rule_broken",
+                request,
+                frame.facts,
                 topic=None if topic is None else topic.name,
                 partition=None if topic is None else topic.partition,
+                subject=rule,
+                text=message,
             )
 
 

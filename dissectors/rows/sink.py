@@ -172,7 +172,7 @@ class Sink:
         }
         (
             self.exchanges, self.batches, self.errors, self.connections, self.findings, self.messages, self.positions,
-            self.stalls,
+            self.stalls, self.events,
         ) = self._tables.values()  # fmt: skip
 
     def _begin_numbers(self) -> None:

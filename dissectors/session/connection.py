@@ -263,12 +263,12 @@ class ConnectionSession:
         if peer is None or (self.protocol is None and port not in by_port(self._protocols)):
             return
         if peer == foreign.TLS:
-            self._report("tls_mismatch", f"The client speaks TLS, and the server at port {port} does not")
+            self._report("tls_on_one_side", f"The client speaks TLS, and the server at port {port} does not")
         elif peer == foreign.TLS_ALERT and self._tls is None:
-            self._report("tls_mismatch", f"The client does not speak TLS, which the server at port {port} asks for")
+            self._report("tls_on_one_side", f"The client does not speak TLS, which the server at port {port} asks for")
         elif peer == foreign.HTTP:
             who = "client" if self.protocol is None else "server"
-            self._report("foreign_peer", f"The {who} speaks {peer.upper()}, at port {port}")
+            self._report("other_protocol", f"The {who} speaks {peer.upper()}, at port {port}")
 
     # --- recognition ---
 

@@ -42,12 +42,14 @@ cdef class Report:
     cdef readonly RowTable errors
     cdef readonly RowTable messages
     cdef readonly RowTable positions
+    cdef readonly RowTable events
     cdef readonly bint wants_exchanges
     cdef readonly bint wants_errors
     cdef readonly bint wants_batches
     cdef readonly bint wants_messages
     cdef readonly bint wants_findings
     cdef readonly bint wants_positions
+    cdef readonly bint wants_events
     cdef object _resends
     cdef object _hold
 

@@ -37,6 +37,9 @@ if not cython.compiled:
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
+LONGEST_TEXT = 1000
+"""Characters of a text that an event keeps; a name in Kafka has 249 at most, others may have 64 KiB."""
+
 _ORPHAN, _UNKNOWN = ORPHAN, UNKNOWN  # for what every row asks: C variables, not names that are looked up
 
 
@@ -168,12 +171,14 @@ class Report:
         self.errors: RowTable = sink.errors
         self.messages: RowTable = sink.messages
         self.positions: RowTable = sink.positions
+        self.events: RowTable = sink.events
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
         self.wants_messages = "messages" in sink.tables
         self.wants_findings = "findings" in sink.tables
         self.wants_positions = "positions" in sink.tables
+        self.wants_events = "events" in sink.tables
 
     def __reduce__(self) -> Any:
         return Report, (self.conn, self.sink, self._resends, self._hold)
@@ -344,11 +349,56 @@ class Report:
         _write_id(table, slot, fields.POSITION_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
 
+    # --- events ---
+
+    def event(
+        self,
+        kind: str,
+        request: PendingRequest,
+        frame: FrameFacts,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        subject: str | None = None,
+        number: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Write what `frame`, the request or its answer, says, if that table is wanted: see `records.Event`.
+
+        group: None for the one that the request names.
+        """
+        if not self.wants_events:
+            return
+        table: RowTable = self.events
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, fields.EVENT_CONN, self.conn)
+        table.put(slot, fields.EVENT_KIND, kind)
+        table.put(slot, fields.EVENT_TOPIC, topic)
+        table.put(slot, fields.EVENT_PARTITION, partition)
+        table.put(slot, fields.EVENT_GROUP, request.group if group is None else group)
+        table.put(slot, fields.EVENT_SUBJECT, _shortened(subject))
+        table.put(slot, fields.EVENT_NUMBER, number)
+        table.put(slot, fields.EVENT_TEXT, _shortened(text))
+        table.put(slot, fields.EVENT_CLIENT_ID, request.client_id)
+        table.put(slot, fields.EVENT_DIRECTION, SIDES[frame.direction])
+        table.put(slot, fields.EVENT_API, request.api)
+        table.waiting[slot, fields.EVENT_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, fields.EVENT_TIME] = frame.first_ns
+        table.waiting[slot, fields.EVENT_PACKET_REF] = frame.packet_ref
+        _write_id(table, slot, fields.EVENT_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        table.finish(slot)
+
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         if self._hold is None:
             table.finish(slot)
         else:
             self._hold(table, slot)
+
+
+def _shortened(text: str | None) -> str | None:
+    """The first characters of a text from the wire, of which an event keeps LONGEST_TEXT."""
+    return text if text is None or len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
 def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | None) -> str | None:

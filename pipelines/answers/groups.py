@@ -49,7 +49,7 @@ _Key = tuple[str, str | None, str]  # protocol, topic, name
 _Consumer = tuple[str, int | None]  # connection, consumer id
 
 
-class Event(NamedTuple):
+class GroupEvent(NamedTuple):
     """Something that happened to a group."""
 
     time: datetime  # when the request began, or the push
@@ -70,7 +70,7 @@ class Group:
     name: str
     kind: str
     topic: str | None = None  # that it belongs to; None for Kafka
-    events: list[Event] = field(default_factory=list)
+    events: list[GroupEvent] = field(default_factory=list)
     members: dict[str, str] = field(default_factory=dict)  # id -> the client that it is
     consumers: dict[str, dict[str | None, _Consumer]] = field(default_factory=dict)  # member -> partition -> consumer
     most: int = 0  # members at once
@@ -137,7 +137,7 @@ def groups(tables: Relations) -> list[Group]:
         if (of := found.get((row["protocol"], None, row["group"]))) is not None:
             text = f"{row['cause']}, {units.counted(row['members_after'], 'member')}"
             of.events.append(
-                Event(row["time"], of.name, REBALANCED, "", text, row["duration_ns"], row["file"], row["packet"])
+                GroupEvent(row["time"], of.name, REBALANCED, "", text, row["duration_ns"], row["file"], row["packet"])
             )
     for behind in _lag(tables, names):
         topic = None if behind["protocol"] == "kafka" else behind["topic"]
@@ -355,6 +355,6 @@ _READERS: dict[str, tuple[str, _Take]] = {
 }
 
 
-def _event(group: Group, row: Row, what: str, member: str, text: str, took: int | None) -> Event:
+def _event(group: Group, row: Row, what: str, member: str, text: str, took: int | None) -> GroupEvent:
     side = "response" if row["kind"] == "push" else "request"
-    return Event(row["time"], group.name, what, member, text, took, row[f"{side}_file"], row[f"{side}_packet"])
+    return GroupEvent(row["time"], group.name, what, member, text, took, row[f"{side}_file"], row[f"{side}_packet"])

@@ -30,7 +30,14 @@ FIELDS = (
 )  # fmt: skip
 """Columns of the exchange that one frame tells, in the order in which they are given."""
 _TABLES = ("exchanges", "findings")
-_WRONG = ("malformed_frame", "malformed_body", "malformed_records", "unknown_api", "decompress_failed", "bad_checksum")
+_WRONG = (
+    "malformed_frame",
+    "malformed_body",
+    "malformed_records",
+    "unknown_api",
+    "decompress_failed",
+    "checksum_mismatch",
+)
 _TIME = 0
 _KAFKA_HEAD = struct.Struct(">ihhih")
 _PAIR = struct.Struct("<II")

@@ -38,6 +38,7 @@ class RecordTable(StrEnum):
     MESSAGES = "messages"
     POSITIONS = "positions"
     STALLS = "stalls"
+    EVENTS = "events"
 
 
 _SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}

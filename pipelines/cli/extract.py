@@ -67,7 +67,7 @@ def extract(
     Examples:
       brokerscope extract capture.pcap --topic orders -o orders.pcapng
       brokerscope extract capture.pcap --exchange capture.pcap:17 --packets-only -o one.pcapng
-      brokerscope extract captures/ --finding bad_checksum --comments -o bad.pcapng
+      brokerscope extract captures/ --finding checksum_mismatch --comments -o bad.pcapng
       brokerscope extract capture.pcap --connection :43210 --sanitise -o report.pcapng
     """
     from dissectors.capture.files import expand, site_of

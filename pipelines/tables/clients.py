@@ -15,7 +15,7 @@ def _clients(d: Dialect, ask: Ask) -> str:
     return f"""
         with used as (
             select {keys}, {SERVER} as server,
-                case when {_refused()} then version end as removed, count(*) as requests,
+                case when {removed_in_kafka_4()} then version end as removed, count(*) as requests,
                 {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
             from exchanges where kind in ('call', 'unanswered', 'oneway') group by {keys}
         ), software as (
@@ -48,7 +48,7 @@ def _clients(d: Dialect, ask: Ask) -> str:
     """
 
 
-def _refused() -> str:
+def removed_in_kafka_4() -> str:
     """Whether an exchange uses a version of an API that Kafka 4.0 removed."""
     from dissectors.kafka.schema import apis
 

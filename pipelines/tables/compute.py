@@ -15,14 +15,12 @@ from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
-from pipelines.tables.table import Ask, Table
+from pipelines.tables.table import LATER, Ask, Table
 from pipelines.tables.verdicts import JUDGED
 from pipelines.tables.verdicts.verdict import SCHEMA
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
-LATER = ("positions", "stalls")
-"""Record tables that older versions did not write."""
 _FILES = ("read_parquet(", "all_")  # how a relation begins that is files, or another name of them
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 

@@ -22,7 +22,7 @@ FINDINGS = Table(
     "What a person should look at: one row per kind of finding, with the first of each. The records hold them all.",
     (
         TableColumn("severity", "info, warning or error"),
-        TableColumn("kind", "bad_checksum, malformed_frame, gap …"),
+        TableColumn("kind", "checksum_mismatch, malformed_frame, gap …"),
         TableColumn("protocol", "kafka, pulsar or iggy; null for a file"),
         TableColumn("count", "how often", "count"),
         TableColumn("connections", "on how many connections", "count"),

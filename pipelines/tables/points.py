@@ -68,6 +68,11 @@ SAME = {
         ("time", "packet"),
         "case when topic is null then 1 else 0 end",
     ),
+    "events": Sameness(
+        ("kind", "api", "partition", "number", "direction", "correlation_id"),
+        ("time", "packet"),
+        "case when topic is null then 1 else 0 end",
+    ),
     "stalls": Sameness(("kind", "direction", "stream_offset"), ("time", "packet")),
     "connections": Sameness((), ("start_time", "incarnation")),
 }  # fmt: skip

@@ -25,12 +25,11 @@ def _by_epoch(d: Dialect) -> str:
     place = ("heard_us", "file", "packet")
     return f"""
         with heard as (
-            select {d.member("evidence", "group")} as name, {d.member("evidence", "member")} as member,
-                cast({d.member("evidence", "epoch")} as bigint) as epoch,
-                case when {d.member("evidence", "first")} = 'true' then 1 else 0 end as new,
+            select {group} as name, subject as member, number as epoch,
+                case when text = 'first' then 1 else 0 end as new,
                 {d.micros("time")} as heard_us, client_ip as client, coalesce(file, '') as file,
                 coalesce(packet, 0) as packet
-            from findings where kind = 'member_epoch'
+            from events where kind = 'epoch'
         ), epochs as (
             select name, epoch, min(heard_us) as begin_us, max(heard_us) as end_us, max(new) as joined,
                 count(distinct member) as members_after, {d.listed("client")} as clients,

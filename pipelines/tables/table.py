@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-RECORDS = (*DEFAULT_TABLES, "positions", "stalls")
+LATER = ("positions", "stalls", "events")
+"""Record tables that older versions did not write."""
+
+RECORDS = (*DEFAULT_TABLES, *LATER)
 """The record tables that aggregate tables and verdicts are made of."""
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")

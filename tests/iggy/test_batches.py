@@ -36,7 +36,7 @@ def test_a_flipped_byte_of_a_payload_makes_one_bad_batch_and_the_finding_says_wh
     (bad,) = [b for b in sink.batches if b.verdict == "bad"]
     assert bad.checksum_kind == KIND.get(era.split()[0], "xxh3-64")
     assert bad.checksum_stored != bad.checksum_computed
-    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    (finding,) = [f for f in sink.findings if f.kind == "checksum_mismatch"]
     evidence = json.loads(finding.evidence or "")
     assert evidence["message_index"] == 1
     assert evidence["wrong"] == 1
@@ -70,7 +70,7 @@ def test_a_batch_is_in_the_packet_of_its_own_first_byte() -> None:
 
     broken = flipped(script, len(script) - 1, -1)
     sink, _ = feed(PROTOCOL, broken)
-    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    (finding,) = [f for f in sink.findings if f.kind == "checksum_mismatch"]
     assert (finding.packet_ref, finding.time) == packets[1]
 
 
@@ -84,7 +84,7 @@ def test_a_checksum_over_missing_bytes_is_never_bad(era: str) -> None:
     (polled,) = [b for b in sink.batches if b.role == "consume"]
     assert polled.verdict == "unverifiable"
     assert polled.records == 3
-    assert not [f for f in sink.findings if f.kind in ("bad_checksum", "malformed_frame")]
+    assert not [f for f in sink.findings if f.kind in ("checksum_mismatch", "malformed_frame")]
     (call,) = [e for e in sink.exchanges if e.api == "POLL_MESSAGES"]
     assert (call.kind, call.complete) == ("call", False)
 
@@ -94,7 +94,7 @@ def test_a_batch_whose_own_checksum_is_wrong_is_bad_though_its_messages_are_not(
     at = script[3 - 1][1].index(b"first") - 48 - 256 + 24  # origin_timestamp in the sent batch's header
     sink, _ = feed(PROTOCOL, flipped(script, 2, at))
     assert [(b.role, b.verdict) for b in sink.batches] == [("produce", "bad"), ("consume", "ok")]
-    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    (finding,) = [f for f in sink.findings if f.kind == "checksum_mismatch"]
     assert json.loads(finding.evidence or "")["message_index"] is None
 
 

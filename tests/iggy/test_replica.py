@@ -56,7 +56,7 @@ def test_a_flipped_byte_between_replicas_is_a_bad_checksum(frame: bytes, at: int
     broken = bytearray(frame)
     broken[at] ^= 1
     sink, _ = feed(PROTOCOL, [(CLIENT, bytes(broken))])
-    fields = [json.loads(f.evidence or "").get("field") for f in sink.findings if f.kind == "bad_checksum"]
+    fields = [json.loads(f.evidence or "").get("field") for f in sink.findings if f.kind == "checksum_mismatch"]
     assert field in fields
 
 
@@ -64,7 +64,7 @@ def test_the_view_of_a_prepare_may_change_without_breaking_its_seal() -> None:
     resent = bytearray(PREPARE)
     struct.pack_into("<I", resent, 52, 4)
     sink, _ = feed(PROTOCOL, [(CLIENT, bytes(resent))])
-    assert not [f for f in sink.findings if f.kind == "bad_checksum"]
+    assert not [f for f in sink.findings if f.kind == "checksum_mismatch"]
 
 
 def test_a_password_on_its_way_to_a_replica_stays_out() -> None:
@@ -81,7 +81,9 @@ def test_the_request_checksum_of_0_9_is_the_bodys_where_it_is_not_zero(stored: i
     fields = {128: ("Q2", 5), 144: ("Q", good if stored is None else stored), 176: ("B", 128), 168: ("Q", 4)}
     login = [(CLIENT, w.vsr_request(1, w.register(), id=0)), (SERVER, w.vsr_reply(1, bytes(4) + w.registered(), id=0))]
     sink, _ = feed(PROTOCOL, [*login, (CLIENT, w.vsr(5, fields, body))])
-    assert [f.kind for f in sink.findings if f.kind == "bad_checksum"] == (["bad_checksum"] if stored == 1 else [])
+    assert [f.kind for f in sink.findings if f.kind == "checksum_mismatch"] == (
+        ["checksum_mismatch"] if stored == 1 else []
+    )
 
 
 @pytest.mark.parametrize(("command", "name"), [(30, "CONSUMER_SESSION_HEARTBEAT"), (36, "PREPARE_PROGRESS")])

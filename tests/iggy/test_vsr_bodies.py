@@ -352,4 +352,4 @@ def test_in_mid_connection_the_kind_of_request_identifier_shows_the_release() ->
     for ask, dialect in ((stamped, "iggy-vsr-0.9"), (random, "iggy-vsr-0.10")):
         sink, talk_ = feed(PROTOCOL, [(CLIENT, bytes(ask))], midstream=True)
         assert talk_.summary().dialect == dialect
-        assert not [f for f in sink.findings if f.kind == "bad_checksum"]
+        assert not [f for f in sink.findings if f.kind == "checksum_mismatch"]

@@ -146,7 +146,7 @@ def test_one_flipped_bit_is_one_bad_checksum() -> None:
     data[70] ^= 4
     sink = consumed(bytes(data))
     assert [b.verdict for b in sink.batches] == ["bad", "ok"]
-    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    (finding,) = [f for f in sink.findings if f.kind == "checksum_mismatch"]
     assert finding.severity == "error"
     assert sink.batches[0].checksum_stored != sink.batches[0].checksum_computed
 
@@ -191,7 +191,7 @@ def test_a_flip_in_the_magic_of_an_old_message_is_a_bad_checksum(magic: int, bit
     data[16] ^= 1 << bit
     sink = consumed(bytes(data) + message(8, b"good", magic=magic))
     assert [(b.verdict, b.base_offset) for b in sink.batches] == [("bad", 7), ("ok", 8)]
-    assert [f.kind for f in sink.findings if f.severity == "error"] == ["bad_checksum"]
+    assert [f.kind for f in sink.findings if f.severity == "error"] == ["checksum_mismatch"]
 
 
 def test_an_old_message_with_a_broken_header_is_a_bad_checksum_where_no_newer_one_can_be() -> None:
@@ -202,7 +202,7 @@ def test_an_old_message_with_a_broken_header_is_a_bad_checksum_where_no_newer_on
     assert [f.kind for f in new.findings if f.severity == "error"] == ["malformed_frame"]
     sent, answered = request(1, 2, 1, OLD_FETCH), response(1, 2, 1, old_fetched(bytes(data)))
     old, _ = feed(PROTOCOL, [(CLIENT, sent), (SERVER, answered)])
-    assert [f.kind for f in old.findings if f.severity == "error"] == ["bad_checksum"]
+    assert [f.kind for f in old.findings if f.severity == "error"] == ["checksum_mismatch"]
 
 
 OLD_FETCH = struct.pack(">iiii", -1, 500, 1, 1) + b"\0\1t" + struct.pack(">iiqi", 1, 0, 0, 1 << 20)

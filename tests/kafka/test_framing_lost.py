@@ -30,12 +30,12 @@ def announcing(raw: bytes, more: int) -> bytes:
 
 def lost(sink: Sink) -> list[tuple[Any, ...]]:
     """What is told of lost framing: of which request, announced and real size."""
-    told = [json.loads(found.evidence) for found in sink.findings if found.kind == "framing_lost"]
+    told = [json.loads(found.evidence) for found in sink.findings if found.kind == "wrong_length"]
     return [(each["api"], each["correlation_id"], each["announced"], each["actual"]) for each in told]
 
 
 def kinds(sink: Sink) -> set[str]:
-    return {f.kind for f in sink.findings} - {"not_idempotent"}
+    return {f.kind for f in sink.findings}
 
 
 def requests(sink: Sink) -> list[tuple[str, int]]:
@@ -48,7 +48,7 @@ def test_a_produce_whose_end_is_missing_leaves_the_next_request_whole(missing: i
     script = [*opening(), (CLIENT, whole[:-missing]), (CLIENT, produce(3, {("hot", 0): LARGE}))]
     sink = feed_every_way(PROTOCOL, [*script, (CLIENT, produce(4, {("hot", 0): LARGE}))])
     assert lost(sink) == [("Produce", 2, len(whole), len(whole) - missing)]
-    assert kinds(sink) == {"framing_lost"}
+    assert kinds(sink) == {"wrong_length"}
     assert requests(sink) == [("Produce", 1), ("Produce", 2), ("Produce", 3), ("Produce", 4)]
     assert sorted(row.verdict for row in sink.batches) == ["ok", "ok", "ok", "unverifiable"]
     assert [row.correlation_id for row in sink.exchanges if not row.complete] == [2]
@@ -60,7 +60,7 @@ def test_the_last_request_before_the_end_may_be_the_one_that_follows(missing: in
     whole = produce(2, {("hot", 0): LARGE}, acks=acks)
     sink = feed_every_way(PROTOCOL, [*opening(), (CLIENT, whole[:-missing]), (CLIENT, METADATA)])
     assert requests(sink) == [("Metadata", 2), ("Produce", 1), ("Produce", 2)]
-    assert kinds(sink) == {"framing_lost"}
+    assert kinds(sink) == {"wrong_length"}
 
 
 @pytest.mark.parametrize("more", [4, 12, 37])
@@ -74,7 +74,7 @@ def test_any_request_may_announce_more_than_it_has(name: str, more: int) -> None
     script = [*opening(), (CLIENT, announcing(raw, more) + produce(3, {("hot", 0): LARGE}))]
     sink = feed_every_way(PROTOCOL, script)
     assert [size for *_, size in lost(sink)] == [len(raw)]
-    assert kinds(sink) == {"framing_lost"}
+    assert kinds(sink) == {"wrong_length"}
     assert ("Produce", 3) in requests(sink)
 
 
@@ -85,7 +85,7 @@ def test_any_request_may_have_more_than_it_announces(more: int) -> None:
         script = [*opening(), (CLIENT, raw + behind + produce(3, {("hot", 0): SMALL}))]
         sink = feed_every_way(PROTOCOL, script)
         assert [(announced, size) for _, _, announced, size in lost(sink)] == [(len(raw), len(raw) + more)]
-        assert kinds(sink) == {"framing_lost"}
+        assert kinds(sink) == {"wrong_length"}
         assert requests(sink)[-1] == ("Produce", 3)
 
 
@@ -94,7 +94,7 @@ def test_a_request_that_announces_too_little_is_not_called_malformed() -> None:
     script = [*opening(), (CLIENT, announcing(whole, -10)), (CLIENT, produce(3, {("hot", 0): SMALL}))]
     sink = feed_every_way(PROTOCOL, script)
     assert lost(sink) == [("Produce", 2, len(whole) - 10, len(whole))]
-    assert kinds(sink) == {"framing_lost"}
+    assert kinds(sink) == {"wrong_length"}
 
 
 def test_a_request_that_announces_far_more_than_ever_comes_has_not_swallowed_those_behind_it() -> None:
@@ -120,8 +120,8 @@ def test_a_wrong_checksum_in_a_request_of_the_right_length_is_told_whatever_foll
     ):
         for acks in (1, 0):
             sink = feed_every_way(PROTOCOL, [*opening(), (CLIENT, bytes(bad)), *more])
-            assert "bad_checksum" in kinds(sink), (more, acks)
-            assert "framing_lost" not in kinds(sink)
+            assert "checksum_mismatch" in kinds(sink), (more, acks)
+            assert "wrong_length" not in kinds(sink)
             assert "bad" in [row.verdict for row in sink.batches]
 
 

@@ -8,7 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from dissectors import records
-from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message, Position, Stall
+from dissectors.records import (
+    PACKET_SHIFT,
+    Batch,
+    Conn,
+    Connection,
+    Error,
+    Event,
+    Exchange,
+    Finding,
+    Message,
+    Position,
+    Stall,
+)
 from dissectors.rows.sink import to_batch
 
 FILES = ["captures/client.pcap", "captures/broker <b>.pcap"]
@@ -108,12 +120,14 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
             )
         )  # fmt: skip
         rows["positions"] += _positions(conn, n, topic, offset, time)
+        if n % 40 == 0 and conn.protocol == "kafka":
+            rows["events"].append(_epoch(conn, n, time))
         if n % 9 == 0:
             rows["stalls"].append(_stall(conn, n, time, wait))
         offset += 10
     rows["findings"] += [
         Finding(
-            conns["kafka"][0], "bad_checksum", "error", "server", f"Bad {HOSTILE}", START, packet_ref(9), 10, 20,
+            conns["kafka"][0], "checksum_mismatch", "error", "server", f"Bad {HOSTILE}", START, packet_ref(9), 10, 20,
             '{"a": 1}',
         ),
         Finding(None, "truncated_file", "warning", None, "The file ends inside a packet", None, packet_ref(300, 1)),
@@ -149,6 +163,16 @@ def _positions(conn: Conn, n: int, topic: str, offset: int, time: int) -> list[P
     if n % 5 == 0:
         made.append(Position(conn, what="fetch", value=max(0, offset - n % 10), replica=2, **common))
     return made
+
+
+def _epoch(conn: Conn, n: int, time: int) -> Event:
+    """A member of a group hears of an epoch, which changes now and then."""
+    exchange = f"{conn.id}-c{n * 100}"
+    return Event(
+        conn, "epoch", group="epochs", subject=f"member-{conn.client_port}", number=1 + n // 160,
+        text="first" if n < 160 else None, client_id=f"client-{conn.client_port}", direction="server",
+        correlation_id=n, api="ConsumerGroupHeartbeat", time=time, packet_ref=packet_ref(n + 2), exchange_id=exchange,
+    )  # fmt: skip
 
 
 def _stall(conn: Conn, n: int, time: int, wait: int) -> Stall:

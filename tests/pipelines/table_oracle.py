@@ -8,7 +8,6 @@ do not know.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +33,7 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "corrupt": _corrupt(records["batches"]),
         "delivery": _delivery(records["batches"], records["exchanges"], records.get("positions", [])),
         "hops": [],
-        "rebalances": _rebalances(records["exchanges"], records["findings"]),
+        "rebalances": _rebalances(records["exchanges"], records.get("events", [])),
         "lag": _lag(records["batches"], records.get("positions", []), bucket_us),
         "leaders": _leaders(records["batches"], records.get("positions", [])),
         "clients": _clients(records["exchanges"], records["connections"], removed),
@@ -782,14 +781,14 @@ def _marks(batches: Rows, positions: Rows, place: Any) -> list[tuple[datetime, i
 # --- rebalances ------------------------------------------------------------------------------------------------------
 
 
-def _rebalances(exchanges: Rows, findings: Rows) -> Rows:
+def _rebalances(exchanges: Rows, events: Rows) -> Rows:
     """Rebalances of classic groups, step by step in time; and of groups that are told epochs."""
     made = []
     steps = [row for row in exchanges if row["protocol"] == "kafka" and row["group"] is not None
              and row["kind"] == "call" and row["status"] == "ok" and row["total_ns"] is not None]  # fmt: skip
     for group, rows in _grouped(steps, lambda row: row["group"]).items():
         made += _of_group(group, rows)
-    heard = [{**row, **json.loads(row["evidence"])} for row in findings if row["kind"] == "member_epoch"]
+    heard = [row for row in events if row["kind"] == "epoch"]
     for group, rows in _grouped(heard, lambda row: row["group"]).items():
         made += _of_epochs(group, rows)
     return made
@@ -836,10 +835,10 @@ def _of_group(group: str, rows: Rows) -> Rows:
 def _of_epochs(group: str, rows: Rows) -> Rows:
     made: Rows = []
     before = None
-    for _, told in sorted(_grouped(rows, lambda row: row["epoch"]).items()):
+    for _, told in sorted(_grouped(rows, lambda row: row["number"]).items()):
         first, last = min(told, key=lambda r: (r["time"], r["file"], r["packet"])), max(row["time"] for row in told)
-        members = len({row["member"] for row in told})
-        cause = "first seen" if before is None else "joined" if any(row["first"] for row in told) else (
+        members = len({row["subject"] for row in told})
+        cause = "first seen" if before is None else "joined" if any(row["text"] == "first" for row in told) else (
             "left" if members < before else "rejoined")  # fmt: skip
         took = (_micros(last) - _micros(first["time"])) * 1000
         made.append(_rebalance(group, first["time"], took, {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dissectors
+from dissectors import findings
 from dissectors.records import schema
 from pipelines.answers.records import Relations, database_of, empty
 from pipelines.tables.table import RECORDS
@@ -101,12 +101,10 @@ def answered(at: float, **more: Any) -> Row:
     return call(at, response_file="a.pcap", response_packet=7, **more)
 
 
-def finding(kind: str, at: float = 1, **evidence: Any) -> Row:
-    """A finding of severity info."""
-    return {
-        **place(at), "kind": kind, "severity": "info", "message": kind, "file": "a.pcap", "packet": 7,
-        "evidence": json.dumps(evidence),
-    }  # fmt: skip
+def event(kind: str, of: Row, **more: Any) -> Row:
+    """An event that a frame of an exchange says."""
+    shared = {key: value for key, value in of.items() if key in schema("events").names}
+    return {**shared, "kind": kind, "file": "a.pcap", "packet": 7, "direction": "server"} | more
 
 
 # --- the table itself ------------------------------------------------------------------------------------------------
@@ -155,7 +153,7 @@ def test_the_worst_come_first_and_what_costs_more_before_what_costs_less() -> No
     slow = [call(1, total_ns=2 * SECOND, wait_ns=2 * SECOND), call(2, api="Metadata", total_ns=9 * SECOND, wait_ns=9)]
     batch = {**place(3), "role": "produce", "verdict": "bad", "file": "a.pcap", "packet": 9, "topic": "orders"}
     batch |= {"format": "magic 2", "stream_offset": 3}
-    rows = said(exchanges=slow, connections=[connection()], batches=[batch], findings=[finding("not_idempotent")])
+    rows = said(exchanges=slow, connections=[connection()], batches=[batch])
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     assert [row["kind"] for row in rows] == ["bad_checksum", "slow_requests", "slow_requests", "not_idempotent"]
     assert "Metadata" in rows[1]["sentence"]
@@ -406,20 +404,22 @@ def test_of_real_captures_those_in_which_a_broker_went_away(
 def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None:
     ends = [call(1, api="EndTxn"), answered(2, api="EndTxn"), call(3, api="EndTxn")]
     batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
-    aborted = finding("transaction_aborted", 2.0005, transactional_id="tx", producer_id=7)
-    rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
+    aborted = event("transaction_aborted", ends[1], subject="tx", number=7)
+    rows = said(exchanges=ends, batches=[batch], events=[aborted], connections=[connection()])
     assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, with 12 messages."]
     ends.append(call(1.5, complete=False))  # the capture lacks bytes of the Produce that the batch is of
-    rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
+    rows = said(exchanges=ends, batches=[batch], events=[aborted], connections=[connection()])
     assert rows[0]["sentence"] == "Producer payer (tx) aborted 1 of 3 transactions, with at least 12 messages."
 
 
 def test_a_share_group_says_what_it_released_and_rejected() -> None:
     fetch = answered(1, api="ShareFetch", group="g", records=46)
     (row,) = said(
-        exchanges=[fetch], findings=[finding("not_accepted", group="g", released=6, rejected=4)],
+        exchanges=[fetch],
+        events=[event("released", fetch, number=6), event("rejected", fetch, number=4)],
         connections=[connection()],
-    )  # fmt: skip
+    )
+    assert row["count"] == 1
     assert row["sentence"] == (
         "Share group g released 6 messages for another delivery and rejected 4 for good, of 46 delivered."
     )
@@ -431,15 +431,15 @@ def pulsar(row: Row, **more: Any) -> Row:
 
 
 def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_out() -> None:
-    closed = pulsar(finding("closed_by_broker", 5, topic="t", moved_to="pulsar://10.0.0.1:6652"), server_port=6650)
     opened = pulsar(call(5.1, api="PRODUCER", topics=["t"], total_ns=100 * MS), server_port=6652)
     close = pulsar(answered(5, api="CLOSE_PRODUCER", kind="push", topics=["t"]), server_port=6650)
-    (row,) = said(exchanges=[close, opened], findings=[closed], connections=[connection()])
+    closed = event("closed_by_broker", close, topic="t", text="pulsar://10.0.0.1:6652")
+    (row,) = said(exchanges=[close, opened], events=[closed], connections=[connection()])
     assert (row["count"], row["counted"], row["topics"]) == (1, "exchanges", ["t"])
     assert row["sentence"] == "Topic t moved once (:6650, :6652); payer was out 200 ms."
     assert row["chain"][0]["text"] == "broker 10.0.0.1:6650 closes it; it names 10.0.0.1:6652"
     seek = pulsar(call(4.9, api="SEEK"), server_port=6650)
-    assert said(exchanges=[close, opened, seek], findings=[closed], connections=[connection()]) == []
+    assert said(exchanges=[close, opened, seek], events=[closed], connections=[connection()]) == []
 
 
 def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_went_back_for() -> None:
@@ -449,10 +449,10 @@ def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_w
         )
 
     batches = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(3, "1:0")]
-    (row,) = said(batches=batches, findings=[finding("consumption")])
+    (row,) = said(batches=batches)
     assert row["sentence"] == "2 of 6 messages delivered to subscription s of topic t were redeliveries."
     back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
-    assert said(batches=batches, findings=[finding("consumption")], exchanges=[back]) == []
+    assert said(batches=batches, exchanges=[back]) == []
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -478,7 +478,7 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
 
 def epoch(at: float, number: int, member: str = "m") -> Row:
     """A member of a group of the newer protocol that hears of an epoch."""
-    return finding("member_epoch", at, group="g", member=member, epoch=number, first="false")
+    return event("epoch", call(at, api="ConsumerGroupHeartbeat", group="g"), subject=member, number=number)
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ def epoch(at: float, number: int, member: str = "m") -> Row:
 )
 def test_a_group_of_the_newer_protocol_rebalances_with_each_epoch(heard: Rows, told: bool) -> None:
     beats = [call(one["time"].timestamp() - NOON.timestamp(), api="ConsumerGroupHeartbeat", group="g") for one in heard]
-    assert kinds(exchanges=beats, findings=heard, connections=[connection()]) == [("rebalances", "note")] * told
+    assert kinds(exchanges=beats, events=heard, connections=[connection()]) == [("rebalances", "note")] * told
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
@@ -675,27 +675,27 @@ def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() 
     ):
         ping = pulsar(call(10, api="PING", topics=None, initiator=asked, **UNANSWERED))
         other = pulsar(call(10, api="SEND", port=2))
-        told = pulsar(finding("keepalive_timeout", 10, waited_ns=30 * SECOND), direction=asked, packet=1001)
         ended = [pulsar(connection(end=40, closed="fin", closed_by=closer)), pulsar(connection(2))]
-        (row,) = said(exchanges=[ping, other], findings=[told], connections=ended)
+        (row,) = said(exchanges=[ping, other], connections=ended)
         assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
         assert row["sentence"] == f"{sentence} 30.0 s later."
-    assert said(exchanges=[ping], connections=ended) == []
+    soon = pulsar(connection(end=13, closed="fin", closed_by="client"))  # it was still in flight
+    assert said(exchanges=[ping], connections=[soon]) == []
 
 
 def test_a_broken_rule_of_the_protocol_names_who_broke_it() -> None:
-    broken = pulsar(finding("protocol_violation", rule="unknown_producer"), direction="client")
-    broken["message"] = "SEND names producer 9, which was not created on this connection"
-    (row,) = said(findings=[broken, broken], exchanges=[call(1)], connections=[connection()])
+    sends = [pulsar(call(at, api="SEND")) for at in (1, 2)]
+    text = "SEND names producer 9, which was not created on this connection"
+    broken = [event("rule_broken", send, subject="unknown_producer", text=text, direction="client") for send in sends]
+    (row,) = said(events=broken, exchanges=sends, connections=[connection()])
     assert (row["kind"], row["severity"], row["count"]) == ("protocol_violation", "warning", 2)
-    assert row["sentence"] == f"payer broke a rule of the protocol twice: {broken['message']}."
+    assert row["sentence"] == f"payer broke a rule of the protocol twice: {text}."
 
 
 def test_lookups_that_were_sent_on_name_their_topic_and_the_other_broker() -> None:
     asked = pulsar(answered(1, api="LOOKUP", topics=["persistent://a/b/c"]))
-    told = pulsar(finding("lookup_redirect", topic="persistent://a/b/c", to="pulsar://10.0.0.3:6650"))
-    told |= {"direction": "server", "file": asked["response_file"], "packet": asked["response_packet"]}
-    (row,) = said(exchanges=[asked], findings=[told], connections=[connection()])
+    told = event("redirected", asked, topic="persistent://a/b/c", text="pulsar://10.0.0.3:6650")
+    (row,) = said(exchanges=[asked], events=[told], connections=[connection()])
     assert row["sentence"] == "Broker 10.0.0.1:9092 sent 1 lookup of topic a/b/c by payer on to 10.0.0.3:6650."
     (link,) = row["chain"]
     assert (link["text"], link["packet"]) == ("lookup of topic a/b/c: ask 10.0.0.3:6650", asked["request_packet"])
@@ -705,16 +705,18 @@ def test_answers_in_another_order_than_requests_are_told() -> None:
     late = call(1, total_ns=SECOND // 2, response_file="a.pcap", response_packet=900)
     next_one = call(1.5, response_file="a.pcap", response_packet=300)
     rows = {"exchanges": [late, next_one, call(3)], "connections": [connection()]}
-    (row,) = said(**rows, findings=[finding("out_of_order_answers", count=1)])
+    (row,) = said(**rows, events=[event("overtaken", late)])
     assert (row["kind"], row["count"], row["cost_ns"]) == ("out_of_order_answers", 1, SECOND // 2)
     assert kinds(**rows) == kinds(exchanges=[late], connections=[connection()])
 
 
 def test_a_fetch_that_was_answered_later_than_it_allowed_is_overdue() -> None:
-    slow = [call(at, api="Fetch", total_ns=4 * SECOND // 10, wait_ns=4 * SECOND // 10) for at in (1, 2)]
-    late = call(3, api="Fetch", total_ns=9 * SECOND // 10, wait_ns=9 * SECOND // 10)
-    told = finding("fetch_overdue", count=1, allowed_ms=500)
-    (row,) = said(exchanges=[*slow, late], findings=[told], connections=[connection()])
+    def fetch(at: float, wait_ns: int) -> Row:
+        return call(at, api="Fetch", total_ns=wait_ns, wait_ns=wait_ns, allowed_ns=500 * MS)
+
+    slow = [fetch(at, 400 * MS) for at in (1, 2)]
+    behind_another = fetch(4, 900 * MS) | {"queued_ns": 300 * MS}
+    (row,) = said(exchanges=[*slow, fetch(3, 900 * MS), behind_another], connections=[connection()])
     assert (row["kind"], row["count"]) == ("fetch_overdue", 1)
     assert "900 ms" in row["sentence"]
     assert "500 ms" in row["sentence"]
@@ -729,13 +731,11 @@ def test_a_peer_that_answers_http_is_no_broker() -> None:
 
 def test_a_server_of_another_era_is_told_instead_of_the_errors_that_it_answers() -> None:
     login = call(1, api="LOGIN_USER", protocol="iggy", status="error", error_name="InvalidFormat", topics=None)
-    told = finding(
-        "wrong_protocol_version", client="iggy-vsr-0.10 (protocol 0.12.0)", server="could not read the login"
-    )
+    told = event("other_version", login, subject="iggy-vsr-0.10 (protocol 0.12.0)", text="could not read the login")
     (row,) = said(
         exchanges=[login, call(2, api="GET_STREAMS", **UNANSWERED)],
         errors=[error(login, "InvalidFormat", topic=None)],
-        findings=[told],
+        events=[told],
         connections=[connection()],
     )
     assert (row["kind"], row["severity"], row["count"]) == ("wrong_protocol_version", "critical", 1)
@@ -743,10 +743,10 @@ def test_a_server_of_another_era_is_told_instead_of_the_errors_that_it_answers()
 
 
 def test_a_server_of_another_era_for_one_client_explains_nothing_of_others() -> None:
-    told = finding("wrong_protocol_version", client="iggy-vsr-0.10", server="could not read the login")
+    told = event("other_version", call(1), subject="iggy-vsr-0.10", text="could not read the login")
     other = call(3, port=2, client_id="other", **UNANSWERED)
     connections = [connection(), connection(port=2)]
-    found = kinds(exchanges=[call(1), other], findings=[told], connections=connections)
+    found = kinds(exchanges=[call(1), other], events=[told], connections=connections)
     assert [kind for kind, _ in found] == ["wrong_protocol_version", "closed_unanswered"]
 
 
@@ -759,15 +759,13 @@ def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:
 
 
 def test_a_fetch_that_was_answered_seconds_too_late_is_overdue_and_not_slow_as_well() -> None:
-    late = [call(at, api="Fetch", total_ns=30 * SECOND, wait_ns=30 * SECOND) for at in (1, 40)]
-    told = finding("fetch_overdue", count=2, allowed_ms=500)
-    assert kinds(exchanges=late, findings=[told], connections=[connection()]) == [("fetch_overdue", "warning")]
+    late = [call(at, api="Fetch", total_ns=30 * SECOND, wait_ns=30 * SECOND, allowed_ns=500 * MS) for at in (1, 40)]
+    assert kinds(exchanges=late, connections=[connection()]) == [("fetch_overdue", "warning")]
 
 
 def test_brokers_that_answer_fetches_too_late_are_one_verdict() -> None:
-    late = [call(at, api="Fetch", broker=at, total_ns=SECOND, wait_ns=SECOND) for at in (1, 2)]
-    told = [finding("fetch_overdue", allowed_ms=500) | {"connection": one["connection"]} for one in late]
-    (row,) = said(exchanges=late, findings=told, connections=[connection(broker=1), connection(broker=2)])
+    late = [call(at, api="Fetch", broker=at, total_ns=SECOND, wait_ns=SECOND, allowed_ns=500 * MS) for at in (1, 2)]
+    (row,) = said(exchanges=late, connections=[connection(broker=1), connection(broker=2)])
     assert (row["count"], row["servers"]) == (2, ["10.0.0.1:1", "10.0.0.1:2"])
 
 
@@ -801,11 +799,8 @@ def test_logins_that_were_refused_for_several_reasons_are_one_verdict() -> None:
 
 def test_a_message_that_a_consumer_discarded_is_no_failed_acknowledgement_as_well() -> None:
     ack = pulsar(answered(1, api="ACK", status="error", topics=["t"]))
-    failed = pulsar(error(ack, "ChecksumMismatch", topic="t"))
-    dropped = pulsar(finding("discarded")) | {"direction": "server"}
-    assert kinds(exchanges=[ack], errors=[failed], findings=[dropped], connections=[connection()]) == [
-        ("discarded", "critical")
-    ]
+    failed = pulsar(error(ack, "ChecksumMismatch", topic="t", scope="message"))
+    assert kinds(exchanges=[ack], errors=[failed], connections=[connection()]) == [("discarded", "critical")]
 
 
 def test_a_server_that_accepts_connections_again_is_a_note() -> None:
@@ -834,15 +829,17 @@ def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 
-def dry(**more: Any) -> Row:
-    """A consumer that left its broker without permits for 98 seconds."""
-    told = {"topic": "t", "partition": None, "subscription": "s", "consumer": "c-1", "without_permits_ns": 98 * SECOND}
-    return pulsar(finding("slow_consumer", 1, **told, **more))
+def dry(granted: float | None = None) -> Rows:
+    """A consumer whose permits a message uses up 10 s after noon, and when it grants more, if it does."""
+    consumer = {"group": "s", "client_id": "c-1", "topics": ["t"]}
+    message = pulsar(answered(10, api="MESSAGE", kind="push", permits_left=0, **consumer))
+    flows = [] if granted is None else [pulsar(call(granted, api="FLOW", kind="oneway", permits_left=100, **consumer))]
+    return [message, *flows]
 
 
 def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:
-    (row,) = said(findings=[dry(stopped_ns=0)], connections=[pulsar(connection())])
-    assert (row["kind"], row["cost_ns"], row["groups"]) == ("slow_consumer", 98 * SECOND, ["s"])
+    (row,) = said(exchanges=dry(granted=13), connections=[pulsar(connection())])
+    assert (row["kind"], row["cost_ns"], row["groups"]) == ("slow_consumer", 3 * SECOND, ["s"])
     assert row["sentence"].startswith("Consumer c-1 of subscription s (")
 
 
@@ -862,7 +859,54 @@ def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -
 )
 def test_a_consumer_that_grants_no_permits_any_more_has_stopped(published: Rows, severity: str, waiting: str) -> None:
     taken = [pulsar(row) for row in published]
-    (row,) = said(batches=taken, findings=[dry(stopped_ns=90 * SECOND)], connections=[pulsar(connection())])
+    (row,) = said(batches=taken, exchanges=dry(), connections=[pulsar(connection())])
     assert (row["kind"], row["severity"], row["groups"]) == ("permits_exhausted", severity, ["s"])
     assert "Consumer c-1 of subscription s (" in row["sentence"]
     assert row["sentence"].endswith(f"after the last messages of topic t: nothing was delivered for 90.0 s{waiting}.")
+
+
+def test_permits_that_are_granted_in_time_are_no_verdict() -> None:
+    assert said(exchanges=dry(granted=10.5), connections=[pulsar(connection())]) == []
+
+
+# --- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def test_no_kind_of_finding_is_a_kind_of_verdict() -> None:
+    assert not findings.KINDS.keys() & KINDS.keys()
+
+
+def single(connections: int) -> Rows:
+    """400 batches of one message each, spread over some connections of one client."""
+    return [
+        batch(n / 100, port=n % connections + 1, client_id="payer", producer="7", base_sequence=n // connections)
+        for n in range(400)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_habit_is_the_same_over_one_connection_and_over_many(count: int) -> None:
+    (row,) = said(batches=single(count), connections=[connection(port) for port in range(1, count + 1)])
+    assert (row["kind"], row["count"]) == ("unbatched", 400)
+    assert row["sentence"].startswith("400 of 400 batches of payer")
+
+
+def test_a_group_that_its_broker_says_cannot_work_is_told_with_the_status() -> None:
+    beat = call(1, api="StreamsGroupHeartbeat", group="g", topics=None)
+    status = event("status", beat, group="g", text="MISSING_SOURCE_TOPICS: Source topics lines are missing.")
+    (row,) = said(exchanges=[beat], events=[status], connections=[connection()])
+    assert (row["kind"], row["severity"]) == ("group_not_ready", "warning")
+    assert "MISSING_SOURCE_TOPICS: Source topics lines are missing" in row["sentence"]
+
+
+def test_errors_about_a_topic_name_who_deleted_it_before() -> None:
+    deleting = call(1, api="DeleteTopics", client_id="cleaner")
+    failed = call(2, status="error", error_name="UNKNOWN_TOPIC_OR_PARTITION")
+    (row,) = said(
+        exchanges=[deleting, failed],
+        errors=[error(failed, "UNKNOWN_TOPIC_OR_PARTITION")],
+        events=[event("deleted", deleting, topic="orders", number=0)],
+        connections=[connection()],
+    )
+    assert row["kind"] == "errors"
+    assert "cleaner deleted topic orders before" in row["detail"]

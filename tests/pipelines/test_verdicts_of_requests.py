@@ -6,22 +6,30 @@ from typing import Any
 
 import pytest
 
-from tests.pipelines.test_verdicts import NOON, UNANSWERED, Row, Rows, call, connection, finding, place, said
+from dissectors.records import schema
+from tests.pipelines.test_verdicts import NOON, UNANSWERED, Row, Rows, call, connection, event, place, said
 
 CLOSED: dict[str, Any] = {"closed": "fin", "closed_by": "server"}
 
 
-def lost(at: float, offset: int, announced: int, actual: int) -> tuple[Row, Row]:
-    """A request of a wrong length without an answer, and the finding about it."""
+def about(request: Row, kind: str, message: str, **more: Any) -> Row:
+    """A finding about a request."""
+    offset = int(request["exchange_id"].rpartition("-c")[2])
+    shared = {key: value for key, value in request.items() if key in schema("findings").names}
+    return shared | {"kind": kind, "direction": "client", "stream_offset": offset, "message": message} | more
+
+
+def lost(at: float, offset: int, announced: int, actual: int) -> tuple[Row, dict[str, Rows]]:
+    """A request of a wrong length without an answer, and what the decoder says of it."""
     request = call(at, exchange_id=f"abc-c{offset}", version=7, correlation_id=5, request_bytes=announced, **UNANSWERED)
-    told = {"api": "Produce", "version": 7, "correlation_id": 5, "announced": announced, "actual": actual}
-    return request, finding("framing_lost", at, **told) | {"stream_offset": offset, "direction": "client"}
+    told = about(request, "wrong_length", "It is shorter than it announces", length=announced)
+    return request, {"findings": [told], "events": [event("misframed", request, number=actual)]}
 
 
 def test_a_request_of_a_wrong_length_is_told_with_what_came_of_it() -> None:
     request, told = lost(1, 550, 518, 481)
     behind = [call(1 + n / 10, exchange_id=f"abc-c{550 + n}", **UNANSWERED) for n in (1, 2)]
-    (row,) = said(exchanges=[call(0), request, *behind], findings=[told], connections=[connection(end=9, **CLOSED)])
+    (row,) = said(exchanges=[call(0), request, *behind], **told, connections=[connection(end=9, **CLOSED)])
     assert (row["kind"], row["severity"], row["count"]) == ("framing_lost", "critical", 1)
     for part in ("payer", "10.0.0.1:9092", "Produce", "518", "481"):
         assert part in row["sentence"]
@@ -35,7 +43,7 @@ def test_a_request_of_a_wrong_length_is_told_with_what_came_of_it() -> None:
 
 def test_a_request_that_is_longer_than_it_announces_is_told_too() -> None:
     request, told = lost(1, 550, 500, 510)
-    (row,) = said(exchanges=[request], findings=[told], connections=[connection(end=9, skipped_bytes=900)])
+    (row,) = said(exchanges=[request], **told, connections=[connection(end=9, skipped_bytes=900)])
     assert row["kind"] == "framing_lost"
     assert "10 bytes lie between" in row["detail"]
 
@@ -53,25 +61,20 @@ def test_a_broker_that_closes_instead_of_an_answer_is_told_with_the_request() ->
 @pytest.mark.parametrize("api", ["Produce", "Metadata"])
 def test_a_version_that_the_broker_does_not_serve_is_the_cause(api: str) -> None:
     request = call(1, api=api, version=99, request_bytes=80, exchange_id="abc-c40", **UNANSWERED)
-    reason = finding("unserved_version", 1) | {
-        "stream_offset": 40,
-        "direction": "client",
-        "message": "It serves 0 to 9",
-    }
+    reason = about(request, "unserved_version", "It serves 0 to 9")
     (row,) = said(exchanges=[request], findings=[reason], connections=[connection(end=1.1, **CLOSED)])
     assert row["kind"] == "closed_unanswered"
     assert row["detail"].endswith("It serves 0 to 9.")
 
 
 def test_a_version_that_kafka_4_removed_is_the_cause_unless_this_broker_answers_it() -> None:
-    request = call(1, api="Metadata", version=0, request_bytes=80, **UNANSWERED)
-    reason = finding("removed_in_4_0", 1, api="Metadata", version=0, count=1)
+    request = call(1, api="Fetch", api_code=1, version=0, request_bytes=80, **UNANSWERED)
     ended = connection(end=1.1, **CLOSED)
-    closed = next(row for row in said(exchanges=[request], findings=[reason], connections=[ended]) if row["detail"])
+    closed = next(row for row in said(exchanges=[request], connections=[ended]) if row["detail"])
     assert closed["kind"] == "closed_unanswered"
     assert closed["detail"].endswith("Brokers refuse this version since Kafka 4.0.")
-    answered = call(0, api="Metadata", version=0)
-    rows = said(exchanges=[answered, request], findings=[reason], connections=[ended])
+    answered = call(0, api="Fetch", api_code=1, version=0)
+    rows = said(exchanges=[answered, request], connections=[ended])
     assert {row["kind"] for row in rows} == {"removed_apis"}
 
 
@@ -95,8 +98,7 @@ def old(of: Row, offset: int, **more: Any) -> Row:
 def test_old_messages_are_counted_by_request() -> None:
     requests = [call(n) for n in range(2)]
     messages = [old(request, n) for request in requests for n in range(5)]
-    told = finding("old_message_format", role="produce", magic=1, count=2, messages=10)
-    (row,) = said(exchanges=requests, batches=messages, findings=[told], connections=[connection()])
+    (row,) = said(exchanges=requests, batches=messages, connections=[connection()])
     assert (row["kind"], row["count"], row["counted"]) == ("old_message_format", 2, "exchanges")
     assert row["sentence"] == (
         "10 messages in 2 requests of payer for topic orders have format 1, which brokers must convert."
@@ -104,17 +106,18 @@ def test_old_messages_are_counted_by_request() -> None:
 
 
 def test_old_messages_that_are_sent_one_by_one_are_unbatched() -> None:
-    requests = [call(n) for n in range(3)]
-    messages: Rows = [old(request, 0) for request in requests] + [old(requests[2], 9)]
-    (row,) = said(exchanges=requests, batches=messages, findings=[finding("unbatched")], connections=[connection()])
-    assert (row["kind"], row["count"]) == ("unbatched", 2)
-    assert row["sentence"] == "2 of 3 batches of payer for topic orders hold one message each."
+    requests = [call(n) for n in range(21)]
+    messages: Rows = [old(request, 0) for request in requests] + [old(requests[20], 9)]
+    rows = said(exchanges=requests, batches=messages, connections=[connection()])
+    (row,) = [row for row in rows if row["kind"] != "old_message_format"]
+    assert (row["kind"], row["count"]) == ("unbatched", 20)
+    assert row["sentence"] == "20 of 21 batches of payer for topic orders hold one message each."
 
 
 def test_a_consumer_that_gets_only_the_beginning_of_a_message_is_stuck() -> None:
     fetches = [call(n, api="Fetch", payload_bytes=50, records=0) for n in range(3)]
     fine = [call(4, api="Fetch", payload_bytes=50, records=2), call(5, api="Fetch", payload_bytes=50, topics=["other"])]
-    told = finding("stuck_consumer", topic="orders", partition=3, position=17, count=3)
-    (row,) = said(exchanges=[*fetches, *fine], findings=[told], connections=[connection()])
+    stated = place(0) | {"what": "fetch", "topic": "orders", "partition": 3, "value": 17, "api": "Fetch"}
+    (row,) = said(exchanges=[*fetches, *fine], positions=[stated], connections=[connection()])
     assert (row["kind"], row["count"], row["first_time"]) == ("stuck_consumer", 3, NOON)
     assert row["sentence"].startswith("payer fetched offset 17 of orders-3 3 times")

@@ -149,7 +149,7 @@ def test_a_stream_whose_first_bytes_are_nobodys_is_searched_on(tmp_path: Path) -
 def test_tls_to_a_plaintext_port_is_a_mismatch(tmp_path: Path) -> None:
     row, _, findings = rows(tmp_path, [(CLIENT, HELLO)], closer=SERVER)
     assert (row["protocol"], row["tls"], row["foreign"], row["closed_by"]) == (None, True, "tls", "server")
-    assert findings == ["tls_mismatch"]
+    assert findings == ["tls_on_one_side"]
 
 
 def test_a_client_hello_that_has_no_answer_yet_is_tls(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_handshake_that_the_server_refuses_by_an_alert_is_no_mismatch(tmp_path
 def test_plaintext_to_a_tls_port_is_a_mismatch_and_no_malformed_frame(tmp_path: Path, turns: Turns) -> None:
     row, _, findings = rows(tmp_path, [*turns, (SERVER, b"\x15\3\3\0\2\2\x46")], closer=SERVER)
     assert (row["foreign"], row["skipped_bytes"]) == ("tls-alert", 7)
-    assert "tls_mismatch" in findings
+    assert "tls_on_one_side" in findings
     assert not {"malformed_frame", "oversized_frame", "resync"} & {*findings}
 
 
@@ -174,10 +174,10 @@ def test_a_server_that_answers_http_is_no_broker(tmp_path: Path) -> None:
     answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
     row, _, findings = rows(tmp_path, [*kafka()[:1], (SERVER, answer)], closer=SERVER)
     assert (row["protocol"], row["foreign"], row["skipped_bytes"]) == ("kafka", "http", len(answer))
-    assert "foreign_peer" in findings
+    assert "other_protocol" in findings
     assert "malformed_frame" not in findings
 
 
 def test_a_client_that_speaks_http_to_a_broker_is_named(tmp_path: Path) -> None:
     row, _, findings = rows(tmp_path, [(CLIENT, b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n")], closer=SERVER)
-    assert (row["protocol"], row["foreign"], findings) == (None, "http", ["foreign_peer"])
+    assert (row["protocol"], row["foreign"], findings) == (None, "http", ["other_protocol"])

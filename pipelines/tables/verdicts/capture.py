@@ -2,10 +2,12 @@
 
     v_calls        exchanges         v_batches      batches
     v_errors       errors            v_connections  connections
-    v_findings     findings          v_rebalances   the table `rebalances`
+    v_findings     findings          v_events       events
+    v_rebalances   the table `rebalances`
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
-    v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
+    v_noted        exchanges with an event, once for each: columns of v_calls, `event` (its kind), and the event's
+                   topic, partition, subject, number, text and direction
     v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
 Tables that a check keeps for those behind it; a query may name them through `Capture.kept` only:
@@ -23,12 +25,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property
 from typing import Any
 
 from pipelines.sql.database import fetched
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.causes import PARTS, parts
+from pipelines.tables.clients import removed_in_kafka_4
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import CONNECTION, Ask
@@ -46,9 +48,6 @@ _OF_BROKER = f"""(
     coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
     or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
 _PLACE = "site, connection, incarnation"
-_SAME_PLACE = "f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation"
-_OF_FRAMES = ("transaction_aborted", "not_accepted", "closed_by_broker", "lookup_redirect", "discarded")
-"""Findings about single frames that verdicts are made of."""
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
 _VIEWS = {
@@ -78,26 +77,13 @@ _VIEWS = {
         select f.*, 'findings' as counted,
             case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
             case when server_ip is not null then {SERVER} end as server, time as until, 0 as cost_ns,
-            case when topic is null then [] else [topic] end as topics,
-            coalesce(evidence->>'subscription', evidence->>'group') as "group", null::varchar as exchange_id
-        from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
-    "v_noted": f"""
-        with of_frames as (
-            select site, connection, incarnation, file, packet, stream_offset, direction, topic, evidence,
-                kind as finding
-            from v_findings where kind in {sql_list(_OF_FRAMES)}
-        ), noted as (
-            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
-                on {_SAME_PLACE} and f.file = x.request_file and f.packet = x.request_packet
-            where f.direction = 'client'
-            union all
-            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
-                on {_SAME_PLACE} and f.file = x.response_file and f.packet = x.response_packet
-            where f.direction is distinct from 'client'
-        )
-        select * exclude (topic, begins) from noted
-        where topic is null or list_contains(coalesce(topics, [topic]), topic)
-        qualify row_number() over (partition by site, exchange_id, finding order by begins) = 1""",
+            []::varchar[] as topics, null::varchar as "group", null::varchar as exchange_id
+        from findings f left join v_names using ({_PLACE})""",
+    "v_events": f"""
+        select *, {CLIENT} as client, {SERVER} as server from events""",
+    "v_noted": """
+        select x.*, e.kind as event, e.topic, e.partition, e.subject, e.number, e.text, e.direction
+        from events e join v_calls x on e.site = x.site and e.exchange_id = x.exchange_id""",
     "v_whole": f"""
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
@@ -106,11 +92,24 @@ _VIEWS = {
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
 }
-_MADE_OF = {"v_calls": "exchanges", "v_errors": "errors", "v_batches": "batches"}
-_MACROS = (
-    f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
-    "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
-)
+_MADE_OF = {
+    "v_noted": "events",
+    "v_events": "events",
+    "v_calls": "exchanges",
+    "v_errors": "errors",
+    "v_batches": "batches",
+}
+
+
+def _macros() -> tuple[str, ...]:
+    """What queries of checks may call."""
+    return (
+        # of a sum: 0 of none
+        f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",
+        f"removed(protocol, api_code, version) as {removed_in_kafka_4()}",
+    )
+
+
 # tables: small, and read by many checks
 _ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances", "v_causes"})
 _NAME = re.compile(r"\bv_[a-z]+\b")
@@ -128,15 +127,8 @@ class Capture:
         self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
-        for macro in _MACROS:
+        for macro in _macros():
             duckdb.execute(f"create or replace temp macro {macro}")
-
-    @cached_property
-    def findings(self) -> frozenset[str]:
-        """The kinds of findings that there are."""
-        if not self.may_have("findings"):
-            return frozenset()
-        return frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
 
     def may_have(self, view: str) -> bool:
         """Whether a record table, or one of the views in _MADE_OF, may have rows."""
@@ -171,7 +163,7 @@ class Capture:
                     f"{first - SOON_US})"
                 )
             elif verdict.kind == "framing_lost":
-                lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
+                lost = f"select {_PLACE} from events where kind = 'misframed'"
                 conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
             elif verdict.kind == "wrong_protocol_version":
                 conditions.append(self.kept(MISMATCHED, CONNECTION))

@@ -22,20 +22,14 @@ class SomeRows(NamedTuple):
     one: str = "true"  # a condition that one of these rows at least fulfils, too
 
 
-class SomeFinding(NamedTuple):
-    """A finding of this kind."""
-
-    kind: str
-
-
 class Check(NamedTuple):
     """Makes verdicts of a capture that has some of these rows; of every capture where none are named."""
 
     verdicts: Callable[[Capture], Iterator[Ruling]]
-    any_of: Sequence[SomeRows | SomeFinding] = ()
+    any_of: Sequence[SomeRows] = ()
 
 
-def needs(*any_of: SomeRows | SomeFinding) -> Callable[[Callable[[Capture], Iterator[Ruling]]], Check]:
+def needs(*any_of: SomeRows) -> Callable[[Callable[[Capture], Iterator[Ruling]]], Check]:
     """Make a function a check: without rows of one of these kinds it is not called.
 
     Each condition must hold for every row that the function may make a verdict of.
@@ -45,7 +39,7 @@ def needs(*any_of: SomeRows | SomeFinding) -> Callable[[Callable[[Capture], Iter
 
 def worth_asking(capture: Capture, checks: Sequence[Check]) -> list[Check]:
     """The checks for which there are rows, in their order."""
-    needed = dict.fromkeys(need for check in checks for need in check.any_of if isinstance(need, SomeRows))
+    needed = dict.fromkeys(need for check in checks for need in check.any_of)
     columns = {rows: f"has_{n}" for n, rows in enumerate(needed) if capture.may_have(rows.view)}
     counts: dict[str, list[str]] = {}
     for rows, name in columns.items():
@@ -56,5 +50,5 @@ def worth_asking(capture: Capture, checks: Sequence[Check]) -> list[Check]:
     views = [f"(select {', '.join(counted)} from {view})" for view, counted in counts.items()]
     # of one row each, joined so that no order of joins is planned
     has = capture.rows(f"select * from {' positional join '.join(views)}")[0] if views else {}
-    met = {rows for rows, name in columns.items() if has[name]} | {SomeFinding(kind) for kind in capture.findings}
+    met = {rows for rows, name in columns.items() if has[name]}
     return [check for check in checks if not check.any_of or not met.isdisjoint(check.any_of)]

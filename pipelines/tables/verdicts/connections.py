@@ -152,7 +152,7 @@ def not_understood(capture: Capture) -> Iterator[Ruling]:
     """Whole connections in which frames were not found."""
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
-            anti join (from findings where kind = 'framing_lost') using (site, connection, incarnation)
+            anti join (from events where kind = 'misframed') using (site, connection, incarnation)
         where {_UNREAD} and not {capture.kept(MISMATCHED, CONNECTION, "c")}"""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
     for row in capture.rows(together(lost, ["protocol"], sums)):

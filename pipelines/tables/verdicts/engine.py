@@ -24,6 +24,7 @@ from pipelines.tables.verdicts.connections import (
 from pipelines.tables.verdicts.dead_letters import dead_lettered
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost, stuck_consumer
+from pipelines.tables.verdicts.group_status import group_not_ready
 from pipelines.tables.verdicts.habits import connection_churn, metadata_storm
 from pipelines.tables.verdicts.integrity import bad_checksum
 from pipelines.tables.verdicts.keepalive import keepalive_timeout
@@ -63,6 +64,7 @@ CHECKS = (
     transactions_aborted,
     offsets_moved_back,
     share_group,
+    group_not_ready,
     redelivered,
     lookups_redirected,
     without_permits,

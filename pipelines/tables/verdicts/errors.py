@@ -14,6 +14,7 @@ from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
+from pipelines.tables.verdicts.changes import with_deletion
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
@@ -84,9 +85,7 @@ _SEEN = f"""
         bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what) and (
             coalesce(retriable, false) or family = 'group' or what in {sql_list(_HANDLED)}) as healed
     from followed"""
-_DISCARDED = (
-    "api = 'ACK' and (site, exchange_id) in (select (site, exchange_id) from v_noted where finding = 'discarded')"
-)
+_DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
 _BAD_HERE = (
     "sort = 'corrupt' and (site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"
 )
@@ -106,13 +105,13 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
         f"healed and {capture.explained()}",
         *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
-        *([_DISCARDED] if "discarded" in capture.findings else ()),
+        _DISCARDED,
     ]
     seen = f"""
         select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
-        yield _SAID[row["sort"]](row)
+        yield with_deletion(capture, _SAID[row["sort"]](row), row)
 
 
 def _what(row: Row) -> str:

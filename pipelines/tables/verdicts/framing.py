@@ -7,35 +7,44 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.thresholds import STUCK
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, first_of, together
 
 # each request with a wrong length, and how its connection ended
 _LOST = """
-    select c.*, whole(f.evidence->>'announced') as announced, whole(f.evidence->>'actual') as actual,
+    select c.*, f.length as announced, e.number as actual,
         case when n.closed <> 'open' then n.closed_by end as closed_by, n.end_time,
         (
             select count(*) from exchanges x
             where x.site = c.site and x.connection = c.connection and x.incarnation = c.incarnation
                 and x.kind = 'unanswered' and x.time >= c.time and x.exchange_id <> c.exchange_id
         ) as behind
-    from findings f join v_calls c on f.site = c.site and f.connection = c.connection and f.incarnation = c.incarnation
-            and c.exchange_id like '%-c' || f.stream_offset
+    from events e join v_calls c on e.site = c.site and e.exchange_id = c.exchange_id
+        join findings f on f.site = c.site and f.connection = c.connection and f.incarnation = c.incarnation
+            and f.kind = 'wrong_length' and c.exchange_id like '%-c' || f.stream_offset
         join connections n on f.site = n.site and f.connection = n.connection and f.incarnation = n.incarnation
-    where f.kind = 'framing_lost'"""
+    where e.kind = 'misframed'"""
 _FIRST = first_of("api", "version", "announced", "actual", "closed_by", "end_time", "behind", "time", "file", "packet")
 
-# fetches that brought only the beginning of a batch, of partitions of which decoding saw it again and again
-_STUCK = """
-    select c.*, f.name, f.partition, f.position from v_calls c join (
-        select site, connection, incarnation, topic as name, whole(evidence->>'partition') as partition,
-            whole(evidence->>'position') as position
-        from v_findings where kind = 'stuck_consumer') f using (site, connection, incarnation)
-    where c.api = 'Fetch' and c.payload_bytes > 0 and coalesce(c.records, 0) = 0
-        and list_contains(coalesce(c.topics, []), f.name)"""
+_BROUGHT_NOTHING = "api = 'Fetch' and kind = 'call' and complete and payload_bytes > 0 and coalesce(records, 0) = 0"
+# fetches whose answer has bytes and no batch, by the partition and offset that the connection asked for last
+_STUCK = f"""
+    select * from (
+        select *, count(*) over (partition by site, connection, incarnation, name, partition, position) as times from (
+            select c.*, p.topic as name, p.partition, p.value as position
+            from v_calls c anti join batches b on b.site = c.site and b.exchange_id = c.exchange_id
+                anti join findings f on f.site = c.site and f.file = c.response_file and f.packet = c.response_packet
+                    and f.kind in ('malformed_frame', 'decompress_failed')
+                join positions p on p.site = c.site and p.connection = c.connection and p.incarnation = c.incarnation
+                    and p.what = 'fetch' and p.time <= c.time and list_contains(coalesce(c.topics, []), p.topic)
+            where {_BROUGHT_NOTHING.replace("api", "c.api", 1).replace("kind", "c.kind", 1)}
+            qualify p.time = max(p.time) over (partition by c.site, c.exchange_id, p.topic, p.partition)
+        )
+    ) where times >= {STUCK}"""
 
 
-@needs(SomeFinding("framing_lost"))
+@needs(SomeRows("events", "kind = 'misframed'"))
 def framing_lost(capture: Capture) -> Iterator[Ruling]:
     """By API: who sent such requests to whom, the first with both sizes, and how its connection ended."""
     for row in capture.rows(together(_LOST, ["protocol", "api"], _FIRST)):
@@ -48,7 +57,7 @@ def framing_lost(capture: Capture) -> Iterator[Ruling]:
         yield Ruling("framing_lost", text, row, _detail(first), chain=_chain(first))
 
 
-@needs(SomeFinding("stuck_consumer"))
+@needs(SomeRows("exchanges", _BROUGHT_NOTHING, least=STUCK))
 def stuck_consumer(capture: Capture) -> Iterator[Ruling]:
     """By partition and offset."""
     for row in capture.rows(together(_STUCK, ["protocol", "name", "partition", "position"])):

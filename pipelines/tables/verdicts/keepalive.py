@@ -6,22 +6,23 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS
 from pipelines.tables.verdicts.verdict import Ruling, together
 
-# the PINGs that a finding is about, each at its packet
-_PINGS = """
-    select x.* replace (whole(f.evidence->>'waited_ns') as cost_ns), n.closed_by
-    from v_findings f join v_calls x
-        on f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
-        and f.file = x.request_file and f.packet = x.request_packet and f.direction = x.initiator
-    join (select site, connection, incarnation, closed_by from connections) n
-        on f.site = n.site and f.connection = n.connection and f.incarnation = n.incarnation
-    where f.kind = 'keepalive_timeout' and x.api = 'PING' and x.kind = 'unanswered'"""
+_UNHEARD = "protocol = 'pulsar' and api = 'PING' and kind = 'unanswered'"
+# PINGs without an answer on whole connections, and how long that was until these were closed
+_PINGS = f"""
+    select * from (
+        select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by
+        from v_calls x semi join v_whole using (site, connection, incarnation)
+            join connections n using (site, connection, incarnation)
+        where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar' and n.closed <> 'open'
+    ) where cost_ns >= {KEEP_ALIVE_NS}"""
 _CLOSED_BY = {"client": "the client", "server": "the broker", "both": "both sides"}
 
 
-@needs(SomeFinding("keepalive_timeout"))
+@needs(SomeRows("exchanges", _UNHEARD))
 def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
     """By who asked: the other side was silent until the connection was closed."""
     more = "max(cost_ns) as longest_ns, list(distinct closed_by) as closers"

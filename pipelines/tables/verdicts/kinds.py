@@ -183,6 +183,11 @@ KINDS: dict[str, VerdictKind] = {
         "Members of a share group released messages for another delivery or rejected them.",
         "Look at what the application does with these messages: rejected ones are not delivered again.",
     ),
+    "group_not_ready": VerdictKind(
+        WARNING,
+        "The broker tells members of a group that it cannot work, in a status that is no error.",
+        "Do what the status says: create the source topics that it names, or update the application's topology.",
+    ),
     # --- connections ---
     "connect_refused": VerdictKind(
         WARNING,

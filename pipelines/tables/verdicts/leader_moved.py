@@ -21,6 +21,12 @@ from pipelines.tables.verdicts.verdict import Link, Ruling, sql_list, together
 LEADER_ELSEWHERE = ("NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH")
 """Names of errors by which a broker says that it does not lead a partition."""
 _ELSEWHERE = f"name in {sql_list(LEADER_ELSEWHERE)} and partition is not null and not among_brokers"
+# answers that name the new leader's address themselves (KIP-951), where the capture does not show who served then
+_NAMED = f"""
+    select v.site, v.exchange_id, v.client, v.topic, v.partition, v.server as was, v.time, v.subject as now,
+        null::timestamptz as served_time, false as produced
+    from v_noted v where event = 'new_leader' and subject is not null and not exists (
+        select 1 from {MOVED} m where m.site = v.site and m.exchange_id = v.exchange_id)"""
 _SERVED = f"""
     with answered as (
         select site, exchange_id, client, topic, partition, server as was, time
@@ -48,6 +54,7 @@ _ANSWERS = f"""
 def leader_moved(capture: Capture) -> Iterator[Ruling]:
     """By old and new broker. Where the old one was lost, that verdict says it."""
     capture.keep(MOVED, _SERVED)
+    capture.keep(MOVED, f"select * from {MOVED} union all by name {_NAMED}")
     answers = _ANSWERS.format(explained=capture.explained())
     for row in capture.rows(together(answers, ["protocol", "was", "now"], "max(cost_ns) as longest_ns")):
         partitions = capture.rows(f"""

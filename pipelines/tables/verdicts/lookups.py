@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import LINKS
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
-_SENT_ON = "select *, evidence->>'to' as named from v_noted where finding = 'lookup_redirect'"
+_SENT_ON = "select *, text as named from v_noted where event = 'redirected'"
 _FIRST = f"list({{'time': time, 'topics': topics, 'file': file, 'packet': packet}} order by time)[:{LINKS}] as first"
 
 
-@needs(SomeFinding("lookup_redirect"))
+@needs(SomeRows("events", "kind = 'redirected'"))
 def lookups_redirected(capture: Capture) -> Iterator[Ruling]:
     """By broker that was asked and broker that was named; the first of them as a chain."""
     for row in capture.rows(together(_SENT_ON, ["protocol", "server", "named"], _FIRST)):

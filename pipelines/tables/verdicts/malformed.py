@@ -11,13 +11,30 @@ from pipelines.tables.verdicts.verdict import Ruling, together
 
 _KINDS = """
     kind in ('batch_mismatch', 'decompress_failed') or (kind = 'malformed_frame' and message like 'Records are not%')"""
+_PLACE = "site, connection, incarnation"
+# each with the topic of the batch that it is about, or else the only one of its exchange, and with the broker's answer
 _ODD = f"""
-    select f.*, (
-            select max(error_name) from exchanges x
-            where f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
-                and f.direction = 'client' and f.packet = x.request_packet and f.file = x.request_file) as error_name
-    from v_findings f
-    where {_KINDS}"""
+    with odd as (select * exclude (topics) from v_findings where {_KINDS}
+    ), carried as (
+        select {_PLACE}, 'client' as direction, request_file as file, request_packet as packet, topics, error_name
+        from exchanges where ({_PLACE}) in (select ({_PLACE}) from odd)
+        union all
+        select {_PLACE}, 'server', response_file, response_packet, topics, null
+        from exchanges where ({_PLACE}) in (select ({_PLACE}) from odd)
+    ), told as (
+        select f.*, (
+                select max(topic) from batches b where b.site = f.site and b.file = f.file and b.packet = f.packet
+                    and b.stream_offset = f.stream_offset) as of_batch,
+            (
+                select {{'topic': max(case when len(topics) = 1 then topics[1] end), 'error': max(error_name)}}
+                from carried x
+                where x.site = f.site and x.connection = f.connection and x.incarnation = f.incarnation
+                    and x.direction = f.direction and x.file = f.file and x.packet = f.packet) as x
+        from odd f
+    )
+    select * exclude (of_batch, x), coalesce(of_batch, x.topic) as topic, x.error as error_name,
+        case when coalesce(of_batch, x.topic) is null then [] else [coalesce(of_batch, x.topic)] end as topics
+    from told"""
 
 
 @needs(SomeRows("findings", _KINDS))

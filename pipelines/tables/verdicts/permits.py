@@ -1,7 +1,7 @@
 """Consumers that let the broker wait for permits (Pulsar): too slow for their topic, or standing still.
 
-A consumer grants permits with FLOW; a broker without permits sends nothing. A finding says for how long that was so,
-and for how long it was so when the connection ended.
+A consumer grants permits with FLOW; a broker without permits sends nothing. From a MESSAGE that leaves none to the next
+FLOW that grants some, or to the end of the consumer or of its connection, the broker waits.
 """
 
 from __future__ import annotations
@@ -10,18 +10,44 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import STOOD_STILL_NS
+from pipelines.tables.verdicts.thresholds import DRY_NS, STOOD_STILL_NS
 from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
+_NONE_LEFT = "protocol = 'pulsar' and permits_left <= 0"
 # consumers that ran out of permits; `stuck`: for good; `waiting`: messages that came to their topic since
 _DRY = f"""
-    with dry as (
-        select f.*, whole(f.evidence->>'without_permits_ns') as dry_ns, f.evidence->>'consumer' as consumer,
-            coalesce(whole(f.evidence->>'stopped_ns'), 0) as stopped_ns, whole(f.evidence->>'partition') as partition,
-            row_number() over () as id
-        from v_findings f where kind = 'slow_consumer'
+    with steps as (
+        select x.site, x.connection, x.incarnation, x.topics[1] as topic,
+            coalesce(p.partition, b.partition) as partition, x."group", x.client_id as consumer,
+            x.permits_left as permits, x.time as began, x.exchange_id, x.packet
+        from v_calls x left join positions p on x.site = p.site and x.exchange_id = p.exchange_id and p.what = 'permits'
+            left join batches b on x.site = b.site and x.exchange_id = b.exchange_id
+        where x.api in ('FLOW', 'MESSAGE') and (x.site, x.connection, x.incarnation) in (
+            select (site, connection, incarnation) from exchanges where {_NONE_LEFT})
+        union all
+        select site, connection, incarnation, topic, partition, "group", subject, null, time, exchange_id, packet
+        from events where kind in ('joined', 'left', 'closed_by_broker') and protocol = 'pulsar' and "group" is not null
+    ), spans as (
+        select *, lag(permits) over consumer as before, lead(began) over consumer as next_began
+        from steps window consumer as (
+            partition by site, connection, incarnation, topic, partition, "group", consumer order by began, packet)
+    ), waits as (
+        select s.*, epoch_us(coalesce(next_began, n.end_time)) - epoch_us(began) as dry_us, next_began is null as last
+        from spans s join connections n using (site, connection, incarnation)
+        where permits <= 0
+    ), dry as (
+        select c.* exclude (topics, "group"), w.topic, w.partition, w."group", w.consumer, [w.topic] as topics,
+            w.dry_ns, w.stopped_ns, row_number() over () as id
+        from (
+            select site, connection, incarnation, topic, partition, "group", consumer,
+                saturated(sum(dry_us::hugeint * 1000)) as dry_ns,
+                arg_min(exchange_id, row(began, packet)) as first_id,
+                saturated(sum(dry_us::hugeint * 1000) filter (last)) as stopped_ns
+            from waits group by site, connection, incarnation, topic, partition, "group", consumer
+            having dry_ns >= {DRY_NS}
+        ) w join v_calls c on c.site = w.site and c.exchange_id = w.first_id
     ), stopped as (
         select d.id, d.topic, d.partition, n.end_time, n.end_time - to_microseconds(d.stopped_ns // 1000) as since
         from dry d join connections n using (site, connection, incarnation) where d.stopped_ns >= {STOOD_STILL_NS}
@@ -39,7 +65,7 @@ _MORE = """
     list(distinct consumer order by consumer) filter (consumer <> '') as consumers"""
 
 
-@needs(SomeFinding("slow_consumer"))
+@needs(SomeRows("exchanges", _NONE_LEFT))
 def without_permits(capture: Capture) -> Iterator[Ruling]:
     """By topic, subscription and whether the consumer ever granted permits again."""
     for row in capture.rows(together(_DRY, ["protocol", "topic", '"group"', "stuck"], _MORE)):

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
-from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 # connections on which an answer shows it
 _SHOWN = """
-    select c.*, evidence->>'client' as spoken, evidence->>'server' as does from v_connections c
-    join (select * from findings where kind = 'wrong_protocol_version') using (site, connection, incarnation)"""
+    select c.*, e.subject as spoken, e.text as does from v_connections c
+    join (select site, connection, incarnation, subject, text from events where kind = 'other_version') e
+        using (site, connection, incarnation)"""
 _NOTHING_READ = """
     protocol is not null and "foreign" is null and server_bytes > 0 and frames > 0 and framed_bytes <= client_bytes
         and coalesce(skipped_bytes, 0) + coalesce(pending_bytes, 0) >= server_bytes"""
@@ -30,7 +31,7 @@ _UNREAD = f"""
 
 
 @needs(
-    SomeFinding("wrong_protocol_version"),
+    SomeRows("events", "kind = 'other_version'"),
     SomeRows("connections", _NOTHING_READ),
 )
 def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES, SECOND
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
@@ -28,15 +28,14 @@ _GROUPS = f"""
         list({{'time': time, 'cause': cause, 'members_after': members_after, 'duration_ns': duration_ns, 'file': file,
             'packet': packet}} order by time)[:{LINKS}] as links
     from v_rebalances group by 1 having later > 0 or longest_ns >= {SECOND}"""
-# whether a group may be one of _GROUPS, by requests and findings alone: a member came when another had joined, an epoch
+# whether a group may be one of _GROUPS, by requests and epochs alone: a member came when another had joined, an epoch
 # came after another, or what belongs to the start of the group took long
 _RESTLESS = f"""
     select 1 from (
         select "group", api, epoch_us(time) as begin_us, epoch_us(time) + total_ns // 1000 as end_us, 0 as epoch
         from exchanges where kind = 'call' and status = 'ok' and api in ('JoinGroup', 'SyncGroup')
         union all
-        select evidence->>'group', 'JoinGroup', epoch_us(time), null, (evidence->>'epoch')::bigint
-        from findings where kind = 'member_epoch'
+        select "group", 'JoinGroup', epoch_us(time), null, number from events where kind = 'epoch'
     ) group by "group"
     having max(begin_us) filter (api = 'JoinGroup') > min(end_us) filter (api = 'JoinGroup')
         or max(epoch) > min(epoch)
@@ -53,7 +52,7 @@ _REBALANCED = f"""
 
 @needs(
     SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
-    SomeFinding("member_epoch"),
+    SomeRows("events", "kind = 'epoch'"),
 )
 def rebalances(capture: Capture) -> Iterator[Ruling]:
     """One for each group that rebalanced after it had started, or whose start took long."""

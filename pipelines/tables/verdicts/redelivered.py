@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Ruling, together
 
@@ -30,7 +30,7 @@ _AGAIN = f"""
         select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
 
 
-@needs(SomeFinding("consumption"))
+@needs(SomeRows("batches", _DELIVERED, least=2))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again."""
     proxies = capture.rows("select 1 as seen from findings where kind = 'proxy' limit 1")

@@ -7,20 +7,24 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _SUMS = """
-    saturated(sum(whole(evidence->>'released'))) as released,
-    saturated(sum(whole(evidence->>'rejected'))) as rejected"""
+    saturated(sum(released)) as released, saturated(sum(rejected)) as rejected"""
+# requests that release or reject messages, each with how many
+_REFUSED = """
+    select c.*, released, rejected from v_calls c join (
+        select site, exchange_id, sum(number) filter (kind = 'released') as released,
+            sum(number) filter (kind = 'rejected') as rejected
+        from events where kind in ('released', 'rejected') group by all) using (site, exchange_id)"""
 
 
-@needs(SomeFinding("not_accepted"))
+@needs(SomeRows("events", "kind in ('released', 'rejected')"))
 def share_group(capture: Capture) -> Iterator[Ruling]:
     """Of each share group, what its members released for another delivery, and what they rejected for good."""
-    refused = "select * from v_noted where finding = 'not_accepted' and api in ('ShareFetch', 'ShareAcknowledge')"
-    for row in capture.rows(together(refused, ["protocol", '"group"'], _SUMS)):
+    for row in capture.rows(together(_REFUSED, ["protocol", '"group"'], _SUMS)):
         group = row["group"]
         (fetched,) = capture.rows(f"""
             select saturated(sum(records)) as records from exchanges

@@ -113,3 +113,19 @@ QUEUED_SUM_NS = SECOND
 
 HELD_US = 60_000_000
 """A request that the broker may hold, as a fetch or a join, has a minute: no client lets it wait longer."""
+
+MANY, MOSTLY = 20, 0.9
+"""Batches of a client below which nothing is said of its habits, and which share of them is nearly all."""
+
+USELESS = 0.98
+"""Stored size against uncompressed size, of batches whose compression saves nothing."""
+
+STUCK = 3
+"""Fetches at one offset that bring no whole message: one or two may be the end of what an answer could hold."""
+
+KEEP_ALIVE_NS = 10 * SECOND
+"""A PING without an answer for so long was not merely in flight when its connection was closed: peers wait 30 s by
+default, and never less than a few (keepAliveIntervalSeconds)."""
+
+DRY_NS = SECOND
+"""A consumer that left the broker without permits for so long in all is slower than its topic."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
@@ -16,10 +16,10 @@ from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
 # the others.
 _MOVES = f"""
     with closed as (
-        select topic, server, client, site, connection, time, file, packet, evidence->>'moved_to' as named,
-            epoch_us(time) as at_us
-        from v_findings f
-        where kind = 'closed_by_broker' and topic is not null and topic not like 'segment://%' and not exists (
+        select topic, server, client, site, connection, time, file, packet, text as named, epoch_us(time) as at_us
+        from v_events f
+        where kind in ('closed_by_broker', 'migrated')
+            and topic is not null and topic not like 'segment://%' and not exists (
             select 1 from exchanges s where s.api in ('SEEK', 'UNSUBSCRIBE') and s.site = f.site
                 and s.connection = f.connection and epoch_us(f.time) - epoch_us(s.time) between 0 and {AT_ONCE_US})
             and not exists (
@@ -52,7 +52,7 @@ _MOVES = f"""
     from moves m join again a using (topic, move) order by m.topic, m.at_us, a.until, a.client, a.api"""
 
 
-@needs(SomeFinding("closed_by_broker"))
+@needs(SomeRows("events", "kind in ('closed_by_broker', 'migrated')"))
 def topic_moved(capture: Capture) -> Iterator[Ruling]:
     """Each topic that moved: between which brokers, how long who was out, what was sent again."""
     by_topic: dict[str, list[Row]] = {}
@@ -64,7 +64,8 @@ def topic_moved(capture: Capture) -> Iterator[Ruling]:
 
 def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
     closes = f"""
-        select * from v_noted where finding = 'closed_by_broker' and list_contains(topics, {say.literal(topic)})"""
+        select * from v_noted
+        where event in ('closed_by_broker', 'migrated') and list_contains(topics, {say.literal(topic)})"""
     moves: dict[int, list[Row]] = {}
     for one in rows:
         moves.setdefault(one["move"], []).append(one)

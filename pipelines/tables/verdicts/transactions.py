@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 # an EndTxn that gave its transaction up, the messages of its producer since the one before, and whether the capture
@@ -22,20 +22,20 @@ _ABORTED = """
                 and c.time < f.until and c.time > coalesce(before, to_timestamp(0))
         ) as cut
     from (
-        select *, evidence->>'transactional_id' as id, evidence->>'producer_id' as producer_id, (
+        select *, subject as id, number::varchar as producer_id, (
                 select max(until) from v_calls c where c.api = 'EndTxn' and c.client = v.client and c.until < v.until
             ) as before
-        from v_noted v where finding = 'transaction_aborted' and api = 'EndTxn'
+        from v_noted v where event = 'transaction_aborted' and api = 'EndTxn'
     ) f"""
 # transactions that these clients ended, either way
 _ENDED = """
     select client, count(*) as count from v_calls
     where api = 'EndTxn' and status = 'ok'
-        and client in (select client from v_noted where finding = 'transaction_aborted')
+        and client in (select client from v_noted where event = 'transaction_aborted')
     group by client"""
 
 
-@needs(SomeFinding("transaction_aborted"))
+@needs(SomeRows("events", "kind = 'transaction_aborted'"))
 def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
     ended = {row["client"]: row["count"] for row in capture.rows(_ENDED)}

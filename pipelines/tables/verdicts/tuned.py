@@ -1,6 +1,6 @@
-"""How clients are set up and what they do by habit: findings that are verdicts, a row each in _TOLD.
+"""How clients are set up and what they do by habit, by columns alone: a verdict is a row in _TOLD.
 
-A finding says of a whole connection that something is so; the verdict counts the requests or batches that make it so.
+A habit is a client's, over however many connections: a client is an id and an address.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Check, SomeFinding, SomeRows
+from pipelines.tables.verdicts.check import Check, SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.thresholds import MANY, MOSTLY, USELESS
 from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
 # requests that only brokers send each other
@@ -21,18 +22,10 @@ _OF_BROKERS = (
 )  # fmt: skip
 
 
-def _on_its_connections(finding: str, rows: str) -> str:
-    """Rows of connections that have a finding. rows: a SELECT from a view of `capture.py`."""
-    return f"""
-        select * from ({rows})
-        semi join (select site, connection, incarnation from findings where kind = '{finding}')
-            using (site, connection, incarnation)"""
-
-
 class _Told(NamedTuple):
-    """How findings of one kind become a verdict."""
+    """How rows become a verdict."""
 
-    needs: SomeRows | SomeFinding  # without which there is nothing to tell
+    needs: SomeRows  # without which there is nothing to tell
     verdict: str
     sentence: str  # with what `_words` gives
     rows: str  # what is counted, as a SELECT
@@ -46,15 +39,41 @@ _UNCONFIRMED = "protocol = 'kafka' and api = 'Produce' and kind = 'oneway'"
 _OLD = "format in ('magic 0', 'magic 1')"
 _SET = "site, exchange_id, topic, partition"
 
-_IDEMPOTENT = "select * from v_batches where role = 'produce' and producer is not null and base_sequence >= 0"
+_PLAIN = "role = 'produce' and format = 'magic 2' and producer is null"
+_REMOVED = "kind in ('call', 'unanswered', 'oneway') and removed(protocol, api_code, version)"
+_PACKED = "protocol = 'kafka' and codec <> 'none' and uncompressed_bytes > 0"
+_BODY = "stored_bytes - case when format = 'magic 2' then 61 else 0 end"  # without the head, which is not compressed
+
+# batches of messages, those of format 0 and 1 together; `every`: of clients most of whose batches hold one message
+_SINGLE = f"""
+    select *, count(*) over (partition by protocol) as every from (
+        select *, count(*) over whose as n, count(*) filter (records = 1) over whose as single from (
+            select * from v_batches where role = 'produce' and format = 'magic 2'
+            union all by name
+            select * exclude (nth, together) replace (together as records) from (
+                select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
+                    sum(records) over (partition by {_SET}) as together
+                from v_batches where role = 'produce' and {_OLD}
+            ) where nth = 1)
+        window whose as (partition by protocol, client)
+    ) where n >= {MANY} and single >= {MOSTLY} * n"""
+_USELESS = f"""
+    select * from (
+        select *, count(*) over whose as n, sum({_BODY}) over whose as stored,
+            sum(uncompressed_bytes) over whose as plain
+        from v_batches where {_PACKED} window whose as (partition by protocol, client)
+    ) where n >= {MANY} and stored >= {USELESS} * plain"""
+
+_PRODUCER = "site, connection, incarnation, producer, producer_epoch, topic, partition"
+_IDEMPOTENT = "protocol = 'kafka' and role = 'produce' and producer is not null and base_sequence >= 0"
 # batches with the sequence number of the one before; that one was refused where a client tries again
 _SENT_AGAIN = f"""
     select * from (
         select *, lag(base_sequence) over same as before, lag(outcome) over same as outcome_before
-        from ({_on_its_connections("duplicate_sequence", _IDEMPOTENT)})
-        window same as (
-            partition by site, connection, incarnation, producer, producer_epoch, topic, partition
-            order by stream_offset)
+        from v_batches where {_IDEMPOTENT} and ({_PRODUCER}) in (
+            select ({_PRODUCER}) from batches where {_IDEMPOTENT}
+            group by {_PRODUCER}, base_sequence having count(*) > 1)
+        window same as (partition by {_PRODUCER} order by stream_offset)
     ) where base_sequence = before and outcome_before is distinct from 'error'"""
 
 _TOLD = (
@@ -64,75 +83,57 @@ _TOLD = (
         f"select * from v_calls where {_UNCONFIRMED}",
     ),
     _Told(
-        SomeFinding("removed_in_4_0"), "removed_apis",
+        SomeRows("exchanges", _REMOVED), "removed_apis",
         "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
-        f"""
-        select c.* from v_calls c semi join (
-            select site, connection, incarnation, evidence->>'api' as api, whole(evidence->>'version') as version
-            from findings where kind = 'removed_in_4_0') f using (site, connection, incarnation, api, version)
-        where c.kind in ('call', 'unanswered', 'oneway') and c.api not in {_OF_BROKERS}""",
+        f"select * from v_calls where {_REMOVED} and api not in {_OF_BROKERS}",
         more="list(distinct api || ' v' || version) as version_list",
     ),
     _Told(
-        SomeFinding("old_message_format"), "old_message_format",
+        SomeRows("batches", f"role = 'produce' and {_OLD}"), "old_message_format",
         "{messages} in {requests} of {who}{topics} {have} format {versions}, which brokers must convert.",
-        _on_its_connections(
-            "old_message_format",
-            f"""
-            select c.* replace (0 as cost_ns), b.messages, b.formats from v_calls c join (
-                select site, exchange_id, sum(records) as messages,
-                    list(distinct replace(format, 'magic ', '')) as formats
-                from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
-            where c.api = 'Produce'""",
-        ),
+        f"""
+        select c.* replace (0 as cost_ns), b.messages, b.formats from v_calls c join (
+            select site, exchange_id, sum(records) as messages,
+                list(distinct replace(format, 'magic ', '')) as formats
+            from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
+        where c.api = 'Produce'""",
         more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
     ),
     _Told(
-        SomeFinding("not_idempotent"), "not_idempotent",
+        SomeRows("batches", _PLAIN), "not_idempotent",
         "{batches} of {who}{topics} {are} produced without idempotence: one that is retried may be written twice.",
-        _on_its_connections(
-            "not_idempotent",
-            """
-            select b.* from v_batches b
-                anti join (select site, exchange_id from exchanges where kind = 'oneway') using (site, exchange_id)
-            where role = 'produce' and format = 'magic 2' and producer is null""",
-        ),
+        f"""
+        select b.* from v_batches b
+            anti join (select site, exchange_id from exchanges where kind = 'oneway') using (site, exchange_id)
+        where {_PLAIN}""",
     ),
     _Told(
-        SomeFinding("unbatched"), "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
-        "select * from (" + _on_its_connections(
-            "unbatched",
-            f"""
-            select *, count(*) over (partition by protocol) as every from (
-                select * from v_batches where role = 'produce' and format = 'magic 2'
-                union all by name
-                select * exclude (nth, together) replace (together as records) from (
-                    select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
-                        sum(records) over (partition by {_SET}) as together
-                    from v_batches where role = 'produce' and {_OLD}
-                ) where nth = 1)""",
-        ) + ") where records = 1",
+        SomeRows("batches", "role = 'produce' and format like 'magic%' and records = 1", least=MANY * 9 // 10),
+        "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
+        f"select * from ({_SINGLE}) where records = 1",
         more="any_value(every) as every",
     ),
     _Told(
-        SomeFinding("useless_compression"), "useless_compression",
+        SomeRows("batches", _PACKED, least=MANY), "useless_compression",
         "Compression saves nothing in {batches} of {who}{topics}.",
-        _on_its_connections(
-            "useless_compression", "select * from v_batches where codec <> 'none' and uncompressed_bytes > 0"
-        ),
+        _USELESS,
     ),
     _Told(
-        SomeFinding("duplicate_sequence"), "duplicate_sequence",
+        SomeRows("batches", _IDEMPOTENT, least=2), "duplicate_sequence",
         "{who} sent {batches}{topics} again with the sequence number of the one before, and no refusal was seen.",
         _SENT_AGAIN,
         severity=NOTE,
     ),
     _Told(
-        SomeFinding("discarded"), "discarded", "{who} discarded {messages}{topics} as damaged.",
-        "select * from v_noted where finding = 'discarded' and api = 'ACK'",
+        SomeRows("errors", "api = 'ACK' and scope = 'message'"), "discarded",
+        "{who} discarded {messages}{topics} as damaged.",
+        """
+        select c.* from v_calls c
+            semi join (select site, exchange_id from errors where api = 'ACK' and scope = 'message')
+            using (site, exchange_id)""",
     ),
     _Told(
-        SomeFinding("retransmission_conflict"), "conflicting_bytes",
+        SomeRows("findings", "kind = 'retransmission_conflict'"), "conflicting_bytes",
         "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
         "select * from v_findings where kind = 'retransmission_conflict'",
     ),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, SomeRows, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
@@ -23,33 +23,25 @@ _AT_REST = (
 )  # fmt: skip
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
-_OF_REQUEST = """
+_REASONS = """
     select u.site, u.connection, u.incarnation, u.exchange_id, f.message as reason
     from findings f join exchanges u using (site, connection, incarnation)
-    where f.kind = '{finding}' and f.direction = 'client' and u.kind = 'unanswered'
-        and u.exchange_id like '%-c' || f.stream_offset"""
-_REMOVED = """
+    where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
+        and u.exchange_id like '%-c' || f.stream_offset
+    union all
     select u.site, u.connection, u.incarnation, u.exchange_id, 'Brokers refuse this version since Kafka 4.0' as reason
-    from v_findings f join exchanges u on f.site = u.site and f.connection = u.connection
-            and f.incarnation = u.incarnation and f.evidence->>'api' = u.api
-            and whole(f.evidence->>'version') = u.version
+    from exchanges u
         anti join (select * from exchanges where kind = 'call') x
             on u.server_ip = x.server_ip and u.server_port = x.server_port and u.api = x.api and u.version = x.version
-    where f.kind = 'removed_in_4_0' and u.kind = 'unanswered' and (u.site, u.connection, u.incarnation) in (
-        select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
-_REASONS = {
-    "unserved_version": _OF_REQUEST.format(finding="unserved_version"),
-    "oversized_frame": _OF_REQUEST.format(finding="oversized_frame"),
-    "removed_in_4_0": _REMOVED,
-}
-_NO_REASON = "select site, connection, incarnation, exchange_id, null::varchar as reason from exchanges where false"
-# `reasons`: a SELECT of those of _REASONS of which there are findings
+    where removed(u.protocol, u.api_code, u.version)
+        and u.kind = 'unanswered' and (u.site, u.connection, u.incarnation) in (
+            select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
 _UNANSWERED = f"""
     select u.*, n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
         left join (
-            select site, connection, incarnation, exchange_id, max(reason) as reason from ({{reasons}})
+            select site, connection, incarnation, exchange_id, max(reason) as reason from ({_REASONS})
             group by all
         ) r on u.site = r.site and u.connection = r.connection and u.incarnation = r.incarnation
             and u.exchange_id = r.exchange_id
@@ -66,32 +58,17 @@ _UNANSWERED = f"""
 LOGINS = ("SaslToken", "SaslAuthenticate", "AUTH_RESPONSE")
 """Requests by which a client logs in, of brokers that may refuse one by closing the connection."""
 
-# answered behind a later request of the same connection, where decoding found that this happened
-_OVERTAKEN = """
-    select * from (
-        select c.*, min(response_packet) over (
-            partition by site, connection, incarnation order by time, request_packet
-            rows between 1 following and unbounded following) as earliest_later
-        from v_calls c semi join (
-            select site, connection, incarnation from findings where kind = 'out_of_order_answers'
-        ) using (site, connection, incarnation)
-        where kind = 'call' and request_file = response_file)
-    where earliest_later < response_packet"""
-
-# answered later than the broker was allowed to wait, by a tick and more, of connections on which decoding found it
+# answered later than the broker was allowed to wait, by a tick and more
 _OVERDUE = f"""
-    select c.*, n.allowed_ms from v_calls c join (
-        select site, connection, incarnation, max(whole(evidence->>'allowed_ms')) as allowed_ms
-        from v_findings where kind = 'fetch_overdue' group by all
-    ) n using (site, connection, incarnation)
-    where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {FETCH_TICK_NS}"""
+    kind = 'call' and allowed_ns > 0 and coalesce(throttle_ms, 0) = 0
+        and wait_ns - coalesce(queued_ns, 0) > allowed_ns + {FETCH_TICK_NS}"""
 
 
-@needs(SomeFinding("out_of_order_answers"))
+@needs(SomeRows("events", "kind = 'overtaken'"))
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     """Requests of Kafka whose answer came after that of a later request."""
     apis = "list(distinct api order by api) as apis"
-    for row in capture.rows(together(_OVERTAKEN, ["protocol", "server"], apis)):
+    for row in capture.rows(together("select * from v_noted where event = 'overtaken'", ["protocol", "server"], apis)):
         yield Ruling(
             "out_of_order_answers",
             f"Broker {row['server']} answered {say.counted(row['count'], 'request')} of {say.clients(row['clients'])} "
@@ -100,10 +77,13 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
         )
 
 
-@needs(SomeFinding("fetch_overdue"))
+@needs(SomeRows("exchanges", _OVERDUE))
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
-    if not capture.keep("v_overdue", f"select * from ({_OVERDUE}) where not {capture.explained()}"):
+    if not capture.keep(
+        "v_overdue",
+        f"select *, allowed_ns // 1000000 as allowed_ms from v_calls where {_OVERDUE} and not {capture.explained()}",
+    ):
         return
     overdue = "select * from v_overdue"
     capture.explain(overdue)
@@ -128,11 +108,10 @@ _CLOSED_ON = f"""
 @needs(SomeRows("v_calls", "kind = 'unanswered'"))
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
-    reasons = " union all ".join(query for finding, query in _REASONS.items() if finding in capture.findings)
     silent = f"""
         select * replace (case when not login then closed_by end as closed_by) from (
             select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login
-            from ({_UNANSWERED.format(reasons=reasons or _NO_REASON)})
+            from ({_UNANSWERED})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by"], _CLOSED_ON)):
         who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"

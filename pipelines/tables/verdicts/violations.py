@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeFinding, needs
+from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.verdict import Ruling, together
 
-_BROKEN = "select *, evidence->>'rule' as rule from v_findings where kind = 'protocol_violation'"
+_BROKEN = "select *, subject as rule from v_noted where event = 'rule_broken'"
 
 
-@needs(SomeFinding("protocol_violation"))
+@needs(SomeRows("events", "kind = 'rule_broken'"))
 def protocol_violation(capture: Capture) -> Iterator[Ruling]:
     """By rule, and by who broke it."""
-    first = "arg_min(message, time) as first"
+    first = "arg_min(text, time) as first"
     for row in capture.rows(together(_BROKEN, ["protocol", "rule", "direction"], first)):
         by_client = row["direction"] == "client"
         who = say.clients(row["clients"]) if by_client else say.listed(row["servers"], "broker")

@@ -1,0 +1,394 @@
+"""Rows of `events` of Kafka: what requests and their answers say that no column holds.
+
+Requests and answers of the APIs in EVENTFUL are rare, and are decoded in full, by their schema. Of the many heartbeats
+the notes of the walk are enough. Of Produce and Fetch two answers say more than their columns: an error that names the
+new leader (KIP-951), and one that sends a consumer to a nearer replica (KIP-392), which only consumers that name their
+rack get.
+
+Source: the schemas of the messages; KIP-800 (reasons), KIP-848 (epochs), KIP-932 (share groups), KIP-1071 (status).
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dissectors.kafka.body_notes import BodyNotes, Fault
+from dissectors.kafka.decode import (
+    EVENTFUL,
+    FETCH,
+    FIND_COORDINATOR,
+    HEARTBEATS,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    ApiVersion,
+)
+from dissectors.kafka.full import full
+from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.state import set_state, state_of
+from dissectors.records import endpoint
+from dissectors.session.frame import Frame, FrameFacts
+from dissectors.wire.reader import ReadError
+
+Body = Mapping[str, Any]
+_Conversation = Any  # a KafkaConversation, whose module imports this one
+
+METADATA, LEAVE_GROUP, CREATE_TOPICS, DELETE_TOPICS = 3, 13, 19, 20
+DESCRIBE_CONFIGS, ALTER_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS = 32, 33, 37, 42
+INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER, STREAMS_HEARTBEAT = 44, 60, 88
+_RESPONSE_HEAD = 8  # bytes before the body, or the tagged fields, of an answer
+_MOST = 1000  # events of one request; members, and addresses, that are remembered on one connection
+_RELEASE, _REJECT = 2, 3  # acknowledge types of a share group
+_NOT_LEADER = frozenset({6, 74})  # NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH
+_RACK_SINCE = 11  # version of Fetch from which on a consumer names its rack
+_TOPIC, _BROKER = 2, 4
+_RESOURCES = {_BROKER: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
+_STATUS = {
+    0: "STALE_TOPOLOGY",
+    1: "MISSING_SOURCE_TOPICS",
+    2: "INCORRECTLY_PARTITIONED_TOPICS",
+    3: "MISSING_INTERNAL_TOPICS",
+    4: "SHUTDOWN_APPLICATION",
+    5: "ASSIGNMENT_DELAYED",
+}
+"""StreamsGroupHeartbeatResponse.Status."""
+_POLICY = "cleanup.policy"
+
+
+class Happened(NamedTuple):
+    """One event, as `Report.event` takes it. topic: a name, or 16 bytes of an id."""
+
+    kind: str
+    topic: str | bytes | None = None
+    partition: int | None = None
+    group: str | None = None
+    subject: str | None = None
+    number: int | None = None
+    text: str | None = None
+
+
+class KafkaEvents:
+    """What one connection has said already, so that it is not reported with every answer.
+
+    epochs: (group, member) -> the newest epoch; status: (group, member) -> what its group lacks
+    advertised: addresses of brokers
+    rack: whether the consumer of the connection names its rack; None until it fetches
+    """
+
+    __slots__ = ("advertised", "epochs", "rack", "status")
+
+    def __init__(self) -> None:
+        self.epochs: dict[tuple[str, str], int] = {}
+        self.status: dict[tuple[str | None, str | None], str] = {}
+        self.advertised: set[tuple[int, str]] = set()
+        self.rack: bool | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
+    # --- what the conversation hands over ---
+
+    def requested(
+        self, conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, at: int
+    ) -> None:
+        """Take a request of an API in EVENTFUL, or a consumer's Fetch. at: index after its client id."""
+        if not frame.complete or (api.key == FETCH and (api.version < _RACK_SINCE or self.rack is not None)):
+            return
+        if api.key not in _REQUESTS and api.key != FETCH:
+            return
+        try:
+            body = api.full_request(frame.data, api.request_body(frame.data, at), frame.start + frame.size).body
+        except ReadError:
+            return
+        if api.key == FETCH:
+            self.rack = bool(body.get("rackId"))
+        elif api.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
+            _write(conversation, call, frame.facts, _acknowledged(body))
+        else:
+            call.told = body
+
+    def answered(
+        self,
+        conversation: _Conversation,
+        frame: Frame,
+        call: KafkaRequest,
+        api: ApiVersion,
+        notes: BodyNotes,
+        faults: Sequence[Fault],
+    ) -> None:
+        """Take an answer to a request of an API in EVENTFUL, or to a Produce or Fetch with an error or for a rack."""
+        if api.key in HEARTBEATS:
+            found: Iterable[Happened] = () if faults else self._heartbeat(api, frame, call, notes)
+        elif api.key in (PRODUCE, FETCH):
+            found = self._sent_elsewhere(api, frame, faults)
+        elif api.key in _ANSWERS and frame.complete:
+            found = self._new(_ANSWERS[api.key](call, _body(api, frame), notes))
+        else:
+            return
+        _write(conversation, call, frame.facts, found)
+
+    def looks_at(self, api: ApiVersion, call: KafkaRequest, faults: Sequence[Fault]) -> bool:
+        """Whether an answer may say something: of most that is plain from what is known of it."""
+        if api.key in EVENTFUL:
+            return True
+        if api.key == FETCH and self.rack and not call.payload_bytes:
+            return True
+        return api.key in (PRODUCE, FETCH) and any(fault.code in _NOT_LEADER for fault in faults)
+
+    # --- what is said again and again ---
+
+    def _new(self, found: Iterable[Happened]) -> Iterator[Happened]:
+        """All but addresses that were advertised before."""
+        for each in found:
+            if each.kind == "advertised":
+                key = (-1 if each.number is None else each.number, each.subject or "")
+                if key in self.advertised or len(self.advertised) >= _MOST:
+                    continue
+                self.advertised.add(key)
+            yield each
+
+    def _heartbeat(self, api: ApiVersion, frame: Frame, call: KafkaRequest, notes: BodyNotes) -> Iterator[Happened]:
+        """A member hears its epoch; one of 0 and less says that it leaves, or has none yet."""
+        asked, values = call.values or {}, notes.values()
+        group, epoch = asked.get("groupId"), values.get("memberEpoch")
+        member = values.get("memberId") or asked.get("memberId")
+        if group is None or member is None or epoch is None:
+            return
+        known = self.epochs.get((group, member))
+        if epoch <= 0:
+            self.epochs.pop((group, member), None)
+            if epoch < 0:
+                yield Happened("left", subject=member, number=epoch)
+        elif epoch != known and (known is not None or len(self.epochs) < _MOST):
+            self.epochs[group, member] = epoch
+            if asked.get("memberEpoch") == 0:
+                yield Happened("joined", subject=member, number=epoch)
+            yield Happened("epoch", subject=member, number=epoch, text="first" if known is None else None)
+        if api.key == STREAMS_HEARTBEAT and frame.complete:
+            yield from self._statuses(group, member, _body(api, frame))
+
+    def _statuses(self, group: str, member: str, body: Body) -> Iterator[Happened]:
+        """Why a streams group does not work, when a member hears it first."""
+        said = [
+            f"{_STATUS.get(one['statusCode'], one['statusCode'])}: {one['statusDetail']}"
+            for one in body.get("status") or ()
+        ]
+        now = "\n".join(said)
+        if now != self.status.get((group, member), "") and len(self.status) < _MOST:
+            self.status[group, member] = now
+            for text in said:
+                yield Happened("status", subject=member, text=text)
+
+    def _sent_elsewhere(self, api: ApiVersion, frame: Frame, faults: Sequence[Fault]) -> Iterator[Happened]:
+        """Where an answer to a Produce or Fetch sends the client to."""
+        if not frame.complete:
+            return
+        body = _body(api, frame)
+        nodes = {node["nodeId"]: endpoint(node["host"], node["port"]) for node in body.get("nodeEndpoints") or ()}
+        for topic in body.get("responses") or ():
+            name = topic.get("name") or topic.get("topic") or _id(topic.get("topicId"))
+            for one in topic.get("partitionResponses") or topic.get("partitions") or ():
+                partition = one.get("index", one.get("partitionIndex"))
+                leader = (one.get("currentLeader") or {}).get("leaderId", -1)
+                if leader >= 0 and one.get("errorCode") in _NOT_LEADER:
+                    yield Happened("new_leader", name, partition, subject=nodes.get(leader), number=leader)
+                if (replica := one.get("preferredReadReplica", -1)) is not None and replica >= 0:
+                    yield Happened("preferred_replica", name, partition, number=replica)
+
+
+# --- what one exchange says ---
+
+
+def _acknowledged(body: Body) -> Iterator[Happened]:
+    """What a member of a share group releases for another delivery, and what it rejects for good."""
+    counts = {_RELEASE: 0, _REJECT: 0}
+    for topic in body.get("topics") or ():
+        for partition in topic.get("partitions") or ():
+            for batch in partition.get("acknowledgementBatches") or ():
+                types = batch["acknowledgeTypes"]
+                each = max(0, batch["lastOffset"] - batch["firstOffset"] + 1) if len(types) == 1 else 1
+                for kind in counts:
+                    counts[kind] += each * types.count(kind)
+    for kind, name in ((_RELEASE, "released"), (_REJECT, "rejected")):
+        if counts[kind]:
+            yield Happened(name, group=body.get("groupId"), number=min(counts[kind], (1 << 63) - 1))
+
+
+def _joined(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    if not body.get("errorCode"):
+        reason = (call.told or {}).get("reason")
+        yield Happened("joined", subject=body.get("memberId"), number=body.get("generationId"), text=reason)
+
+
+def _left(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    asked = call.told or {}
+    if body.get("errorCode"):
+        return
+    if asked.get("memberId"):
+        yield Happened("left", subject=asked["memberId"])
+    codes = {one.get("memberId"): one.get("errorCode") for one in body.get("members") or ()}
+    for one in asked.get("members") or ():
+        if not codes.get(one.get("memberId")):
+            yield Happened("left", subject=one.get("memberId") or one.get("groupInstanceId"), text=one.get("reason"))
+
+
+def _transaction_began(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    asked = call.told or {}
+    if asked.get("transactionalId") is not None and not body.get("errorCode"):
+        yield Happened("transaction_began", subject=asked["transactionalId"], number=asked.get("transactionTimeoutMs"))
+
+
+def _transaction_ended(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    asked = call.values or {}
+    if asked.get("committed") == 0 and not body.get("errorCode"):
+        id_ = asked.get("producerId")
+        yield Happened("transaction_aborted", subject=asked.get("transactionalId"), number=id_)
+
+
+def _brokers(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    """The addresses of Metadata and DescribeCluster."""
+    for one in body.get("brokers") or ():
+        id_ = one.get("nodeId", one.get("brokerId"))
+        if one.get("host") and one.get("port", -1) >= 0:
+            yield Happened("advertised", subject=endpoint(one["host"], one["port"]), number=id_)
+
+
+def _coordinators(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    for one in body.get("coordinators") or (body,):
+        if not one.get("errorCode") and one.get("host") and one.get("port", -1) >= 0:
+            yield Happened("advertised", subject=endpoint(one["host"], one["port"]), number=one.get("nodeId"))
+
+
+def _created(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    asked = {one["name"]: one for one in (call.told or {}).get("topics") or () if "name" in one}
+    if (call.told or {}).get("validateOnly"):
+        return
+    for one in body.get("topics") or ():
+        code, wanted = one.get("errorCode"), asked.get(one.get("name"), {})
+        text = _settings(wanted.get("configs"))
+        partitions = one.get("numPartitions", wanted.get("numPartitions"))
+        if partitions is not None and partitions >= 0:
+            text = ", ".join(filter(None, (f"partitions={partitions}", text)))
+        yield Happened("created", one.get("name"), number=code, text=text)
+        if not code:
+            yield from _compacted(one.get("name"), one.get("configs") or wanted.get("configs"))
+
+
+def _deleted(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    for one in body.get("responses") or ():
+        yield Happened("deleted", one.get("name") or _id(one.get("topicId")), number=one.get("errorCode"))
+
+
+def _groups_deleted(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    for one in body.get("results") or ():
+        yield Happened("deleted", group=one.get("groupId"), number=one.get("errorCode"))
+
+
+def _partitions_created(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    asked = {one["name"]: one.get("count") for one in (call.told or {}).get("topics") or () if "name" in one}
+    if (call.told or {}).get("validateOnly"):
+        return
+    for one in body.get("results") or ():
+        text = f"partitions={asked.get(one.get('name'))}"
+        yield Happened("altered", one.get("name"), number=one.get("errorCode"), text=text)
+
+
+def _altered(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    """What AlterConfigs and IncrementalAlterConfigs changed."""
+    asked = {
+        (one.get("resourceType"), one.get("resourceName")): one.get("configs")
+        for one in (call.told or {}).get("resources") or ()
+    }
+    if (call.told or {}).get("validateOnly"):
+        return
+    for one in body.get("responses") or ():
+        type_, name = one.get("resourceType"), one.get("resourceName")
+        configs, code = asked.get((type_, name)), one.get("errorCode")
+        topic = name if type_ == _TOPIC else None
+        subject = None if topic else f"{_RESOURCES.get(type_, 'resource')} {name}".strip()
+        yield Happened("altered", topic, subject=subject, number=code, text=_settings(configs))
+        if topic and not code:
+            yield from _compacted(topic, configs)
+
+
+def _described(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    for one in body.get("results") or ():
+        if one.get("resourceType") == _TOPIC and not one.get("errorCode"):
+            yield from _compacted(one.get("resourceName"), one.get("configs"))
+
+
+def _settings(configs: Iterable[Body] | None) -> str | None:
+    """`key=value, key=value`; the values of secrets are cut already (secrets.SETTINGS)."""
+    pairs = [f"{one.get('name')}={'' if one.get('value') is None else one['value']}" for one in configs or ()]
+    return ", ".join(pairs) or None
+
+
+def _compacted(topic: str | None, configs: Iterable[Body] | None) -> Iterator[Happened]:
+    for one in configs or ():
+        if one.get("name") == _POLICY and "compact" in (one.get("value") or ""):
+            yield Happened("compacted", topic, text=one["value"])
+
+
+_REQUESTS = frozenset(
+    {SHARE_FETCH, SHARE_ACKNOWLEDGE, JOIN_GROUP, LEAVE_GROUP, INIT_PRODUCER_ID, CREATE_TOPICS, CREATE_PARTITIONS}
+    | {ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS}
+)
+"""APIs whose requests say something that their answers do not."""
+
+_ANSWERS: Mapping[int, Callable[[KafkaRequest, Body, BodyNotes], Iterator[Happened]]] = {
+    METADATA: _brokers,
+    FIND_COORDINATOR: _coordinators,
+    JOIN_GROUP: _joined,
+    LEAVE_GROUP: _left,
+    CREATE_TOPICS: _created,
+    DELETE_TOPICS: _deleted,
+    INIT_PRODUCER_ID: _transaction_began,
+    26: _transaction_ended,
+    DESCRIBE_CONFIGS: _described,
+    ALTER_CONFIGS: _altered,
+    CREATE_PARTITIONS: _partitions_created,
+    DELETE_GROUPS: _groups_deleted,
+    INCREMENTAL_ALTER_CONFIGS: _altered,
+    DESCRIBE_CLUSTER: _brokers,
+}
+"""API -> what an exchange says, by what is kept of its request and by the body of its answer."""
+_LAST_READ = {METADATA: "brokers"}
+"""API -> the field of its answer behind which nothing is read."""
+
+
+def _body(api: ApiVersion, frame: Frame) -> Body:
+    """The body of an answer that is whole, as far as it can be read."""
+    try:
+        start = api.response_body(frame.data, frame.start + _RESPONSE_HEAD)
+    except ReadError:
+        return {}
+    name, end = f"{api.name}Response", frame.start + frame.size
+    return full(name, api.version, frame.data, start, end, last=_LAST_READ.get(api.key)).body
+
+
+def _id(text: str | None) -> bytes | None:
+    """A topic's id, of its text as `full.uuid_text` makes it."""
+    return None if not text else urlsafe_b64decode(text + "==")
+
+
+def _write(conversation: _Conversation, call: KafkaRequest, facts: FrameFacts, found: Iterable[Happened]) -> None:
+    rows = conversation.rows
+    for _, one in zip(range(_MOST), found, strict=False):
+        rows.report.event(
+            one.kind,
+            call,
+            facts,
+            topic=rows.names.name(one.topic),
+            partition=one.partition,
+            group=one.group,
+            subject=one.subject,
+            number=one.number,
+            text=one.text,
+        )

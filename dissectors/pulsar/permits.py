@@ -1,0 +1,91 @@
+"""Permits of consumers: how many messages a broker may still send to each.
+
+A broker sends a consumer no more messages than it has permits for; FLOW grants them, each message takes one. A broker
+sends whole batches, and may read several before it counts their messages, so it sends more than permits allow; each
+message beyond them is counted against the next FLOW. What a consumer had before the capture began, or was granted in a
+gap, is not known until it subscribes anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from dissectors.pulsar.decode import PulsarCommand
+from dissectors.pulsar.pending import PulsarRequest
+from dissectors.session.frame import Frame
+
+if not cython.compiled:
+    from dissectors.pulsar.commands import FLOW, MESSAGE, SUBSCRIBE
+    from dissectors.pulsar.fields import FLOW_MESSAGE_PERMITS
+    from dissectors.rows.layout import ABSENT
+
+COUNTED = (4, 9, 11, 12, 16)  # SUBSCRIBE, MESSAGE, FLOW, UNSUBSCRIBE, CLOSE_CONSUMER
+"""Types of commands that change permits."""
+_CONSUMERS = 10_000  # of one connection
+
+
+class Permits:
+    """The permits of the consumers of one connection.
+
+    left: by number of the consumer; since: the delivery order from which they are counted
+    gap_order: delivery order of the last gap of either direction
+    """
+
+    def __init__(self) -> None:
+        self.left: dict[int, int] = {}
+        self.since: dict[int, int] = {}
+        self.gap_order = -1
+
+    def __reduce__(self) -> Any:
+        return _revived, (self.left, self.since, self.gap_order)
+
+    def count(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
+        """Take a command of COUNTED; of a FLOW or MESSAGE, what is left afterwards is noted in `request`."""
+        consumer: cython.longlong = request.endpoint_id
+        if command.code == FLOW:
+            request.permits = command.fields.number(FLOW_MESSAGE_PERMITS, 0)
+        if consumer != ABSENT and command.code == SUBSCRIBE:
+            if consumer in self.left or len(self.left) < _CONSUMERS:
+                self.left[consumer] = 0
+                self.since[consumer] = frame.order
+        elif consumer != ABSENT:
+            self._change(consumer, command.code, request)
+
+    def _change(self, consumer: cython.longlong, code: cython.longlong, request: PulsarRequest) -> None:
+        """Take a command of a consumer that has subscribed."""
+        left: cython.longlong = self._left(consumer)
+        if left != ABSENT:
+            if code == FLOW:
+                left += request.permits
+            elif code == MESSAGE and request.records != ABSENT:
+                left -= max(request.records, 1)  # each chunk of a message takes a permit
+            else:  # it ends, or how many messages came was not captured
+                left = ABSENT
+            if left == ABSENT:
+                self._forget(consumer)
+            else:
+                self.left[consumer] = left
+                request.permits_left = left
+
+    def _left(self, consumer: cython.longlong) -> cython.longlong:
+        """What is left to a consumer; ABSENT if bytes are missing since it is counted, or before."""
+        left = self.left.get(consumer)
+        if left is None:
+            return ABSENT
+        if self.since[consumer] < self.gap_order:
+            self._forget(consumer)
+            return ABSENT
+        number: cython.longlong = left
+        return number
+
+    def _forget(self, consumer: cython.longlong) -> None:
+        del self.left[consumer], self.since[consumer]
+
+
+def _revived(left: dict[int, int], since: dict[int, int], gap_order: int) -> Permits:
+    """The permits that were pickled, compiled or not."""
+    permits = Permits()
+    permits.left, permits.since, permits.gap_order = left, since, gap_order
+    return permits

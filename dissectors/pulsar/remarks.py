@@ -1,0 +1,73 @@
+"""Findings about single commands: proxies, and messages that a consumer finds damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dissectors.pulsar.commands import ACK, CONNECT
+from dissectors.pulsar.decode import PulsarCommand
+from dissectors.pulsar.emit import PulsarEmitter
+from dissectors.pulsar.errors import VALIDATION, error_code
+from dissectors.pulsar.fields import (
+    ACK_MESSAGE_ID,
+    ACK_VALIDATION_ERROR,
+    CONNECT_ORIGINAL_PRINCIPAL,
+    CONNECT_PROXY_TO_BROKER_URL,
+    CONNECT_PROXY_VERSION,
+)
+from dissectors.pulsar.pending import PulsarRequest
+from dissectors.redaction import without_tokens
+from dissectors.session.conversation import Conversation
+from dissectors.session.frame import Frame
+
+_ALL_ONES = (1 << 64) - 1  # ids are shown without a sign
+_POSITIONS = 100  # that a finding names
+
+
+def remark(
+    conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
+) -> None:
+    """Take a command of REMARKABLE."""
+    REMARKABLE[command.code](conversation, emit, frame, command, request)
+
+
+def _connect(
+    conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
+) -> None:
+    fields = command.fields
+    broker = fields.text(CONNECT_PROXY_TO_BROKER_URL)
+    if broker:
+        shown = without_tokens(broker)
+        conversation.finding_at(frame, "proxy", "A client speaks to a broker through a proxy", broker=shown)
+    elif fields.has(CONNECT_PROXY_VERSION) or fields.has(CONNECT_ORIGINAL_PRINCIPAL):
+        version = fields.text(CONNECT_PROXY_VERSION) or None
+        conversation.finding_at(frame, "proxy", "A proxy speaks for a client", proxy_version=version)
+
+
+def _ack(
+    conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
+) -> None:
+    """A consumer may say in an ACK that it throws the message away, and why: a finding, and a row of `errors`."""
+    if not command.fields.has(ACK_VALIDATION_ERROR):
+        return
+    number = command.fields.number(ACK_VALIDATION_ERROR, 0)
+    name = VALIDATION.get(number)
+    topic = request.topic
+    positions = command.positions(ACK_MESSAGE_ID)[:_POSITIONS]
+    conversation.finding_at(
+        frame,
+        "damaged_message",
+        f"The consumer threw a message away: {name or number}",
+        topic=None if topic is None else topic.name,
+        partition=None if topic is None else topic.partition,
+        positions=[f"{ledger & _ALL_ONES}:{entry & _ALL_ONES}" for ledger, entry in positions],
+        error=name or number,
+    )
+    emit.error(error_code(number, name, topic, scope="message"), request)
+
+
+REMARKABLE: dict[int, Callable[[Conversation, PulsarEmitter, Frame, PulsarCommand, PulsarRequest], None]] = {
+    CONNECT: _connect,
+    ACK: _ack,
+}
+"""Types of commands that are looked at."""
