@@ -204,6 +204,9 @@ class Batch(NamedTuple):
     records: Annotated[Int64, "messages, as the application counts them"] = None
     codec: Annotated[Text, "none, gzip, snappy, lz4, zstd, zlib"] = None
     stored_bytes: Annotated[Int64, "size on the wire", Unit("bytes")] = None
+    keyed: Annotated[
+        Bool, "its first record has a key (kafka); null where it is compressed or of an old format, or not known"
+    ] = None
     uncompressed_bytes: Annotated[
         Int64, "size of the records once decompressed; null where they were not decompressed", Unit("bytes")
     ] = None
@@ -466,8 +469,8 @@ class Event(NamedTuple):
         rejected         likewise, that it refused for good; number: messages
         transaction_began    a producer begins with a transactional id (kafka) or a transaction (pulsar); subject: its
                          id, number: ms after which the broker aborts what is open, text: producer id (kafka)
-        transaction_joined   a topic or group becomes part of a transaction, of pulsar with each message; subject: its id,
-                         number: producer id (kafka)
+        transaction_joined   a topic or group becomes part of a transaction, of pulsar with each message; subject: its
+                         id, number: producer id (kafka)
         transaction_ended    a producer ends one; subject: its id, number: producer id (kafka), text: commit or abort
         transaction_aborted  its producer gave it up; subject: id, number: producer id (kafka)
         created          a topic, or a user or stream (iggy: subject); number: error code, 0 where it was done; text:
@@ -542,8 +545,8 @@ class Stall(NamedTuple):
     ] = None
     delivered_segment_bytes: Annotated[
         Int64,
-        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes where "
-        "only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
+        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes "
+        "where only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
         Unit("bytes"),
     ] = None
     spurious: Annotated[
