@@ -451,7 +451,8 @@ class Stall(NamedTuple):
     """A time in which one side of a connection sent nothing new although more was to come, and why.
 
     Only what the packets of the capture point show: at the sender's, bytes that are lost are seen twice, at the
-    receiver's, later ones come before them. Stalls of one direction do not overlap; those below 1 ms are left out.
+    receiver's, later ones come before them. Stalls of one direction do not overlap, but for `undelivered`, which holds
+    the others that its bytes caused; those below 1 ms are left out.
     """
 
     conn: Annotated[Conn, "the connection"]
@@ -459,7 +460,8 @@ class Stall(NamedTuple):
         Text,
         "resend_timeout: bytes were lost and sent again by a timer; fast_retransmit: sent again sooner, after three "
         "duplicate acknowledgements or by a loss probe; zero_window: the receiver's window was closed; delayed_ack: a "
-        "piece waited for an acknowledgement that its receiver delayed (Nagle)",
+        "piece waited for an acknowledgement that its receiver delayed (Nagle); undelivered: bytes were sent again and "
+        "never acknowledged, from when they were sent first to the end of the connection or the capture",
     ] = None
     direction: Annotated[Text, "client or server: whose bytes were held back"] = None
     time: Annotated[
@@ -467,7 +469,21 @@ class Stall(NamedTuple):
     ] = None
     duration_ns: Annotated[Int64, "until the bytes came that were waited for", Unit("ns")] = None
     stream_offset: Annotated[Int64, "of these bytes, in their direction of the connection", Unit("bytes")] = None
-    packet_ref: Annotated[PacketRef, "where these bytes are"] = None
+    packet_ref: Annotated[PacketRef, "where these bytes are; of undelivered ones, where they were sent again first"] = (
+        None
+    )
+    segment_bytes: Annotated[
+        Int64, "payload of the segment that was waited for and sent again; null where none was", Unit("bytes")
+    ] = None
+    delivered_segment_bytes: Annotated[
+        Int64,
+        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes "
+        "where only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
+        Unit("bytes"),
+    ] = None
+    idle_ns: Annotated[
+        Int64, "silence of both sides before the bytes were sent that were then in flight", Unit("ns")
+    ] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {

@@ -165,6 +165,8 @@ class ConnectionSession:
                 self.conversation.confirm()
             elif not self.conversation.frames:
                 self._hand_back()
+        for half in self.flow.halves:
+            half.stalls.end(half.acked, self.flow.last_time)
         self._report_stalls()
         if self.conn is None:
             self.conn = self._conn(None)
@@ -477,8 +479,8 @@ class ConnectionSession:
                 continue
             assert self.conn is not None
             side = SIDES[CLIENT if direction == self._client else SERVER]
-            for kind, start, end, offset, packet_ref in noted:
-                self.sink.stalls.append(Stall(self.conn, kind, side, start, end - start, offset, packet_ref))
+            for kind, start, end, *about in noted:
+                self.sink.stalls.append(Stall(self.conn, kind, side, start, end - start, *about))
 
     def _report_conflicts(self) -> None:
         for direction, half in enumerate(self.flow.halves):

@@ -12,6 +12,7 @@ cdef class Flow:
     cdef public long long packets
     cdef public long long first_time
     cdef public long long last_time
+    cdef public long long before_ns
     cdef public long long first_packet_ref
     cdef public long long last_packet_ref
     cdef public long long last_arrival

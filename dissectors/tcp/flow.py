@@ -15,11 +15,11 @@ if not cython.compiled:
 Events = list[Chunk | Gap]
 Ends = tuple[int, int, int, int, int, int]
 """Address hi, lo and port of endpoint a, then of b."""
-_VERSION = 2  # of what is carried
+_VERSION = 3  # of what is carried
 _CARRIED = (
     "halves", "opener", "packets", "first_time", "last_time", "first_packet_ref", "last_packet_ref", "last_arrival",
     "via", "reset", "closed_at", "syn_time", "syn_ack_time", "ack_time", "session", "packable", "touched", "given_up",
-    "delivered", "closer", "stream", "segment", "segments",
+    "delivered", "closer", "before_ns", "stream", "segment", "segments",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ class Flow:
         self.packets = 0
         self.first_time = 0
         self.last_time = 0
+        self.before_ns = 0  # time of the last packet before the one at hand
         self.first_packet_ref = 0
         self.last_packet_ref = 0
         self.last_arrival = 0
@@ -121,6 +122,7 @@ class Flow:
             self.first_time = self.last_time = time
             self.first_packet_ref = packet_ref
         self.packets += 1
+        self.before_ns = self.last_time
         if time > self.last_time:
             self.last_time = time
         self.last_packet_ref = packet_ref

@@ -214,6 +214,8 @@ class Reassembler:
                 acked = self._acknowledge(other, packets.ack[j])
                 if acked > before:
                     stalls.duplicate_acks = 0
+                    if acked >= other.top:
+                        stalls.arrive()
                     if not size:
                         stalls.see_ack(True, acked >= other.top, self._time)
                 elif acked == before and acked < other.top and window == stalls.window and not size:
@@ -281,6 +283,11 @@ class Reassembler:
         end: cython.longlong = offset + size
         is_new: cython.bint = end > half.top
         stalls: Stalls = half.stalls
+        if is_new:
+            if half.top <= half.acked:
+                stalls.depart(self._time - flow.before_ns, self._time, offset)
+            if size > stalls.largest_sent:
+                stalls.largest_sent = size
         if is_new and (stalls.late_ack_ns or stalls.opened_ns):
             stalls.resume(self._time, _soon(flow), offset, self._packet_ref)
         if size == 1 and end == half.next:
@@ -334,7 +341,7 @@ class Reassembler:
         if end > half.acked:
             behind = bisect_left(half.held, end, key=_offset) if offset >= half.next else len(half.held)
             missing_ns = half.held[behind].time if behind < len(half.held) else 0
-            half.stalls.repeat(missing_ns, self._time, offset, self._packet_ref)
+            half.stalls.repeat(missing_ns, self._time, offset, end, half.acked, self._packet_ref)
         order = self._arrival << ORDER_SHIFT
         if not half.resent:
             half.resent = []

@@ -4,9 +4,11 @@
     fast_retransmit  bytes were lost, and three duplicate acknowledgements (or a loss probe) told its sender so
     zero_window      the receiver announced a window of zero, and bytes came as soon as it opened again
     delayed_ack      a small piece waited for the acknowledgement of the one before (Nagle), which its receiver delayed
+    undelivered      bytes were sent again and never acknowledged, to the end of the connection or of the capture
 
 Each begins with the last new bytes of the direction, or where later bytes show that some are missing, or where the
-window closes; and ends with the bytes that were waited for. Those of one direction do not overlap. A stall is noted
+window closes; and ends with the bytes that were waited for. Those of one direction do not overlap, but for
+`undelivered`, which begins when its bytes were sent first and holds the resends that were in vain. A stall is noted
 only where the packets show its cause: a sender that has nothing to say is none.
 """
 
@@ -26,12 +28,12 @@ if not cython.compiled:
     )
 
 RESEND_TIMEOUT, FAST_RETRANSMIT = "resend_timeout", "fast_retransmit"
-ZERO_WINDOW, DELAYED_ACK = "zero_window", "delayed_ack"
+ZERO_WINDOW, DELAYED_ACK, UNDELIVERED = "zero_window", "delayed_ack", "undelivered"
 MOST = 100_000  # stalls of a direction that are noted in its whole life
 _NONE: list[Any] = []  # most directions note nothing; never added to
 _CARRIED = (
     "advanced_ns", "late_ack_ns", "duplicate_acks", "duplicate_ack_ns", "window", "closed_ns", "opened_ns", "until_ns",
-    "count", "noted",
+    "count", "noted", "flight_ns", "flight_offset", "idle_ns", "largest_sent", "largest_delivered", "vain",
 )  # fmt: skip
 
 
@@ -42,7 +44,10 @@ class HeldBack(NamedTuple):
     start: int  # ns since the epoch
     end: int
     offset: int  # stream offset of the bytes that were waited for
-    packet_ref: int  # the packet that ended it
+    packet_ref: int  # the packet that ended it; where none did, the first that sent the bytes again
+    size: int | None = None  # payload of the segment that was waited for, sent again
+    largest_delivered: int | None = None  # largest payload of a segment of the direction that was acknowledged by then
+    idle_ns: int | None = None  # how long both sides were silent before the bytes were sent that were in flight
 
 
 class Stalls:
@@ -59,6 +64,12 @@ class Stalls:
         self.until_ns = 0  # end of the last stall
         self.count = 0  # stalls so far
         self.noted: list[HeldBack] = _NONE  # since `take`
+        self.flight_ns = 0  # when the first byte in flight was sent, since all before were acknowledged
+        self.flight_offset = 0  # its stream offset
+        self.idle_ns = 0  # silence of both sides before it
+        self.largest_sent = 0  # payload of a segment, since all bytes were acknowledged last
+        self.largest_delivered = 0  # … that was acknowledged
+        self.vain: HeldBack | None = None  # the first bytes that were sent again and have not been acknowledged
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stalls, (), tuple([getattr(self, name) for name in _CARRIED])
@@ -103,16 +114,43 @@ class Stalls:
             self._note(DELAYED_ACK, self.advanced_ns, time, offset, packet_ref)
         self.late_ack_ns = 0
 
-    def repeat(self, missing_ns: int, time: int, offset: int, packet_ref: int) -> None:
-        """Bytes come again that were not acknowledged.
+    def depart(self, idle_ns: cython.longlong, time: cython.longlong, offset: cython.longlong) -> cython.int:
+        """New bytes are sent while none are in flight. idle_ns: silence of both sides before them."""
+        self.flight_ns, self.flight_offset, self.idle_ns = time, offset, idle_ns
+        return 0
+
+    def arrive(self) -> cython.int:
+        """All bytes are acknowledged."""
+        if self.largest_sent > self.largest_delivered:
+            self.largest_delivered = self.largest_sent
+        self.largest_sent = 0
+        return 0
+
+    def repeat(self, missing_ns: int, time: int, offset: int, end: int, acked: int, packet_ref: int) -> None:
+        """The bytes [offset, end) come again, and only those before `acked` are acknowledged.
 
         missing_ns: since when later bytes show that they are missing; 0 where they were captured before.
         """
+        if self.vain is None or self.vain.offset < acked:
+            sent_ns = self.flight_ns if self.flight_offset >= acked else self.advanced_ns
+            self.vain = HeldBack(UNDELIVERED, sent_ns, time, offset, packet_ref, end - offset, None, self.idle_ns)
         start = max(missing_ns or self.advanced_ns, self.until_ns)
         told = self.duplicate_ack_ns if self.duplicate_acks >= DUPLICATE_ACKS else 0
         kind = RESEND_TIMEOUT if time - max(start, told) >= TIMER_NS else FAST_RETRANSMIT
-        self._note(kind, start, time, offset, packet_ref)
+        self._note(kind, start, time, offset, packet_ref, end - offset)
         self.duplicate_acks = 0
+
+    def end(self, acked: int, time: int) -> None:
+        """No packet will come, and bytes before `acked` were acknowledged: note those that were sent again in vain.
+
+        What was sent again just before the end may still have arrived.
+        """
+        vain, self.vain = self.vain, None
+        if vain is None or acked > vain.offset or time - vain.end < TIMER_NS or not vain.start:
+            return
+        if not self.noted:
+            self.noted = []
+        self.noted.append(vain._replace(end=time, largest_delivered=self.largest_delivered or None))
 
     def take(self) -> list[HeldBack]:
         """What was noted since the last call."""
@@ -120,7 +158,7 @@ class Stalls:
         self.noted = _NONE
         return noted
 
-    def _note(self, kind: str, start: int, end: int, offset: int, packet_ref: int) -> None:
+    def _note(self, kind: str, start: int, end: int, offset: int, packet_ref: int, size: int | None = None) -> None:
         start = max(start, self.until_ns)
         self.until_ns = max(self.until_ns, end)
         if not start or end - start < SHORTEST_STALL_NS:
@@ -130,4 +168,5 @@ class Stalls:
             return
         if not self.noted:
             self.noted = []
-        self.noted.append(HeldBack(kind, start, end, offset, packet_ref))
+        of_flight = (None, None, None) if size is None else (size, self.largest_delivered or None, self.idle_ns)
+        self.noted.append(HeldBack(kind, start, end, offset, packet_ref, *of_flight))

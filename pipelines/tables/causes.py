@@ -134,7 +134,7 @@ def parts(d: Dialect, network: str | None = None) -> str:
         ), held_back as (
             select {", ".join(CONNECTION)}, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
                 {d.micros("time")} + {_us("duration_ns")} as stall_to
-            from stalls where duration_ns is not null and time is not null
+            from stalls where kind <> 'undelivered' and duration_ns is not null and time is not null
             union all
             select {", ".join(CONNECTION)}, 'throttled' as cause, '' as side,
                 {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered} - {_THROTTLE_US}

@@ -17,8 +17,8 @@ from tests.wires import CLIENT, SERVER, T0, blocks, pcap
 DATA = b"d" * 100
 
 
-def stalls(tmp_path: Path, timed: Timed, *, block_bytes: int | None = None) -> list[tuple[str, str, float, float, int]]:
-    """Side, kind, begin and end in ms, and stream offset of what held back a connection."""
+def flow_of(tmp_path: Path, timed: Timed, block_bytes: int | None = None) -> Flow:
+    """The only connection, at its end."""
     tracker = Tracker(Limits())
     flows: dict[int, Flow] = {}
     packets = sorted(timed.packets, key=lambda packet: packet.time)
@@ -26,6 +26,19 @@ def stalls(tmp_path: Path, timed: Timed, *, block_bytes: int | None = None) -> l
         flows |= {id(flow): flow for flow, _ in tracker.feed(block)}
     flows |= {id(flow): flow for flow, _ in tracker.finish()}
     (flow,) = flows.values()
+    for half in flow.halves:
+        half.stalls.end(half.acked, flow.last_time)
+    return flow
+
+
+def noted(tmp_path: Path, timed: Timed) -> list[HeldBack]:
+    """What held back either direction of a connection."""
+    return [one for half in flow_of(tmp_path, timed).halves for one in half.stalls.noted]
+
+
+def stalls(tmp_path: Path, timed: Timed, *, block_bytes: int | None = None) -> list[tuple[str, str, float, float, int]]:
+    """Side, kind, begin and end in ms, and stream offset of what held back a connection."""
+    flow = flow_of(tmp_path, timed, block_bytes)
     client = 0 if flow.ends[2] == CLIENT.port else 1
     return [
         ("client" if i == client else "server", s.kind, (s.start - T0) / MS, (s.end - T0) / MS, s.offset)
@@ -37,6 +50,28 @@ def stalls(tmp_path: Path, timed: Timed, *, block_bytes: int | None = None) -> l
 def test_bytes_that_are_sent_again_after_a_timer_stood_still_since_they_were_sent(tmp_path: Path) -> None:
     timed = Timed().send(10, CLIENT, DATA).send(215, CLIENT, DATA, at=0).ack(216, SERVER)
     assert stalls(tmp_path, timed) == [("client", "resend_timeout", 10, 215, 0)]
+
+
+def test_bytes_that_are_sent_again_and_never_acknowledged_are_undelivered_to_the_end(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA[:40]).ack(10.1, SERVER)
+    timed.send(5010, CLIENT, DATA).send(5220, CLIENT, DATA, at=40).send(5640, CLIENT, DATA, at=40)
+    *resends, last = stalls(tmp_path, timed)
+    assert last == ("client", "undelivered", 5010, 5640, 40)
+    assert [one[1:4] for one in resends] == [("resend_timeout", 5010, 5220), ("resend_timeout", 5220, 5640)]
+    for size in (60, 170, 300):
+        assert stalls(tmp_path, timed, block_bytes=size)[-1] == last
+
+
+def test_an_undelivered_segment_says_its_size_the_largest_that_arrived_and_the_silence_before(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA[:40]).ack(10.1, SERVER)
+    timed.send(5010.1, CLIENT, DATA).send(5220, CLIENT, DATA, at=40).send(5640, CLIENT, DATA, at=40)
+    (row,) = (each for each in noted(tmp_path, timed) if each.kind == "undelivered")
+    assert (row.size, row.largest_delivered, row.idle_ns) == (100, 40, 5000 * MS)
+
+
+def test_bytes_that_arrive_in_the_end_are_not_undelivered(tmp_path: Path) -> None:
+    timed = Timed().send(10, CLIENT, DATA).send(215, CLIENT, DATA, at=0).send(640, CLIENT, DATA, at=0).ack(641, SERVER)
+    assert "undelivered" not in [one[1] for one in stalls(tmp_path, timed)]
 
 
 def test_bytes_that_fill_a_hole_stood_still_since_later_ones_came(tmp_path: Path) -> None:
@@ -61,7 +96,7 @@ def test_a_timer_that_ends_long_after_duplicate_acknowledgements_is_a_timer(tmp_
         timed.ack(20 + n, SERVER, upto=0)
     timed.send(24, CLIENT, DATA, at=0).send(230, CLIENT, DATA, at=0)
     found = [one[1:4] for one in stalls(tmp_path, timed)]
-    assert found == [("fast_retransmit", 14, 24), ("resend_timeout", 24, 230)]
+    assert found == [("fast_retransmit", 14, 24), ("resend_timeout", 24, 230), ("undelivered", 10, 230)]
 
 
 def test_acknowledged_bytes_that_come_again_held_nothing_back(tmp_path: Path) -> None:
@@ -103,9 +138,9 @@ def test_stalls_do_not_overlap_and_do_not_depend_on_blocks(tmp_path: Path) -> No
 def test_what_is_known_of_a_direction_can_be_carried_on_elsewhere() -> None:
     one = Stalls()
     one.advanced_ns = one.until_ns = T0
-    one.repeat(0, T0 + 300 * MS, 5, 7)
+    one.repeat(0, T0 + 300 * MS, 5, 9, 0, 7)
     two = pickle.loads(pickle.dumps(one))
-    assert two.take() == [HeldBack("resend_timeout", T0, T0 + 300 * MS, 5, 7)]
+    assert two.take() == [HeldBack("resend_timeout", T0, T0 + 300 * MS, 5, 7, 4, None, 0)]
     assert two.until_ns == T0 + 300 * MS
 
 
@@ -113,7 +148,7 @@ def test_of_a_flood_of_losses_a_bounded_number_is_noted() -> None:
     one = Stalls()
     one.advanced_ns = T0
     for n in range(1, MOST + 3):
-        one.repeat(0, T0 + n * 2 * MS, 0, 0)
+        one.repeat(0, T0 + n * 2 * MS, 0, 9, 0, 0)
         if n == 10:
             assert len(one.take()) == 10
     assert (len(one.noted), one.count) == (MOST - 10, MOST + 2)
