@@ -36,7 +36,8 @@ VIEWS = {
     # of each subscription, whether it gets entries in order, and whether compaction may have left some out
     "types": """
         SELECT "group" AS owner, topic,
-            bool_and(text IN ('Exclusive', 'Failover')) FILTER (kind = 'joined') AS in_order, bool_or(kind = 'compacted') AS compacted
+            bool_and(text IN ('Exclusive', 'Failover')) FILTER (kind = 'joined') AS in_order,
+            bool_or(kind = 'compacted') AS compacted
         FROM (
             SELECT "group", topic, kind, text FROM events
             WHERE protocol = 'pulsar' AND kind IN ('joined', 'compacted') AND "group" IS NOT NULL
