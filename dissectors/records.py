@@ -204,6 +204,9 @@ class Batch(NamedTuple):
     records: Annotated[Int64, "messages, as the application counts them"] = None
     codec: Annotated[Text, "none, gzip, snappy, lz4, zstd, zlib"] = None
     stored_bytes: Annotated[Int64, "size on the wire", Unit("bytes")] = None
+    keyed: Annotated[
+        Bool, "its first record has a key (kafka); null where it is compressed or of an old format, or not known"
+    ] = None
     uncompressed_bytes: Annotated[
         Int64, "size of the records once decompressed; null where they were not decompressed", Unit("bytes")
     ] = None
@@ -325,6 +328,9 @@ class Connection(NamedTuple):
         Bool,
         "the TLS handshake went on with an earlier session: the server accepted a pre-shared key (1.3) or left out its "
         "certificate (1.2); null where this was not captured",
+    ] = None
+    spurious: Annotated[
+        Int64, "retransmissions that were needless, as D-SACK or timestamps of the other side prove"
     ] = None
     reset_by: Annotated[Text, "who sent a TCP reset: client, server or both"] = None
     tls_alert: Annotated[
@@ -452,7 +458,9 @@ class Event(NamedTuple):
 
     `kind` says what happened, and what `subject`, `number` and `text` are:
 
-        joined           a member is in its group; subject: member or consumer
+        joined           a member is in its group; subject: member or consumer, text: type of the subscription (pulsar)
+        active, standby  a consumer gets the messages of a failover subscription from now on, or another one (pulsar)
+        named            a group has a number by which clients ask for it (iggy); number: the number
         left             it leaves; subject: member or consumer, text: its reason, where it gives one
         epoch            a member was told another epoch (kafka); subject: member, number: epoch, text: first, where it
                          is the first one on its connection
@@ -460,7 +468,10 @@ class Event(NamedTuple):
         released         messages of a share group that its member gave back (kafka); number: messages
         rejected         likewise, that it refused for good; number: messages
         transaction_began    a producer begins with a transactional id (kafka) or a transaction (pulsar); subject: its
-                         id, number: ms after which the broker aborts what is open
+                         id, number: ms after which the broker aborts what is open, text: producer id (kafka)
+        transaction_joined   a topic or group becomes part of a transaction, of pulsar with each message; subject: its
+                         id, number: producer id (kafka)
+        transaction_ended    a producer ends one; subject: its id, number: producer id (kafka), text: commit or abort
         transaction_aborted  its producer gave it up; subject: id, number: producer id (kafka)
         created          a topic, or a user or stream (iggy: subject); number: error code, 0 where it was done; text:
                          settings, key=value, without secrets
@@ -534,9 +545,12 @@ class Stall(NamedTuple):
     ] = None
     delivered_segment_bytes: Annotated[
         Int64,
-        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes where "
-        "only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
+        "largest payload of a segment of this direction that was acknowledged by then; smaller than segment_bytes "
+        "where only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
         Unit("bytes"),
+    ] = None
+    spurious: Annotated[
+        Bool, "whether the bytes were sent again needlessly, as D-SACK or timestamps of the other side prove"
     ] = None
     idle_ns: Annotated[
         Int64, "silence of both sides before the bytes were sent that were then in flight", Unit("ns")

@@ -33,8 +33,8 @@ NO_CLIENT_ID = (CONTROLLED_SHUTDOWN, 0)
 """Key and version of the one request that has no client id."""
 SPECIAL = frozenset({SASL_HANDSHAKE, API_VERSIONS, END_TXN, SHARE_FETCH, *HEARTBEATS})
 """APIs whose exchanges say more than those of others: see special.py."""
-EVENTFUL = frozenset({3, FIND_COORDINATOR, JOIN_GROUP, 13, 19, 20, INIT_PRODUCER_ID, END_TXN}) | frozenset(
-    {32, 33, 37, 42, 44, 60, SHARE_FETCH, SHARE_ACKNOWLEDGE, *HEARTBEATS}
+EVENTFUL = frozenset({3, FIND_COORDINATOR, JOIN_GROUP, 13, 19, 20, INIT_PRODUCER_ID, 24, 25, END_TXN}) | frozenset(
+    {TXN_OFFSET_COMMIT, 32, 33, 37, 42, 44, 60, SHARE_FETCH, SHARE_ACKNOWLEDGE, *HEARTBEATS}
 )
 """APIs whose exchanges are looked at for events, one by one: see events.py."""
 

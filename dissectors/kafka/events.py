@@ -37,6 +37,7 @@ from dissectors.wire.reader import ReadError
 Body = Mapping[str, Any]
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
+ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 METADATA, LEAVE_GROUP, CREATE_TOPICS, DELETE_TOPICS = 3, 13, 19, 20
 DESCRIBE_CONFIGS, ALTER_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS = 32, 33, 37, 42
 INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER, STREAMS_HEARTBEAT = 44, 60, 88
@@ -57,6 +58,7 @@ _STATUS = {
 }
 """StreamsGroupHeartbeatResponse.Status."""
 _POLICY = "cleanup.policy"
+_BEFORE_4 = "v3AndBelow"  # field names of AddPartitionsToTxn up to version 3, which clients use
 
 
 class Happened(NamedTuple):
@@ -242,14 +244,30 @@ def _left(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened
 def _transaction_began(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
     asked = call.told or {}
     if asked.get("transactionalId") is not None and not body.get("errorCode"):
-        yield Happened("transaction_began", subject=asked["transactionalId"], number=asked.get("transactionTimeoutMs"))
+        began = asked["transactionalId"], asked.get("transactionTimeoutMs")
+        yield Happened("transaction_began", subject=began[0], number=began[1], text=str(body.get("producerId")))
+
+
+def _transaction_joined(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    """AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: what a transaction holds from now on."""
+    asked = {name.removeprefix(_BEFORE_4)[:1].lower() + name.removeprefix(_BEFORE_4)[1:]: value
+             for name, value in (call.told or {}).items()}  # fmt: skip
+    if body.get("errorCode") or asked.get("producerId") is None:
+        return  # refused, or of a broker that asks for several at once
+    joined = {"subject": asked.get("transactionalId"), "number": asked["producerId"]}
+    if asked.get("groupId"):
+        yield Happened("transaction_joined", group=asked["groupId"], **joined)
+        return
+    for topic in asked.get("topics") or ():
+        yield Happened("transaction_joined", topic.get("name"), **joined)
 
 
 def _transaction_ended(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
     asked = call.values or {}
+    ended = {"subject": asked.get("transactionalId"), "number": asked.get("producerId")}
+    yield Happened("transaction_ended", text="abort" if asked.get("committed") == 0 else "commit", **ended)
     if asked.get("committed") == 0 and not body.get("errorCode"):
-        id_ = asked.get("producerId")
-        yield Happened("transaction_aborted", subject=asked.get("transactionalId"), number=id_)
+        yield Happened("transaction_aborted", **ended)
 
 
 def _brokers(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
@@ -338,7 +356,7 @@ def _compacted(topic: str | None, configs: Iterable[Body] | None) -> Iterator[Ha
 
 _REQUESTS = frozenset(
     {SHARE_FETCH, SHARE_ACKNOWLEDGE, JOIN_GROUP, LEAVE_GROUP, INIT_PRODUCER_ID, CREATE_TOPICS, CREATE_PARTITIONS}
-    | {ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS}
+    | {ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT}
 )
 """APIs whose requests say something that their answers do not."""
 
@@ -350,7 +368,10 @@ _ANSWERS: Mapping[int, Callable[[KafkaRequest, Body, BodyNotes], Iterator[Happen
     CREATE_TOPICS: _created,
     DELETE_TOPICS: _deleted,
     INIT_PRODUCER_ID: _transaction_began,
-    26: _transaction_ended,
+    ADD_PARTITIONS_TO_TXN: _transaction_joined,
+    ADD_OFFSETS_TO_TXN: _transaction_joined,
+    TXN_OFFSET_COMMIT: _transaction_joined,
+    END_TXN: _transaction_ended,
     DESCRIBE_CONFIGS: _described,
     ALTER_CONFIGS: _altered,
     CREATE_PARTITIONS: _partitions_created,

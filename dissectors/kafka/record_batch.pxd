@@ -52,6 +52,7 @@ cdef class RecordBatch:
     cdef public bint whole
     cdef public long long odd_bytes
     cdef public long long uncompressed
+    cdef public long long keyed
     cdef public long long computed
     cdef public str verdict
     cdef public long long time

@@ -62,6 +62,7 @@ class RecordBatch:
 
     Of the checks, once it was looked at:
     uncompressed: size of the records, ABSENT where that is not known
+    keyed: whether its first record has a key, ABSENT where that is not known
     computed: the checksum, ABSENT where bytes are missing; verdict: as in `batches`
     time: ns; packet_ref, stream_offset: of its first byte
     entries: its messages, where they are wanted
@@ -80,6 +81,7 @@ class RecordBatch:
         "crc",
         "entries",
         "first_timestamp",
+        "keyed",
         "last_offset",
         "log_append",
         "magic",
@@ -144,7 +146,7 @@ class RecordBatch:
         self.whole = whole
         self.odd_bytes = odd_bytes
         self.verdict = "unverifiable"
-        self.uncompressed = self.computed = ABSENT
+        self.uncompressed = self.computed = self.keyed = ABSENT
         self.time = self.packet_ref = self.stream_offset = 0
         self.entries: Sequence[Any] = ()
 

@@ -155,6 +155,7 @@ class KafkaRows:
         table.put(slot, fields.BATCH_CODEC, batch.codec)
         table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.size
         table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed
+        table.waiting[slot, fields.BATCH_KEYED] = batch.keyed
         table.put(slot, fields.BATCH_FORMAT, FORMATS[batch.magic])
         if batch.producer_id >= 0:
             table.put(slot, fields.BATCH_PRODUCER, str(batch.producer_id))

@@ -7,6 +7,7 @@ from dissectors.kafka.record_batch cimport RecordBatch, read_batches
 from dissectors.session.exchange cimport Report
 from dissectors.wire.codecs.sizes cimport decompressed_size
 from dissectors.wire.reader cimport WireReader
+from dissectors.rows.fields cimport ABSENT
 
 @cython.final
 cdef class BatchVerifier:
@@ -20,3 +21,5 @@ cdef class BatchVerifier:
     cpdef list[RecordBatch] batches_of(self, Frame frame, RecordSet records, bint lenient, int old)
     cdef _unfold(self, Frame frame, RecordSet records, RecordBatch batch)
     cpdef int look(self, Frame frame, RecordSet records, list[RecordBatch] found) except -1
+
+cdef long long _has_key(bytes data, Py_ssize_t at, Py_ssize_t end)

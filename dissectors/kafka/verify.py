@@ -27,6 +27,7 @@ from dissectors.wire.reader import WireReader
 from dissectors.wording import counted
 
 if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
     from dissectors.wire.codecs.sizes import decompressed_size
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
@@ -92,6 +93,8 @@ class BatchVerifier:
                     self._report_bad(frame, records, batch)
             if batch.codec == "none" and (batch.control or not self.report.wants_messages):
                 batch.uncompressed = batch.size - (batch.body - batch.start if batch.magic == 2 else 0)
+                if batch.magic == 2 and batch.whole and not batch.control:
+                    batch.keyed = _has_key(frame.data, batch.body, batch.start + batch.size)
             else:
                 self._unfold(frame, records, batch)
 
@@ -223,3 +226,20 @@ class BatchVerifier:
             self.reported_early = True
             message = "Too many messages wait for the answers to their requests: some have no offset"
             self.conversation.finding_at(frame, "limit", message)
+
+
+def _has_key(data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+    """Whether the first record of a batch of magic 2 has a key: 1 or 0, ABSENT where it ends before.
+
+    at: index of its length, a varint; attributes (a byte), differences of timestamp and offset and the length of the
+    key follow, which is -1, as a zigzag varint 1, for no key.
+    """
+    skipped: cython.int
+    for skipped in range(4):
+        if skipped == 1:
+            at += 1
+            continue
+        while at < end and data[at] & 0x80:
+            at += 1
+        at += 1
+    return ABSENT if at >= end else data[at] != 1

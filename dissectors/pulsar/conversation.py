@@ -266,6 +266,8 @@ class PulsarConversation(Conversation):
         if self.emit.report.wants_events:
             if EVENTFUL[command.code]:
                 self.events.stated(frame, command, own, request)
+            elif command.code == SEND:
+                self.events.sent(frame, command, own)
             elif command.code == SEND_RECEIPT and own.ledger == -1 and own.entry == -1:
                 self.events.deduplicated(frame, request)
         if (

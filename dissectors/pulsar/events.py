@@ -21,6 +21,7 @@ from dissectors.pulsar.commands import (
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.errors import REDIRECT
 from dissectors.pulsar.fields import (
+    ACTIVE_CONSUMER_CHANGE_IS_ACTIVE,
     END_TXN_TXN_ACTION,
     END_TXN_TXNID_LEAST_BITS,
     END_TXN_TXNID_MOST_BITS,
@@ -29,7 +30,10 @@ from dissectors.pulsar.fields import (
     NEW_TXN_RESPONSE_TXNID_MOST_BITS,
     NEW_TXN_TXN_TTL_MILLIS,
     SEEK_MESSAGE_PUBLISH_TIME,
+    SEND_TXNID_LEAST_BITS,
+    SEND_TXNID_MOST_BITS,
     SUBSCRIBE_READ_COMPACTED,
+    SUBSCRIBE_SUB_TYPE,
     TOPIC_MIGRATED_BROKER_SERVICE_URL,
     TOPIC_MIGRATED_BROKER_SERVICE_URL_TLS,
 )
@@ -41,7 +45,8 @@ from dissectors.session.exchange import ErrorCode, Report
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SERVER
 
-SEEK, NEW_TXN, END_TXN = 28, 50, 56
+SEEK, ACTIVE_CONSUMER_CHANGE, NEW_TXN, END_TXN = 28, 31, 50, 56
+_TYPES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}  # CommandSubscribe.SubType
 _ABORT = 1  # TxnAction
 _CONNECT = 1  # LookupType
 _ADDRESSES = 1000  # that are remembered on one connection
@@ -75,6 +80,7 @@ class PulsarEvents:
     # --- commands that say something by themselves ---
 
     def _subscribe(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
+        own.told = _TYPES.get(command.fields.number(SUBSCRIBE_SUB_TYPE, 0))
         if command.fields.number(SUBSCRIBE_READ_COMPACTED, 0):
             self._write("compacted", frame, own, text="read_compacted")
 
@@ -113,11 +119,13 @@ class PulsarEvents:
         own.told = command.fields.number(NEW_TXN_TXN_TTL_MILLIS, 0)
 
     def _end_transaction(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: Any) -> None:
-        if command.fields.number(END_TXN_TXN_ACTION, 0) == _ABORT:
-            own.told = _transaction(command, END_TXN_TXNID_MOST_BITS, END_TXN_TXNID_LEAST_BITS)
+        own.told = (
+            _transaction(command, END_TXN_TXNID_MOST_BITS, END_TXN_TXNID_LEAST_BITS),
+            "abort" if command.fields.number(END_TXN_TXN_ACTION, 0) == _ABORT else "commit",
+        )
 
     def _joined(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
-        self._write("joined", frame, request, subject=_name(request))
+        self._write("joined", frame, request, subject=_name(request), text=request.told)
 
     def _left(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         self._write("left", frame, request, subject=_name(request))
@@ -129,7 +137,20 @@ class PulsarEvents:
 
     def _transaction_ended(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         if request.told is not None:
-            self._write("transaction_aborted", frame, request, subject=request.told)
+            id_, action = request.told
+            self._write("transaction_ended", frame, request, subject=id_, text=action)
+            if action == "abort":
+                self._write("transaction_aborted", frame, request, subject=id_)
+
+    def sent(self, frame: Frame, command: PulsarCommand, own: PulsarRequest) -> None:
+        """Take a SEND: what it says of a transaction."""
+        if command.fields.number(SEND_TXNID_LEAST_BITS, ABSENT) != ABSENT:
+            id_ = _transaction(command, SEND_TXNID_MOST_BITS, SEND_TXNID_LEAST_BITS)
+            self._write("transaction_joined", frame, own, subject=id_)
+
+    def _active(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
+        kind = "active" if command.fields.number(ACTIVE_CONSUMER_CHANGE_IS_ACTIVE, 0) else "standby"
+        self._write(kind, frame, own, subject=_name(own))
 
     def _write(self, kind: str, frame: Frame, request: PulsarRequest, **more: Any) -> None:
         topic = request.topic
@@ -159,6 +180,7 @@ STATING: dict[int, Callable[[PulsarEvents, Frame, PulsarCommand, PulsarRequest, 
     CLOSE_CONSUMER: PulsarEvents._close,
     LOOKUP_RESPONSE: PulsarEvents._lookup,
     SEEK: PulsarEvents._seek,
+    ACTIVE_CONSUMER_CHANGE: PulsarEvents._active,
     NEW_TXN: PulsarEvents._new_transaction,
     END_TXN: PulsarEvents._end_transaction,
     TOPIC_MIGRATED: PulsarEvents._migrated,

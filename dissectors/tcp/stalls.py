@@ -7,8 +7,8 @@
     undelivered      bytes were sent again and never acknowledged, to the end of the connection or of the capture
 
 Each begins with the last new bytes of the direction, or where later bytes show that some are missing, or where the
-window closes; and ends with the bytes that were waited for. Those of one direction do not overlap, but for `undelivered`,
-which begins when its bytes were sent first and holds the resends that were in vain. A stall is noted
+window closes; and ends with the bytes that were waited for. Those of one direction do not overlap, but for
+`undelivered`, which begins when its bytes were sent first and holds the resends that were in vain. A stall is noted
 only where the packets show its cause: a sender that has nothing to say is none.
 """
 
@@ -141,9 +141,12 @@ class Stalls:
         self.duplicate_acks = 0
 
     def end(self, acked: int, time: int) -> None:
-        """No packet will come: note the bytes that were sent again in vain. acked: those before it were acknowledged."""
+        """No packet will come, and bytes before `acked` were acknowledged: note those that were sent again in vain.
+
+        What was sent again just before the end may still have arrived.
+        """
         vain, self.vain = self.vain, None
-        if vain is None or acked > vain.offset or time - vain.start < SHORTEST_STALL_NS or not vain.start:
+        if vain is None or acked > vain.offset or time - vain.end < TIMER_NS or not vain.start:
             return
         if not self.noted:
             self.noted = []

@@ -35,7 +35,9 @@ def comments(tables: Relations, file: str) -> dict[int, list[str]]:
             f"bad checksum: {row['checksum_kind']} stored {row['checksum_stored']}, "
             f"computed {row['checksum_computed']}, {_name(row['topic'])}"
         )
-    wanted = "SELECT kind, message, packet FROM findings WHERE file = ? AND packet IS NOT NULL AND kind <> 'checksum_mismatch'"
+    wanted = """
+        SELECT kind, message, packet FROM findings
+        WHERE file = ? AND packet IS NOT NULL AND kind <> 'checksum_mismatch'"""
     for row in query(tables, wanted, (file,)):
         made[row["packet"]].append(f"{row['kind'].replace('_', ' ')}: {_name(row['message'])}")
     return dict(made)

@@ -15,6 +15,7 @@ import dissectors
 from pipelines.cli import app
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+CORRUPTED = str(SAMPLES / "pulsar-corrupted.pcap")
 REFUSED, LOSS, TLS = (str(SAMPLES / name) for name in ("kafka-refused.pcap", "kafka-loss.pcap", "kafka-tls.pcapng"))
 
 
@@ -78,9 +79,9 @@ def test_a_time_keeps_its_packets_only(tmp_path: Path) -> None:
 
 
 def test_a_finding_brings_the_conversations_in_which_it_was_made(tmp_path: Path) -> None:
-    kind = rows(REFUSED, "findings")[0]["kind"]
-    names = {row["connection"] for row in rows(REFUSED, "findings") if row["kind"] == kind}
-    found = rows(extracted(tmp_path, REFUSED, "--finding", kind), "connections")
+    kind = rows(CORRUPTED, "findings")[0]["kind"]
+    names = {row["connection"] for row in rows(CORRUPTED, "findings") if row["kind"] == kind}
+    found = rows(extracted(tmp_path, CORRUPTED, "--finding", kind), "connections")
     assert {row["connection"] for row in found} == names
 
 

@@ -64,7 +64,7 @@ def test_bytes_that_are_sent_again_and_never_acknowledged_are_undelivered_to_the
 
 def test_an_undelivered_segment_says_its_size_the_largest_that_arrived_and_the_silence_before(tmp_path: Path) -> None:
     timed = Timed().send(10, CLIENT, DATA[:40]).ack(10.1, SERVER)
-    timed.send(5010.1, CLIENT, DATA).send(5220, CLIENT, DATA, at=40)
+    timed.send(5010.1, CLIENT, DATA).send(5220, CLIENT, DATA, at=40).send(5640, CLIENT, DATA, at=40)
     (row,) = (each for each in noted(tmp_path, timed) if each.kind == "undelivered")
     assert (row.size, row.largest_delivered, row.idle_ns) == (100, 40, 5000 * MS)
 
@@ -96,7 +96,7 @@ def test_a_timer_that_ends_long_after_duplicate_acknowledgements_is_a_timer(tmp_
         timed.ack(20 + n, SERVER, upto=0)
     timed.send(24, CLIENT, DATA, at=0).send(230, CLIENT, DATA, at=0)
     found = [one[1:4] for one in stalls(tmp_path, timed)]
-    assert found == [("fast_retransmit", 14, 24), ("resend_timeout", 24, 230)]
+    assert found == [("fast_retransmit", 14, 24), ("resend_timeout", 24, 230), ("undelivered", 10, 230)]
 
 
 def test_acknowledged_bytes_that_come_again_held_nothing_back(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_of_a_flood_of_losses_a_bounded_number_is_noted() -> None:
     one = Stalls()
     one.advanced_ns = T0
     for n in range(1, MOST + 3):
-        one.repeat(0, T0 + n * 2 * MS, 0, 0)
+        one.repeat(0, T0 + n * 2 * MS, 0, 9, 0, 0)
         if n == 10:
             assert len(one.take()) == 10
     assert (len(one.noted), one.count) == (MOST - 10, MOST + 2)

@@ -35,11 +35,12 @@ def _same(other: str) -> str:
 VIEWS = {
     # of each subscription, whether it gets entries in order, and whether compaction may have left some out
     "types": """
-        SELECT "group" AS owner, topic, bool_and(text IN ('Exclusive', 'Failover')) AS in_order,
+        SELECT "group" AS owner, topic,
+            bool_and(text IN ('Exclusive', 'Failover')) FILTER (kind = 'joined') AS in_order,
             bool_or(kind = 'compacted') AS compacted
         FROM (
             SELECT "group", topic, kind, text FROM events
-            WHERE protocol = 'pulsar' AND kind IN ('subscribed', 'compacted') AND "group" IS NOT NULL
+            WHERE protocol = 'pulsar' AND kind IN ('joined', 'compacted') AND "group" IS NOT NULL
         ) GROUP BY ALL""",
     "stored": f"""
         SELECT topic, partition, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_SERVER}, max(records) AS records,

@@ -66,7 +66,8 @@ def tls_refused(capture: Capture) -> Iterator[Ruling]:
     refused = """
         select * from v_connections
         where tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'
-            and protocol is null and coalesce(frames, 0) = 0 and server_port in (from v_ports)"""
+            and protocol is null and coalesce(frames, 0) = 0 
+            and (server_port in (from v_ports) or not exists (from connections where protocol is not null))"""
     for row in capture.rows(together(refused, ["server", "tls_alert"])):
         side, _, alert = row["tls_alert"].partition(": ")
         reason = alert.partition(" ")[2].replace("_", " ")
