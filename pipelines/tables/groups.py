@@ -56,8 +56,9 @@ def group_events(d: Dialect) -> str:
             {_OF_MEMBER} as member, {CLIENT} as client, file, packet,
             case when kind = 'closed_by_broker' then 'closed by the broker'
                 when kind = 'deleted' then 'deleted the subscription'
-                when text is not null then text when protocol = 'kafka' and kind = 'joined'
-                then concat('as ', client_id) end as text
+                when text is not null then text
+                when protocol = 'kafka' and kind = 'joined' and client_id is not null then concat('as ', client_id)
+                end as text
         from events where kind in ('joined', 'left') or ({gone}) and {group} is not null"""
     said = f"""
         select protocol, {group}, topic, time, case kind when 'altered' then 'seeked' else kind end as what,
@@ -145,7 +146,8 @@ def _groups(d: Dialect, ask: Ask) -> str:
     }) lags where nth = 1 group by {place}
         )
         select k.protocol, k.name as {group}, nullif(k.owner, '') as topic,
-            case k.kind {names} else 'classic' end as kind, greatest(coalesce(members, 0), 0) as members,
+            case k.kind {names} else 'classic' end as kind,
+            cast(greatest(coalesce(members, 0), 0) as bigint) as members,
             coalesce(joined, 0) as joined, coalesce(gone, 0) as {d.quoted("left")},
             coalesce(rebalances, 0) as rebalances, longest_ns, generation, cast(lag as bigint) as lag
         from known k left join sizes s on k.protocol = s.protocol and k.name = s.name and k.owner = s.owner
