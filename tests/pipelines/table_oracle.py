@@ -146,15 +146,16 @@ _SLOW_NS = 20_000_000
 
 def _causes(exchanges: Rows, stalls: Rows) -> Rows:
     known = ("time", "request_ns", "wait_ns", "response_ns", "total_ns")
-    calls = [row for row in exchanges if row["kind"] == "call" and not _waits(row)]
+    calls = [row for row in exchanges if row["kind"] == "call"]
     calls = [row for row in calls if all(row[column] is not None for column in known)]
     held = _grouped(stalls, _connection)
     throttling = _grouped([row for row in calls if (row["throttle_ms"] or 0) > 0], _connection)
     sums: dict[Any, Rows] = defaultdict(list)
     for row in calls:
-        if row["total_ns"] < _SLOW_NS:
+        total = row["total_ns"] - _held(row)
+        if total < _SLOW_NS:
             continue
-        told = {"total": row["total_ns"], **_parts(row, held[_connection(row)], throttling[_connection(row)])}
+        told = {"total": total, **_parts(row, held[_connection(row)], throttling[_connection(row)])}
         of = [("api", row["api"]), ("broker", _server(row)), ("client", _client(row))]
         for per, name in [*of, *(("topic", topic) for topic in row["topics"] or [])]:
             if name is not None:
@@ -176,6 +177,16 @@ def _causes(exchanges: Rows, stalls: Rows) -> Rows:
     return made
 
 
+def _held(row: Row) -> int:
+    """How long the broker waited on purpose, as the request allowed it."""
+    waited: int = row["wait_ns"] - (row["queued_ns"] or 0)
+    if row["protocol"] == "kafka" and row["api"] in ("JoinGroup", "SyncGroup"):
+        return max(waited, 0)
+    if row["long_poll"] and waited >= _SLOW_NS:
+        return waited if row["allowed_ns"] is None else min(waited, row["allowed_ns"])
+    return 0
+
+
 def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
     """The parts of one exchange: each stall takes what it covers of a phase, and the phase keeps what is left."""
     begins = _micros(row["time"])
@@ -184,7 +195,8 @@ def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
     answered, ends = begins + (row["request_ns"] + row["wait_ns"]) // 1000, begins + row["total_ns"] // 1000
     phases = {
         "sending": (begins, sent, row["request_ns"]), "queued": (sent, turn, queued),
-        "broker": (turn, answered, row["wait_ns"] - queued), "transfer": (answered, ends, row["response_ns"]),
+        "broker": (turn, answered, row["wait_ns"] - queued - _held(row)),
+        "transfer": (answered, ends, row["response_ns"]),
     }  # fmt: skip
     taken: dict[tuple[str, str], int] = defaultdict(int)
     for stall in stalls:
