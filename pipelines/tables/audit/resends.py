@@ -25,9 +25,9 @@ _SENT = """
     WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
         AND producer IS NULL
     GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes"""
-"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no
-answer that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are those of the first
-time. Equal batches that were all accepted at once are messages that the application made equal.
+"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no answer
+that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are those of the
+first time. Equal batches that were all accepted at once are messages that the application made equal.
 """
 
 
