@@ -106,7 +106,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
             within = role == "consume" and n % 4 == 0  # a poll of Iggy that begins in the middle of a send
             rows["batches"].append(
                 Batch(
-                    conn, role, topic, 0, offset, offset + 9, str(offset), 10, "zstd", 400, 1000, "2",
+                    conn, role, topic, 0, offset, offset + 9, str(offset), 10, "zstd", 400, n % 2 == 0, 1000, "2",
                     checksum_kind="crc32c", checksum_stored="0x1", checksum_computed="0x2" if bad else "0x1",
                     verdict="bad" if bad else "ok", outcome="ok", correlation_id=n, api=api,
                     time=time + delay, packet_ref=packet_ref(n + 1), stream_offset=n * 100,
