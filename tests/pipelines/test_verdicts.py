@@ -897,6 +897,9 @@ def test_a_group_that_its_broker_says_cannot_work_is_told_with_the_status() -> N
     (row,) = said(exchanges=[beat], events=[status], connections=[connection()])
     assert (row["kind"], row["severity"]) == ("group_not_ready", "warning")
     assert "MISSING_SOURCE_TOPICS: Source topics lines are missing" in row["sentence"]
+    well = call(3, api="StreamsGroupHeartbeat", group="g", topics=None)
+    (row,) = said(exchanges=[beat, well], events=[status, event("status", well, group="g")], connections=[connection()])
+    assert (row["severity"], "for 2.00 s" in row["sentence"]) == ("note", True)
 
 
 def test_errors_about_a_topic_name_who_deleted_it_before() -> None:

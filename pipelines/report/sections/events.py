@@ -75,17 +75,17 @@ _EVENTS = """
     select *, row_number() over (order by rank, count desc, time, {order}) as place, count(*) over () as total
     from merged"""
 _ORDER = 'what, kind, protocol, client, broker, topic, "group"'  # orders rows of one time
-_CARRIED = f"select * from events where place <= {EVENTS} order by time, rank, {_ORDER}"
+_CARRIED = f"select * from page_events where place <= {EVENTS} order by time, rank, {_ORDER}"
 _OTHERS = f"""
     select kind, protocol, expected, min(time) as time, sum(count)::bigint as count
-    from events where place > {EVENTS} group by kind, protocol, expected, bucket
+    from page_events where place > {EVENTS} group by kind, protocol, expected, bucket
     order by time, kind, protocol, expected"""
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
     rebalances(page)
     page.keep(
-        "events",
+        "page_events",
         _EVENTS.format(
             client=CLIENT,
             broker=SERVER,

@@ -109,7 +109,7 @@ _BAD_HERE = (
 _SKIPPED = "what = 'OFFSET_OUT_OF_RANGE' and api = 'Fetch'"
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
-    sum(refused)::bigint as refused, sum(refused_messages)::bigint as refused_messages,
+    bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused, sum(refused_messages)::bigint as refused_messages,
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
     max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
@@ -145,7 +145,7 @@ def _failed(row: Row) -> Ruling:
     if row["healed"]:
         after = max(row["after_us"] * 1000, 0)
         done = "the same batches were stored" if set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
-        if after >= OUTAGE_NS:
+        if after >= OUTAGE_NS and row["retriable"]:
             return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
         text = f"{what}; {done} after {say.span(after)}."
         return Ruling("errors", text, row, severity=NOTE, advice=f"Nothing: {done}.")
