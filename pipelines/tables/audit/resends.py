@@ -26,8 +26,8 @@ _SENT = """
         AND producer IS NULL
     GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes"""
 """What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no answer
-that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are those of the first
-time. Equal batches that were all accepted at once are messages that the application made equal.
+that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are those of the
+first time. Equal batches that were all accepted at once are messages that the application made equal.
 """
 
 

@@ -34,7 +34,8 @@ def unreachable_address(capture: Capture) -> Iterator[Ruling]:
             where kind = 'call' and coalesce(api, '') not in {(*_LOOKUPS, *_BEFORE_WORK)}
             group by all
         )
-        select distinct t.site, t.connection, t.incarnation, t.told, f.attempts from told t left join failed f using (told)
+        select distinct t.site, t.connection, t.incarnation, t.told, f.attempts
+        from told t left join failed f using (told)
             left join used u on u.client_ip = t.client_ip and u.told = t.told
             left join worked w on w.client_ip = t.client_ip
         where u.told is null and (
@@ -67,7 +68,7 @@ def tls_refused(capture: Capture) -> Iterator[Ruling]:
     refused = """
         select * from v_connections
         where tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'
-            and protocol is null and coalesce(frames, 0) = 0 
+            and protocol is null and coalesce(frames, 0) = 0
             and (server_port in (from v_ports) or not exists (from connections where protocol is not null))"""
     for row in capture.rows(together(refused, ["server", "tls_alert"])):
         side, _, alert = row["tls_alert"].partition(": ")
