@@ -550,11 +550,11 @@ class Stall(NamedTuple):
         "where only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
         Unit("bytes"),
     ] = None
-    spurious: Annotated[
-        Bool, "whether the bytes were sent again needlessly, as D-SACK or timestamps of the other side prove"
-    ] = None
     idle_ns: Annotated[
         Int64, "silence of both sides before the bytes were sent that were then in flight", Unit("ns")
+    ] = None
+    spurious: Annotated[
+        Bool, "whether the bytes were sent again needlessly, as D-SACK or timestamps of the other side prove"
     ] = None
 
 
