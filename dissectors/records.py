@@ -464,7 +464,8 @@ class Event(NamedTuple):
         left             it leaves; subject: member or consumer, text: its reason, where it gives one
         epoch            a member was told another epoch (kafka); subject: member, number: epoch, text: first, where it
                          is the first one on its connection
-        status           a group does not work for a reason that is no error (kafka); text: its name and detail
+        status           a group does not work for a reason that is no error (kafka); text: its name and detail, null
+                         where it works again
         released         messages of a share group that its member gave back (kafka); number: messages
         rejected         likewise, that it refused for good; number: messages
         transaction_began    a producer begins with a transactional id (kafka) or a transaction (pulsar); subject: its
@@ -549,11 +550,11 @@ class Stall(NamedTuple):
         "where only large segments vanish (a capture at a sender with offload shows segments that are cut later)",
         Unit("bytes"),
     ] = None
-    spurious: Annotated[
-        Bool, "whether the bytes were sent again needlessly, as D-SACK or timestamps of the other side prove"
-    ] = None
     idle_ns: Annotated[
         Int64, "silence of both sides before the bytes were sent that were then in flight", Unit("ns")
+    ] = None
+    spurious: Annotated[
+        Bool, "whether the bytes were sent again needlessly, as D-SACK or timestamps of the other side prove"
     ] = None
 
 

@@ -177,15 +177,18 @@ class KafkaEvents:
             yield from self._statuses(group, member, _body(api, frame))
 
     def _statuses(self, group: str, member: str, body: Body) -> Iterator[Happened]:
-        """Why a streams group does not work, when a member hears it first."""
-        said = [
-            f"{_STATUS.get(one['statusCode'], one['statusCode'])}: {one['statusDetail']}"
-            for one in body.get("status") or ()
-        ]
+        """Why a streams group does not work, when a member hears it first, and that it works again.
+
+        An answer without a list says nothing new.
+        """
+        stated = body.get("status")
+        if stated is None:
+            return
+        said = [f"{_STATUS.get(one['statusCode'], one['statusCode'])}: {one['statusDetail']}" for one in stated]
         now = "\n".join(said)
         if now != self.status.get((group, member), "") and len(self.status) < _MOST:
             self.status[group, member] = now
-            for text in said:
+            for text in (*said, *([] if said else [None])):
                 yield Happened("status", subject=member, text=text)
 
     def _sent_elsewhere(self, api: ApiVersion, frame: Frame, faults: Sequence[Fault]) -> Iterator[Happened]:

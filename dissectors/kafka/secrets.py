@@ -5,7 +5,7 @@
                     not know are not shown either
     SETTINGS        configurations: the value of one whose name speaks of a secret is not shown; tokens and passwords
                     that a value quotes are cut out of it
-    TEXT_FIELDS     of any message: texts that brokers write, which may quote a token
+    TEXT_FIELDS     of any message: texts that brokers write, and reasons of clients, which may quote a token
     SECRET_RECORDS  messages in the controllers' own log that hold any of these: never shown as payload
 
 A request or response inside an Envelope follows the same rules. Payload is an application's: `--payloads` shows it.
@@ -43,7 +43,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
 }
 """Message -> the fields that hold the name and the value of a setting, in whichever struct of it."""
 
-TEXT_FIELDS = frozenset({"errorMessage"})
+TEXT_FIELDS = frozenset({"errorMessage", "reason", "statusDetail"})
 
 METADATA_LOGS = frozenset({"__cluster_metadata", "@metadata"})  # the second name is 2.8's
 CLUSTER_METADATA = "__cluster_metadata"

@@ -479,8 +479,21 @@ class ConnectionSession:
                 continue
             assert self.conn is not None
             side = SIDES[CLIENT if direction == self._client else SERVER]
-            for kind, start, end, *about in noted:
-                self.sink.stalls.append(Stall(self.conn, kind, side, start, end - start, *about))
+            for one in noted:
+                self.sink.stalls.append(
+                    Stall(
+                        self.conn,
+                        one.kind,
+                        side,
+                        one.start,
+                        one.end - one.start,
+                        one.offset,
+                        one.packet_ref,
+                        segment_bytes=one.size,
+                        delivered_segment_bytes=one.largest_delivered,
+                        idle_ns=one.idle_ns,
+                    )
+                )
 
     def _report_conflicts(self) -> None:
         for direction, half in enumerate(self.flow.halves):

@@ -18,8 +18,8 @@ from pipelines.tables.table import Ask, Table, TableColumn, count_if
 
 _HEARTBEATS = ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 _ASKS_IN = ("JoinGroup", "SUBSCRIBE", "JOIN_CONSUMER_GROUP", *_HEARTBEATS)
-_KIND = """case
-    when protocol = 'pulsar' then 'subscription' when protocol = 'iggy' then 'consumer group'
+_OF_PROTOCOL = "when protocol = 'pulsar' then 'subscription' when protocol = 'iggy' then 'consumer group'"
+_KIND = f"""case {_OF_PROTOCOL}
     when api in ('ShareGroupHeartbeat', 'ShareFetch', 'ShareAcknowledge') then 'share'
     when api = 'StreamsGroupHeartbeat' then 'streams' when api = 'ConsumerGroupHeartbeat' then 'consumer'
     else 'classic' end"""
@@ -50,13 +50,16 @@ def group_events(d: Dialect) -> str:
     """A SELECT of what happened to each group: the columns of the table, but `name` and `owner` for group and topic."""
     group = d.quoted("group")
     where = "r.time, r.file, r.packet"
+    gone = "kind = 'closed_by_broker' or kind = 'deleted' and api = 'UNSUBSCRIBE' and number = 0"
     members = f"""
-        select protocol, {group}, topic, time, case kind when 'closed_by_broker' then 'left' else kind end as what,
+        select protocol, {group}, topic, time, case when kind = 'joined' then kind else 'left' end as what,
             {_OF_MEMBER} as member, {CLIENT} as client, file, packet,
             case when kind = 'closed_by_broker' then 'closed by the broker'
-                when text is not null then text when protocol = 'kafka' and kind = 'joined'
-                then concat('as ', client_id) end as text
-        from events where kind in ('joined', 'left') or kind = 'closed_by_broker' and {group} is not null"""
+                when kind = 'deleted' then 'deleted the subscription'
+                when text is not null then text
+                when protocol = 'kafka' and kind = 'joined' and client_id is not null then concat('as ', client_id)
+                end as text
+        from events where kind in ('joined', 'left') or ({gone}) and {group} is not null"""
     said = f"""
         select protocol, {group}, topic, time, case kind when 'altered' then 'seeked' else kind end as what,
             {_OF_MEMBER} as member, {CLIENT} as client, file, packet, text
@@ -107,7 +110,7 @@ def _groups(d: Dialect, ask: Ask) -> str:
         select protocol, {group}, {d.first_of_list("topics")} as topic, {_KIND} as kind from exchanges
         where {group} is not null
         union all
-        select protocol, {group}, topic, 'classic' as kind from positions
+        select protocol, {group}, topic, case {_OF_PROTOCOL} else 'classic' end as kind from positions
         where {group} is not null and what in ('committed', 'pending')"""
     ranks = " ".join(f"when '{kind}' then {rank}" for rank, kind in enumerate(_KINDS, 1))
     names = " ".join(f"when {rank} then '{kind}'" for rank, kind in enumerate(_KINDS, 1))
@@ -143,7 +146,8 @@ def _groups(d: Dialect, ask: Ask) -> str:
     }) lags where nth = 1 group by {place}
         )
         select k.protocol, k.name as {group}, nullif(k.owner, '') as topic,
-            case k.kind {names} else 'classic' end as kind, greatest(coalesce(members, 0), 0) as members,
+            case k.kind {names} else 'classic' end as kind,
+            cast(greatest(coalesce(members, 0), 0) as bigint) as members,
             coalesce(joined, 0) as joined, coalesce(gone, 0) as {d.quoted("left")},
             coalesce(rebalances, 0) as rebalances, longest_ns, generation, cast(lag as bigint) as lag
         from known k left join sizes s on k.protocol = s.protocol and k.name = s.name and k.owner = s.owner

@@ -106,10 +106,10 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
             within = role == "consume" and n % 4 == 0  # a poll of Iggy that begins in the middle of a send
             rows["batches"].append(
                 Batch(
-                    conn, role, topic, 0, offset, offset + 9, str(offset), 10, "zstd", 400, 1000, "2",
-                    checksum_kind="crc32c", checksum_stored="0x1", checksum_computed="0x2" if bad else "0x1",
-                    verdict="bad" if bad else "ok", outcome="ok", correlation_id=n, api=api,
-                    time=time + delay, packet_ref=packet_ref(n + 1), stream_offset=n * 100,
+                    conn, role, topic, 0, offset, offset + 9, str(offset), 10, "zstd", 400, keyed=n % 2 == 0,
+                    uncompressed_bytes=1000, format="2", checksum_kind="crc32c", checksum_stored="0x1",
+                    checksum_computed="0x2" if bad else "0x1", verdict="bad" if bad else "ok", outcome="ok",
+                    correlation_id=n, api=api, time=time + delay, packet_ref=packet_ref(n + 1), stream_offset=n * 100,
                     origin_timestamp=time + within * 1000 if conn.protocol == "iggy" else None,
                 )
             )  # fmt: skip
@@ -122,6 +122,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         rows["positions"] += _positions(conn, n, topic, offset, time)
         if n % 40 == 0 and conn.protocol == "kafka":
             rows["events"].append(_epoch(conn, n, time))
+        rows["events"] += _happened(conn, n, topic, time)
         if n % 9 == 0:
             rows["stalls"].append(_stall(conn, n, time, wait))
         offset += 10
@@ -173,6 +174,26 @@ def _epoch(conn: Conn, n: int, time: int) -> Event:
         text="first" if n < 160 else None, client_id=f"client-{conn.client_port}", direction="server",
         correlation_id=n, api="ConsumerGroupHeartbeat", time=time, packet_ref=packet_ref(n + 2), exchange_id=exchange,
     )  # fmt: skip
+
+
+def _happened(conn: Conn, n: int, topic: str, time: int) -> list[Event]:
+    """Members that come and go, sometimes told twice, and transactions that begin and end."""
+    common: dict[str, Any] = {
+        "client_id": f"client-{conn.client_port}", "direction": "server", "time": time,
+        "packet_ref": packet_ref(n + 2), "exchange_id": f"{conn.id}-c{n * 100}",
+    }  # fmt: skip
+    made = []
+    if n % 6 < 2:
+        kind = "left" if n % 18 == 12 else "closed_by_broker" if n % 18 == 13 else "joined"
+        group = "0" if conn.protocol == "iggy" and n % 12 == 0 else "g"
+        made.append(Event(conn, kind, topic, group=group, subject=f"member-{n % 5}", number=n // 60, **common))
+    if n % 45 == 1 and conn.protocol == "iggy":
+        made.append(Event(conn, "named", topic, group="g", number=0, **common))
+    if n % 16 == 3 and conn.protocol != "iggy":
+        kind = ("transaction_began", "transaction_joined", "transaction_ended")[n // 16 % 3]
+        text = {"transaction_began": "7", "transaction_ended": "abort" if n % 5 else "commit"}.get(kind)
+        made.append(Event(conn, kind, topic, subject="tx", number=7, text=text, **common))
+    return made
 
 
 def _stall(conn: Conn, n: int, time: int, wait: int) -> Stall:

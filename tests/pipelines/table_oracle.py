@@ -22,6 +22,9 @@ QUANTILES = {"p50": (1, 2), "p90": (9, 10), "p99": (99, 100), "p999": (999, 1000
 
 def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, int], bool]) -> dict[str, Rows]:
     """Table -> its rows. removed: whether Kafka 4.0 refuses a version of an API, by its key."""
+    lag = _lag(records["batches"], records.get("positions", []), bucket_us)
+    rebalances = _rebalances(records["exchanges"], records.get("events", []))
+    happened = _happened(records["exchanges"], records.get("events", []), rebalances)
     return {
         "latency": _latency(records["exchanges"]),
         "activity": _activity(records["exchanges"], bucket_us),
@@ -33,8 +36,10 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "corrupt": _corrupt(records["batches"]),
         "delivery": _delivery(records["batches"], records["exchanges"], records.get("positions", [])),
         "hops": [],
-        "rebalances": _rebalances(records["exchanges"], records.get("events", [])),
-        "lag": _lag(records["batches"], records.get("positions", []), bucket_us),
+        "rebalances": rebalances,
+        "group_events": [_event_of_group(row) for row in happened],
+        "groups": _groups(records["exchanges"], records.get("positions", []), records.get("events", []), happened, lag),
+        "lag": lag,
         "leaders": _leaders(records["batches"], records.get("positions", [])),
         "clients": _clients(records["exchanges"], records["connections"], removed),
         "traffic": _traffic(records["connections"]),
@@ -141,15 +146,16 @@ _SLOW_NS = 20_000_000
 
 def _causes(exchanges: Rows, stalls: Rows) -> Rows:
     known = ("time", "request_ns", "wait_ns", "response_ns", "total_ns")
-    calls = [row for row in exchanges if row["kind"] == "call" and not _waits(row)]
+    calls = [row for row in exchanges if row["kind"] == "call"]
     calls = [row for row in calls if all(row[column] is not None for column in known)]
     held = _grouped(stalls, _connection)
     throttling = _grouped([row for row in calls if (row["throttle_ms"] or 0) > 0], _connection)
     sums: dict[Any, Rows] = defaultdict(list)
     for row in calls:
-        if row["total_ns"] < _SLOW_NS:
+        total = row["total_ns"] - _held(row)
+        if total < _SLOW_NS:
             continue
-        told = {"total": row["total_ns"], **_parts(row, held[_connection(row)], throttling[_connection(row)])}
+        told = {"total": total, **_parts(row, held[_connection(row)], throttling[_connection(row)])}
         of = [("api", row["api"]), ("broker", _server(row)), ("client", _client(row))]
         for per, name in [*of, *(("topic", topic) for topic in row["topics"] or [])]:
             if name is not None:
@@ -171,6 +177,16 @@ def _causes(exchanges: Rows, stalls: Rows) -> Rows:
     return made
 
 
+def _held(row: Row) -> int:
+    """How long the broker waited on purpose, as the request allowed it."""
+    waited: int = row["wait_ns"] - (row["queued_ns"] or 0)
+    if row["protocol"] == "kafka" and row["api"] in ("JoinGroup", "SyncGroup"):
+        return max(waited, 0)
+    if row["long_poll"] and waited >= _SLOW_NS:
+        return waited if row["allowed_ns"] is None else min(waited, row["allowed_ns"])
+    return 0
+
+
 def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
     """The parts of one exchange: each stall takes what it covers of a phase, and the phase keeps what is left."""
     begins = _micros(row["time"])
@@ -179,7 +195,8 @@ def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
     answered, ends = begins + (row["request_ns"] + row["wait_ns"]) // 1000, begins + row["total_ns"] // 1000
     phases = {
         "sending": (begins, sent, row["request_ns"]), "queued": (sent, turn, queued),
-        "broker": (turn, answered, row["wait_ns"] - queued), "transfer": (answered, ends, row["response_ns"]),
+        "broker": (turn, answered, row["wait_ns"] - queued - _held(row)),
+        "transfer": (answered, ends, row["response_ns"]),
     }  # fmt: skip
     taken: dict[tuple[str, str], int] = defaultdict(int)
     for stall in stalls:
@@ -859,6 +876,136 @@ def _of_epochs(group: str, rows: Rows) -> Rows:
         }))  # fmt: skip
         before = members
     return made
+
+
+_MEMBERS = {"joined": "joined", "left": "left", "closed_by_broker": "left"}
+_ASKS_IN = {
+    "JoinGroup", "SUBSCRIBE", "JOIN_CONSUMER_GROUP", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat",
+}  # fmt: skip
+_KINDS = ("classic", "consumer group", "subscription", "consumer", "share", "streams")  # each says more than the last
+
+
+def _names_of_groups(events: Rows) -> dict[Any, str]:
+    """Topic and number of each group of Iggy that was named -> its name."""
+    found: dict[Any, str] = {}
+    for row in events:
+        if row["protocol"] == "iggy" and row["kind"] == "named":
+            key = row["topic"], str(row["number"])
+            found[key] = max(found.get(key, ""), row["group"])
+    return found
+
+
+def _group_of(row: Row, topic: str | None, names: Mapping[Any, str]) -> tuple[str, str, str]:
+    """Protocol, name and topic that a row is of; Kafka's groups belong to no topic."""
+    name = row["group"]
+    if row["protocol"] == "iggy":
+        name = names.get((topic, name), name)
+    return row["protocol"], name, "" if row["protocol"] == "kafka" else topic or ""
+
+
+def _happened(exchanges: Rows, events: Rows, rebalances: Rows) -> Rows:
+    """What happened to groups. `of`: which group."""
+    names = _names_of_groups(events)
+    made: Rows = []
+    members: dict[Any, str] = {}
+
+    def add(of: tuple[str, str, str], row: Row, what: str, member: str | None, text: str | None) -> None:
+        place = {name: row[name] for name in ("time", "file", "packet")}
+        made.append({**place, "of": of, "what": what, "member": member, "client": _client(row), "text": text})
+
+    for row in sorted(events, key=lambda r: (r["time"], r["file"], r["packet"])):
+        kind, unsubscribed = row["kind"], row["kind"] == "deleted" and row["api"] == "UNSUBSCRIBE" and not row["number"]
+        if row["group"] is None:
+            continue
+        of = _group_of(row, row["topic"], names)
+        if row["protocol"] == "kafka":
+            member = row["subject"]
+        elif row["protocol"] == "pulsar":
+            member = " ".join(filter(None, (row["client_ip"], row["subject"] or row["client_id"])))
+        else:
+            member = f"{row['client_ip']}:{row['client_port']}"
+        if kind in _MEMBERS or unsubscribed:
+            what = _MEMBERS.get(kind, "left")
+            if members.get((of, member)) == what:
+                continue
+            members[of, member] = what
+            text = row["text"]
+            if kind == "closed_by_broker":
+                text = "closed by the broker"
+            elif unsubscribed:
+                text = "deleted the subscription"
+            elif kind == "joined" and text is None and row["protocol"] == "kafka" and row["client_id"] is not None:
+                text = f"as {row['client_id']}"
+            add(of, row, what, member, text)
+        elif kind in ("active", "standby"):
+            add(of, row, kind, member, row["text"])
+        elif kind == "altered" and (row["text"] or "").startswith("seek") and row["number"] == 0:
+            add(of, row, "seeked", member, row["text"])
+    for row in exchanges:
+        refused = row["status"] == "error" and row["api"] in _ASKS_IN and row["error_name"] != "MEMBER_ID_REQUIRED"
+        if row["group"] is not None and (refused or row["api"] == "REACHED_END_OF_TOPIC"):
+            side = "request" if row["request_file"] is not None else "response"
+            place = {"file": row[f"{side}_file"], "packet": row[f"{side}_packet"]}
+            what = "ended" if row["api"] == "REACHED_END_OF_TOPIC" else "refused"
+            member = f"{row['client_ip']}:{row['client_port']}"
+            add(_group_of(row, (row["topics"] or [None])[0], names), row | place, what, member, row["error_name"])
+    for row in rebalances:
+        text = f"{row['cause']}, {row['members_after']} members"
+        made.append({
+            **{name: row[name] for name in ("time", "file", "packet")}, "of": (row["protocol"], row["group"], ""),
+            "what": "rebalanced", "member": None, "client": None, "text": text, "took_ns": row["duration_ns"],
+        })  # fmt: skip
+    return made
+
+
+def _event_of_group(row: Row) -> Row:
+    protocol, group, topic = row["of"]
+    rest = {name: value for name, value in row.items() if name != "of"}
+    return {"took_ns": None, **rest, "protocol": protocol, "group": group, "topic": topic or None}
+
+
+def _groups(exchanges: Rows, positions: Rows, events: Rows, happened: Rows, lag: Rows) -> Rows:
+    names = _names_of_groups(events)
+    kinds: dict[Any, int] = {}
+    for row in exchanges:
+        if row["group"] is not None:
+            of = _group_of(row, (row["topics"] or [None])[0], names)
+            kinds[of] = max(kinds.get(of, 0), _KINDS.index(_kind_of_group(row["protocol"], row["api"])))
+    for row in positions:
+        if row["group"] is not None and row["what"] in ("committed", "pending"):
+            of = _group_of(row, row["topic"], names)
+            kinds[of] = max(kinds.get(of, 0), _KINDS.index(_kind_of_group(row["protocol"], None)))
+    last: dict[Any, Row] = {}
+    for row in sorted(lag, key=lambda r: r["bucket"]):
+        last[row["protocol"], row["group"], row["topic"], row["partition"]] = row
+    behind = _grouped(last.values(), lambda row: _group_of(row, row["topic"], names))
+    mine = _grouped(happened, lambda row: row["of"])
+    made = []
+    for of, kind in kinds.items():
+        size = most = 0
+        for row in sorted(mine[of], key=lambda r: (r["time"], r["file"] or "", r["packet"] or 0, r["member"] or "")):
+            size += {"joined": 1, "left": -1}.get(row["what"], 0)
+            most = max(most, size)
+        count = {what: sum(row["what"] == what for row in mine[of]) for what in ("joined", "left", "rebalanced")}
+        heard = [row["number"] for row in events if row["protocol"] == "kafka" == of[0] and row["group"] == of[1]
+                 and row["kind"] in ("joined", "epoch") and row["number"] is not None]  # fmt: skip
+        made.append({
+            "protocol": of[0], "group": of[1], "topic": of[2] or None, "kind": _KINDS[kind], "members": most,
+            "joined": count["joined"], "left": count["left"], "rebalances": count["rebalanced"],
+            "longest_ns": max((row["took_ns"] for row in mine[of] if row["what"] == "rebalanced"), default=None),
+            "generation": max(heard, default=None), "lag": _sum(row["messages"] for row in behind.get(of, ())),
+        })  # fmt: skip
+    return made
+
+
+def _kind_of_group(protocol: str, api: str | None) -> str:
+    """Of which kind a request says that its group is."""
+    if protocol != "kafka":
+        return {"pulsar": "subscription", "iggy": "consumer group"}[protocol]
+    if api in ("ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"):
+        return "share"
+    return {"StreamsGroupHeartbeat": "streams", "ConsumerGroupHeartbeat": "consumer"}.get(api or "", "classic")
 
 
 def _rebalance(group: str, time: datetime, took_ns: int, more: Row) -> Row:

@@ -51,6 +51,7 @@ from tests.pipelines import pages, synthetic
 from tests.pulsar import wire as pulsar
 
 MADE = synthetic.make(exchanges=400)
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 CAPTURES = os.environ.get("BROKERSCOPE_CAPTURES")
 needs_captures = pytest.mark.skipif(not CAPTURES, reason="BROKERSCOPE_CAPTURES names no folder of captures")
 
@@ -312,7 +313,7 @@ def test_top_leaves_expected_errors_out_of_errors() -> None:
 
 def test_summary_says_what_is_wrong(samples: list[str]) -> None:
     text = " ".join(run("summary", sample(samples, "pulsar-corrupted.pcap")).split())
-    assert "1. critical: 1 of 13 checksums is wrong, in topic public/default/e2-e2." in text
+    assert "critical: 1 of 13 checksums is wrong, in topic public/default/e2-e2." in text
     assert "ChecksumError" in text
     assert len(run("summary", *samples).splitlines()) <= 60
 
@@ -764,16 +765,21 @@ def test_a_group_of_iggy_is_one_whether_requests_give_its_name_or_its_number() -
         assert counted_of(f"iggy/{name}.pcap") == [("dev-cg", "dev-msgs/dev-events", 1, 1, 1)]
 
 
-def groups_of(
-    exchanges: list[dict[str, Any]], batches: Sequence[dict[str, Any]] = (), positions: Sequence[dict[str, Any]] = ()
-) -> list[groups.Group]:
-    """The groups of some rows, of which only what matters is given."""
-    common = {"protocol": "kafka", "group": "g", "kind": "call", "status": "ok", "time": 0, "total_ns": 0}
-    bodies = ("request", "response")
-    rows = [common | row | {name: json.dumps(row.get(name, {})) for name in bodies} for row in exchanges]
-    made = {"exchanges": rows, "batches": batches, "connections": [], "findings": [], "positions": positions}
+def groups_of(**given: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The groups of some rows, of which only what matters is given, and what happened to them."""
+    common = {"protocol": "kafka", "group": "g", "site": "s", "time": NOON, "file": "a.pcap", "packet": 1}
+    call = {"kind": "call", "status": "ok", "total_ns": 0, "request_file": "a.pcap", "request_packet": 1}
+    rows = {
+        name: [common | (call if name == "exchanges" else {}) | row for row in some] for name, some in given.items()
+    }
     return groups.groups(
-        {name: pa.Table.from_pylist([*some], schema(name, full=name == "exchanges")) for name, some in made.items()}
+        {
+            name: pa.Table.from_pylist(
+                [{key: value for key, value in row.items() if key in schema(name).names} for row in rows.get(name, [])],
+                schema(name),
+            )
+            for name in groups.TABLES
+        }
     )
 
 
@@ -783,8 +789,9 @@ def lag_of(*positions: dict[str, Any], last: int = 9) -> int | None:
     times = [{"time": datetime(2026, 11, 22, 12, 0, n, tzinfo=UTC)} for n in range(len(positions) + 1)]
     ends = [common | times[0] | {"topic": topic, "last_offset": last, "base_offset": 0} for topic in ("a", "b")]
     stated = [common | time | position for time, position in zip(times[1:], positions, strict=True)]
-    (group,) = groups_of([{"api": "OffsetCommit"}], ends, stated)
-    return group.lag
+    (group,), _ = groups_of(exchanges=[{"api": "OffsetCommit"}], batches=ends, positions=stated)
+    lag: int | None = group["lag"]
+    return lag
 
 
 def committed(offset: int, topic: str = "a") -> dict[str, Any]:
@@ -820,102 +827,95 @@ def test_a_producer_that_begins_anew_has_aborted_what_it_left_open() -> None:
 
 
 def test_a_commit_does_not_say_of_which_kind_its_group_is() -> None:
-    (group,) = groups_of([{"api": "OffsetCommit"}, {"api": "ConsumerGroupHeartbeat"}, {"api": "OffsetCommit"}])
-    assert group.kind == "consumer"
-
-
-def test_a_subscription_without_an_answer_was_not_refused() -> None:
-    for status, what in (("ok", ["joined"]), ("error", ["refused"]), ("unknown", [])):
-        (group,) = groups_of([{"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}])
-        assert [event.what for event in group.events] == what
-
-
-def subscription(partition: int, consumer: int, api: str = "SUBSCRIBE", **more: Any) -> dict[str, Any]:
-    """A request of the consumer `c`, on its partition of a topic."""
-    body = {"topic": f"t-partition-{partition}"} if api == "SUBSCRIBE" else {}
-    row = {"protocol": "pulsar", "api": api, "topics": ["t"], "client_ip": "a", "client_id": "c", "connection": "a>b"}
-    return row | {"request": body | {"consumer_id": consumer}} | more
-
-
-def test_a_consumer_is_in_while_it_has_a_partition() -> None:
-    came = [subscription(0, 7), subscription(1, 8)]
-    (group,) = groups_of(came)
-    assert (group.row()["joined"], group.most, len(group.members)) == (1, 1, 1)
-    closes = [subscription(0, 7, "CLOSE_CONSUMER"), subscription(1, 8, "CLOSE_CONSUMER")]
-    (group,) = groups_of(came + closes[:1])
-    assert (group.row()["left"], len(group.members)) == (0, 1)
-    (group,) = groups_of(came + closes)
-    assert (group.row()["left"], len(group.members)) == (1, 0)
-
-
-def test_a_consumer_that_comes_back_over_another_connection_is_the_same_member() -> None:
-    back = subscription(0, 1, connection="a>c")
-    gone = subscription(0, 1, "CLOSE_CONSUMER", connection="a>c")
-    (group,) = groups_of([subscription(0, 7), back, gone])
-    assert [event.what for event in group.events] == ["joined", "left"]
-
-
-def happening(api: str, second: int, kind: str = "call", **more: Any) -> dict[str, Any]:
-    """What happens to the consumer `c` at that second."""
-    at = datetime(2026, 11, 22, 12, tzinfo=UTC) + timedelta(seconds=second)
-    return subscription(0, 1, api, time=at, kind=kind, client_port=7, **more)
+    apis = ("OffsetCommit", "ConsumerGroupHeartbeat", "OffsetCommit")
+    (group,), _ = groups_of(exchanges=[{"api": api} for api in apis])
+    assert group["kind"] == "consumer"
 
 
 @pytest.mark.parametrize(
-    ("target", "text"),
-    [
-        ({"message_id": {"ledgerId": 7, "entryId": 5}}, "to 7:5"),
-        ({"message_id": {"ledgerId": (1 << 64) - 1, "entryId": (1 << 64) - 1}}, "to the earliest message"),
-        ({"message_id": {"ledgerId": (1 << 63) - 1, "entryId": 0}}, "to the latest message"),
-        ({"message_publish_time": 1_700_000_000_000}, "to messages published from 2023-11-14 22:13:20 on"),
-        ({"message_publish_time": (1 << 64) - 1}, f"to messages published from {(1 << 64) - 1} ms on"),
-        ({}, ""),
-    ],
+    ("protocol", "kind"), [("kafka", "classic"), ("pulsar", "subscription"), ("iggy", "consumer group")]
 )
-def test_a_seek_is_an_event_of_its_subscription(target: dict[str, Any], text: str) -> None:
-    came, seek = happening("SUBSCRIBE", 0), happening("SEEK", 5, total_ns=2_000_000_000)
-    seek["request"] = {"consumer_id": 1} | target
-    closed = happening("CLOSE_CONSUMER", 6, "push", response={"consumer_id": 1}) | {"request": {}}
-    (group,) = groups_of([came, seek, closed], [])
-    assert [(event.what, event.text) for event in group.events[1:]] == [
-        ("seeked", f"c: {text}" if text else "c"),
-        ("left", "c: closed by the broker, to seek"),
-    ]
-    assert {event.member for event in group.events} == {"a:7"}
-    (group,) = groups_of(
-        [came, seek, happening("SUBSCRIBE", 8), closed | {"time": datetime(2026, 11, 23, tzinfo=UTC)}], []
+def test_a_group_that_only_commits_is_of_the_kind_of_its_protocol(protocol: str, kind: str) -> None:
+    (group,), _ = groups_of(positions=[{"protocol": protocol, "what": "committed", "topic": "t", "value": 1}])
+    assert group["kind"] == kind
+
+
+def test_a_subscription_without_an_answer_was_not_refused() -> None:
+    for status, what in (("ok", []), ("error", ["refused"]), ("unknown", [])):
+        subscribe = {"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}
+        _, events = groups_of(exchanges=[subscribe])
+        assert [event["what"] for event in events] == what
+
+
+def happening(second: int, kind: str, consumer: str | None = "c", **more: Any) -> dict[str, Any]:
+    """What happens at that second to a consumer of a subscription of topic `t`."""
+    where = {"protocol": "pulsar", "topic": "t", "client_ip": "a", "client_port": 7, "client_id": "c"}
+    return where | {"time": NOON + timedelta(seconds=second), "kind": kind, "subject": consumer} | more
+
+
+SUBSCRIBED = [{"protocol": "pulsar", "api": "SUBSCRIBE", "topics": ["t"], "client_ip": "a"}]
+
+
+def test_a_consumer_that_subscribes_to_each_partition_is_one_member() -> None:
+    came = [happening(0, "joined", partition=0), happening(0, "joined", partition=1, packet=2)]
+    (group,), _ = groups_of(exchanges=SUBSCRIBED, events=came)
+    assert (group["joined"], group["left"], group["members"]) == (1, 0, 1)
+    gone = [happening(5, "left", partition=0), happening(5, "left", partition=1, packet=2)]
+    (group,), events = groups_of(exchanges=SUBSCRIBED, events=[*came, *gone])
+    assert (group["joined"], group["left"], group["members"]) == (1, 1, 1)
+    assert [event["what"] for event in events] == ["joined", "left"]
+
+
+def test_members_count_while_they_are_in() -> None:
+    came = [happening(0, "joined", "c"), happening(1, "joined", "d"), happening(2, "left", "c")]
+    (group,), _ = groups_of(
+        exchanges=SUBSCRIBED, events=[*came, happening(3, "joined", "e"), happening(4, "joined", "f")]
     )
-    assert group.events[-1].text == "c: closed by the broker"
+    assert (group["members"], group["joined"], group["left"]) == (3, 4, 1)
+
+
+def test_a_consumer_that_its_broker_closes_or_that_deletes_its_subscription_has_left() -> None:
+    unsubscribed = happening(5, "deleted", None, api="UNSUBSCRIBE", number=0)
+    refused = unsubscribed | {"number": 4}
+    _, events = groups_of(events=[happening(0, "joined"), happening(1, "closed_by_broker"), happening(2, "joined"),
+                                  refused | {"time": NOON + timedelta(seconds=4)}, unsubscribed])  # fmt: skip
+    assert [(event["what"], event["text"]) for event in events] == [
+        ("joined", None), ("left", "closed by the broker"), ("joined", None), ("left", "deleted the subscription"),
+    ]  # fmt: skip
+    assert {event["member"] for event in events} == {"a c"}
+
+
+def test_a_seek_is_an_event_of_its_subscription() -> None:
+    seek = happening(5, "altered", None, text="seek", api="SEEK", number=0)
+    (group,), events = groups_of(exchanges=SUBSCRIBED, events=[happening(0, "joined"), seek, seek | {"number": 4}])
+    assert [(event["what"], event["member"], event["text"]) for event in events] == [
+        ("joined", "a c", None), ("seeked", "a c", "seek"),
+    ]  # fmt: skip
+    assert (group["joined"], group["left"]) == (1, 0)
 
 
 def test_who_of_a_subscription_is_active_and_that_its_topic_ended_are_events() -> None:
-    rows = [
-        happening("SUBSCRIBE", 0),
-        happening("ACTIVE_CONSUMER_CHANGE", 1, "push", response={"consumer_id": 1, "is_active": True}),
-        happening("ACTIVE_CONSUMER_CHANGE", 2, "push", response={"consumer_id": 1}),
-        happening("REACHED_END_OF_TOPIC", 3, "push", response={"consumer_id": 1}),
-    ]
-    (group,) = groups_of(rows, [])
-    assert [event.what for event in group.events] == ["joined", "active", "standby", "ended"]
+    ended = {"protocol": "pulsar", "api": "REACHED_END_OF_TOPIC", "kind": "push", "topics": ["t"], "client_ip": "a",
+             "time": NOON + timedelta(seconds=3)}  # fmt: skip
+    came = [happening(0, "joined"), happening(1, "active"), happening(2, "standby")]
+    _, events = groups_of(events=came, exchanges=[ended])
+    assert [event["what"] for event in events] == ["joined", "active", "standby", "ended"]
 
 
-def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:
-    def joins(topic: str, group: int) -> dict[str, Any]:
-        return iggy | {
-            "api": "JOIN_CONSUMER_GROUP",
-            "group": str(group),
-            "topics": [topic],
-            "request": {"group_id": group},
-        }
+def test_groups_of_iggy_belong_to_a_topic_of_a_stream_and_have_the_name_of_their_number() -> None:
+    def said(kind: str, topic: str, group: str, **more: Any) -> dict[str, Any]:
+        return {"protocol": "iggy", "kind": kind, "topic": topic, "group": group, "client_ip": "a"} | more
 
-    iggy = {"protocol": "iggy", "client_ip": "a"}
-    named = {"api": "CREATE_CONSUMER_GROUP", "group": None, "topics": ["s/t"], "response": {"id": 0, "name": "workers"}}
-    made = groups_of([iggy | named, joins("s/t", 0), joins("s/u", 0)])
-    assert [(group.name, group.topic) for group in made] == [("workers", "s/t"), ("0", "s/u")]
-
-
-def test_a_group_whose_bodies_are_missing_is_no_error() -> None:
-    assert groups.groups({name: MADE[name] for name in groups.TABLES}) == []
+    found, _ = groups_of(
+        events=[said("named", "s/t", "workers", number=0), said("joined", "s/t", "0"), said("joined", "s/u", "0")],
+        exchanges=[
+            {"protocol": "iggy", "api": "JOIN_CONSUMER_GROUP", "group": "0", "topics": [topic]}
+            for topic in ("s/t", "s/u")
+        ],
+    )
+    assert [(group["group"], group["topic"], group["members"]) for group in found] == [
+        ("0", "s/u", 1), ("workers", "s/t", 1),
+    ]  # fmt: skip
 
 
 # --- one direction ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,8 +12,9 @@ import pytest
 
 import dissectors
 from dissectors.records import schema
-from pipelines.tables.audit import TABLES, Statement, audit
+from pipelines.tables.audit import TABLES, Statement
 from tests.kafka import wire
+from tests.pipelines.audited import audited
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 Row = dict[str, Any]
@@ -57,16 +57,19 @@ def joined(at: float, client: str = "reader") -> Row:
     return place(at, client) | {"api": "JoinGroup", "kind": "call", "status": "ok", "group": "g", "request": None}
 
 
-def told(batches: Rows, positions: Rows, exchanges: Rows | None = None, **connection: Any) -> list[Statement]:
+def told(
+    batches: Rows, positions: Rows, exchanges: Rows | None = None, events: Rows | None = None, **connection: Any
+) -> list[Statement]:
     """The statements on some records of which only what matters is given."""
     common = {"start_time": NOON, "gap_bytes": 0, "cut_bytes": 0, "gaps": 0}
     given = {
         "exchanges": [joined(0)] if exchanges is None else exchanges,
         "batches": batches,
         "positions": positions,
+        "events": events or [],
         "connections": [place(0) | common | connection],
     }
-    return audit({name: pa.Table.from_pylist(given[name], schema(name, full=name == "exchanges")) for name in TABLES})
+    return audited({name: pa.Table.from_pylist(given.get(name, []), schema(name)) for name in TABLES})
 
 
 def both(*bases: int, lacks: tuple[int, ...] = (), **more: Any) -> Rows:
@@ -79,8 +82,8 @@ def test_what_was_acknowledged_and_skipped_is_lost() -> None:
     (lost,) = told(both(0, 10, 20, 30, lacks=(10,)), [*asked(51, 10, 40), committed(90, 40)])
     assert (lost.what, lost.topic, lost.group, lost.messages) == ("lost", "t", "g", 10)
     assert lost.sentence == (
-        "10 messages of topic t, partition 0 from offset 10, were acknowledged and never delivered to group g, which "
-        "went past."
+        "10 messages of topic t, offsets 10 to 19 of partition 0, were acknowledged and never delivered to group g, "
+        "which went past."
     )
     assert (lost.file, lost.packet) == ("a.pcap", 11)  # where they were produced
 
@@ -134,18 +137,35 @@ def test_messages_behind_an_open_transaction_could_not_be_read() -> None:
 
 
 def test_of_a_compacted_topic_nothing_can_be_told() -> None:
-    def what(batches: Rows, *configured: Row) -> list[str]:
-        return [each.what for each in told(
-            batches, [*asked(51, 10, 40), committed(90, 40)], [joined(0), *configured])]  # fmt: skip
+    def what(batches: Rows, *events: Row) -> list[str]:
+        found = told(batches, [*asked(51, 10, 40), committed(90, 40)], events=[*events])
+        return [each.what for each in found]
 
     lacking = both(0, 10, 20, 30, lacks=(10,))
-    config = {"name": "t", "configs": [{"name": "cleanup.policy", "value": "compact,delete"}]}
-    created = place(0) | {"api": "CreateTopics", "kind": "call", "request": json.dumps({"topics": [config]})}
     assert what(lacking) == ["lost"]
-    assert what(lacking, created) == ["cannot tell"]
-    config["configs"] = [{"name": "cleanup.policy", "value": "delete"}]
-    assert what(lacking, created | {"request": json.dumps({"topics": [config]})}) == ["lost"]
+    assert what(lacking, policy("compact,delete")) == ["cannot tell"]
+    assert what(lacking, policy("delete")) == ["lost"]
     assert what([*lacking[:-1], lacking[-1] | {"records": 3, "format": "magic 2"}]) == ["cannot tell"]
+
+
+def policy(value: str, topic: str = "t") -> Row:
+    """The event that a request or an answer says the cleanup.policy of a topic."""
+    return place(0) | {"kind": "compacted", "topic": topic, "text": value, "direction": "client"}
+
+
+def test_of_messages_with_keys_nothing_is_lost_unless_their_topic_is_known_not_to_be_compacted() -> None:
+    keyed = both(0, 10, 20, 30, lacks=(10,), keyed=True)
+    positions = [*asked(51, 10, 40), committed(90, 40)]
+    assert [each.what for each in told(keyed, positions)] == ["cannot tell"]
+    assert [each.what for each in told(keyed, positions, events=[policy("delete")])] == ["lost"]
+
+
+def test_members_that_a_broker_sent_to_a_follower_are_not_said_to_lack_messages() -> None:
+    sent_away = place(40) | {"kind": "preferred_replica", "topic": "t", "number": 2, "direction": "server"}
+    positions = [*asked(51, 10, 40), committed(90, 40)]
+    (unsure,) = told(both(0, 10, 20, 30, lacks=(10,)), positions, events=[sent_away])
+    assert unsure.what == "cannot tell"
+    assert "another replica" in unsure.sentence
 
 
 def test_what_a_share_group_acquires_is_no_delivery_to_a_group() -> None:
@@ -179,16 +199,29 @@ def test_a_batch_that_came_twice_is_told_with_what_lies_between() -> None:
 
     again = [batch(60, 10, "consume")]
     other = [batch(60, 10, "consume", client="other")]
-    assert why(again, [committed(90, 20)], []) == "the member fetched them again."
+    assert why(again, [committed(55, 20)], []) == "the member fetched them again."
     assert why(again, [committed(52, 20), committed(58, 10)], []) == "the group committed a smaller offset than before."
-    assert why(other, [committed(90, 20)], [joined(0, "other"), joined(55, "other")]) == (
-        "a rebalance gave the partition to another member, which went on from the last committed offset."
+    assert why(other, [committed(55, 20)], [joined(0, "other"), joined(55, "other")]) == (
+        "a rebalance gave the partition to another member, which began before the committed offset."
     )
+
+
+def test_only_what_the_group_had_committed_and_asks_for_again_is_doubled() -> None:
+    def messages(position: int, offset: int) -> list[int | None]:
+        """Of offsets 10 to 19 that come again: of a Fetch from a position, where the group had committed an offset."""
+        again = batch(60, 10, "consume", exchange_id="fetch-59")
+        positions = [*asked(59, position, 20), committed(55, offset), committed(90, 20)]
+        return [each.messages for each in told([*both(0, 10), again], positions) if each.what == "doubled"]
+
+    assert messages(position=10, offset=20) == [10]
+    assert messages(position=15, offset=20) == [5]  # answers hold whole batches
+    assert messages(position=10, offset=14) == [4]  # the others had been fetched ahead, and nobody processed them
+    assert messages(position=14, offset=14) == []
 
 
 def test_messages_that_came_three_times_are_counted_once_with_their_further_deliveries() -> None:
     again = [batch(60, 10, "consume"), batch(61, 10, "consume")]
-    (thrice,) = [each for each in told([*both(0, 10), *again], [committed(90, 20)]) if each.what == "doubled"]
+    (thrice,) = [each for each in told([*both(0, 10), *again], [committed(55, 20)]) if each.what == "doubled"]
     assert thrice.messages == 10
     assert "10 messages of topic t came to group g more than once, with 20 deliveries after the first: " in (
         thrice.sentence
@@ -247,9 +280,28 @@ def test_a_transaction_that_holds_readers_is_told_with_who_and_how_long() -> Non
     held = [each.sentence for each in found if each.what == "held"]
     assert held[0] == (
         "In partition 0 of topic t, a transaction of 10.0.0.2 writer held readers of committed messages at offset 10 "
-        "for 5.00 s at least, up to 40 messages before the end."
+        "for 6.00 s at least, up to 40 messages before the end."
     )
     assert "began before the capture" in held[1]
+
+
+def test_a_transaction_that_held_readers_is_named_and_lasts_until_it_ended() -> None:
+    common = place(2) | {"topic": "t", "partition": 0, "exchange_id": "fetch-2"}
+    positions = [common | {"what": "last_stable", "value": 10}, common | {"what": "high_watermark", "value": 20}]
+    began = place(0.5, "writer") | {
+        "kind": "transaction_began", "subject": "pay-1", "text": "7", "number": 60_000, "direction": "server",
+    }  # fmt: skip
+    end = place(9, "writer") | {
+        "api": "EndTxn", "kind": "call", "status": "ok", "exchange_id": "end", "total_ns": 500_000_000,
+    }  # fmt: skip
+    (held,) = [
+        each for each in told([batch(1, 10, transactional=True)], positions, [end], [began]) if each.what == "held"
+    ]
+    assert (held.transaction, held.time_ns) == ("pay-1", 8_500_000_000)
+    assert "transaction pay-1 of 10.0.0.2 writer held readers of committed messages at offset 10 for 8.50 s, up" in (
+        held.sentence
+    )
+    assert "lets it stay open for 60.0 s" in held.sentence
 
 
 def in_epoch(at: float, base: int, epoch: int, value: bytes, **more: Any) -> Row:
@@ -275,16 +327,19 @@ def test_messages_that_were_sent_again_under_another_epoch_stand_twice() -> None
 def test_batches_that_are_removed_from_a_sample_are_found_and_no_others(samples: list[str]) -> None:
     path = next(path for path in samples if "kafka-loss.pcap" in path)
     tables = dissectors.dissect([path], [*TABLES])
-    assert {each.what for each in audit(tables)} == {"delivered"}
+    assert {each.what for each in audited(tables)} == {"delivered"}
     batches = tables["batches"]
     consumed = batches.filter(pc.and_(pc.equal(batches["role"], "consume"), pc.equal(batches["topic"], "loss-none")))
     ordered = sorted(set(consumed["base_offset"].to_pylist()))
     gone = ordered[len(ordered) // 2]
     mine = pc.and_(pc.equal(batches["topic"], "loss-none"), pc.equal(batches["base_offset"], gone))
     left = batches.filter(pc.invert(pc.and_(mine, pc.equal(batches["role"], "consume"))))
-    found = audit({**tables, "batches": left})
+    unsure = audited({**tables, "batches": left})
+    assert [(each.what, each.topic) for each in unsure] == [("cannot tell", "loss-none"), ("delivered", "loss-lz4")]
+    not_compacted = pa.Table.from_pylist([policy("delete", "loss-none")], schema("events"))
+    found = audited({**tables, "batches": left, "events": not_compacted})
     assert [(each.what, each.topic) for each in found] == [("lost", "loss-none"), ("delivered", "loss-lz4")]
-    assert f"from offset {gone}" in found[0].sentence
+    assert f"offsets {gone} to " in found[0].sentence
 
 
 def led(at: float, leader: str, epoch: int, isr: list[str]) -> Row:
@@ -312,9 +367,9 @@ def test_what_a_later_leader_has_other_messages_for_is_lost() -> None:
     (lost,) = overwritten(batch(30, 10, producer="8"))
     assert (lost.topic, lost.group, lost.messages, lost.packet) == ("t", None, 20, 21)
     assert lost.sentence == (
-        "20 messages of topic t, partition 0 from offset 10, were acknowledged in leader epoch 3 and are gone from the "
-        "log, which has other messages at their offsets since leader epoch 4 at the latest: broker 3 took over, which "
-        "was not among the in-sync replicas 1, 2."
+        "20 messages of topic t, offsets 10 to 29 of partition 0, were acknowledged in leader epoch 3 and are gone "
+        "from the log, which has other messages at their offsets since leader epoch 4 at the latest: broker 3 took "
+        "over, which was not among the in-sync replicas 1, 2."
     )
 
 

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 import dissectors
-from pipelines.tables.audit import TABLES, Statement, audit
+from pipelines.tables.audit import TABLES, Statement
 from tests.captures import CAPTURES, captures, needs_captures
+from tests.pipelines.audited import audited
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 Rows = list[dict[str, Any]]
@@ -38,7 +39,7 @@ def inner(rows: Rows) -> Rows:
 
 
 def lost(tables: dict[str, pa.Table]) -> list[Statement]:
-    return [each for each in audit(tables) if each.what == "lost"]
+    return [each for each in audited(tables) if each.what == "lost"]
 
 
 def without(tables: dict[str, pa.Table], row: dict[str, Any]) -> dict[str, pa.Table]:

@@ -36,6 +36,7 @@ from tests.wires import pcap
 MARKER = b"pl4nted-m4rker"  # tests/pulsar/test_secrets.py plants the same
 PAYLOAD = b"zq4x-vk7w-jh2p-9d"
 CLUSTER_LOG = "__cluster_metadata"
+REASONS = ("JoinGroupRequest", "LeaveGroupRequest")  # a client says why, in words of its own
 Script = list[tuple[int, Any]]
 
 
@@ -81,16 +82,30 @@ class Planting(Encoder):
         return "", self.length(len(planted), "h" if field.type == "string" else "i") + planted
 
 
-def planted(name: str, version: int) -> bytes:
-    return Planting(schema.message(name), version, random.Random(1), unknown_tags=False).body()[1]
+OF_DONE: dict[str, tuple[Any, bytes]] = {
+    "errorCode": (0, b"\0\0"),
+    "validateOnly": (False, b"\0"),
+    "resourceType": (2, b"\2"),  # a topic
+}
 
 
-def bodies(message: MessageSchema) -> Iterator[tuple[int, bytes, bytes]]:
+class Accepted(Planting):
+    """The same of a request that asks for a change of a topic, and of an answer that says that it was done."""
+
+    def one(self, field: SchemaField) -> tuple[Any, bytes]:
+        return OF_DONE.get(field.name) or super().one(field)
+
+
+def planted(name: str, version: int, encoder: type[Planting] = Planting) -> bytes:
+    return encoder(schema.message(name), version, random.Random(1), unknown_tags=False).body()[1]
+
+
+def bodies(message: MessageSchema, encoder: type[Planting] = Planting) -> Iterator[tuple[int, bytes, bytes]]:
     """(version, request, response) of an API, each with markers."""
     api = message.name.removesuffix("Request").removesuffix("Response")
     every = list(schema.message(f"{api}Request").versions.each())
     for version in sorted({every[0], every[len(every) // 2], every[-1]}):
-        yield version, planted(f"{api}Request", version), planted(f"{api}Response", version)
+        yield version, planted(f"{api}Request", version, encoder), planted(f"{api}Response", version, encoder)
 
 
 def record(name: str) -> bytes:
@@ -102,7 +117,7 @@ def record(name: str) -> bytes:
 
 def kafka_scripts() -> dict[str, Script]:
     scripts: dict[str, Script] = {}
-    for name in sorted({*SECRET_FIELDS, *SETTINGS}):
+    for name in sorted({*SECRET_FIELDS, *SETTINGS, *REASONS}):
         message = schema.message(name)
         if message.kind not in ("request", "response") or message.key is None:
             continue
@@ -113,6 +128,11 @@ def kafka_scripts() -> dict[str, Script]:
             ]
             scripts[f"{name} v{version}"] = call
             scripts[f"{name} v{version}, cut"] = [(CLIENT, call[0][1][:-3])]
+        for version, ask, answer in bodies(message, Accepted):
+            scripts[f"{name} v{version}, done"] = [
+                (CLIENT, kafka.request(message.key, version, 5, ask)),
+                (SERVER, kafka.response(message.key, version, 5, answer)),
+            ]
     plain, misplaced = b"\0user\0" + MARKER, b"user\0" + MARKER + b"\0"
     scram, bearer = b"n,,n=user,r=" + MARKER, b"n,,\1auth=Bearer " + MARKER + b"\1\1"
     for i, login in enumerate((plain, misplaced, scram, bearer)):
@@ -251,6 +271,19 @@ def test_no_row_holds_a_secret(capture: PlantedCapture) -> None:
     assert not hidden_in(rows(capture.path, full=True), PAYLOAD)
 
 
+def test_events_are_told_without_the_secrets_of_settings_and_reasons(capture: PlantedCapture) -> None:
+    """Of Kafka: other protocols' events have no texts of users."""
+    events = dissectors.dissect(capture.path, ["events"])["events"].to_pylist()
+    assert events
+    texts: dict[str, set[str]] = {}
+    for event in events:
+        texts.setdefault(event["kind"], set()).add(event["text"] or "")
+    if capture.path.parent.name.startswith("kafka"):
+        for kind in ("created", "altered", "left", "joined", "status"):
+            assert any("<redacted>" in text for text in texts.get(kind, ())), (kind, texts.get(kind))
+    assert not hidden_in(repr(texts).encode())
+
+
 def test_every_connection_is_understood(capture: PlantedCapture) -> None:
     table = dissectors.dissect(capture.path, "connections")["connections"]
     assert table.num_rows == capture.connections
@@ -267,7 +300,11 @@ def test_every_connection_is_understood(capture: PlantedCapture) -> None:
         ("summary",),
         ("info", "--format", "json"),
         ("groups",),
+        ("groups", "--lag"),
+        ("transactions",),
+        ("audit",),
         ("top", "--by", "client"),
+        ("top", "--causes"),
         ("sql",),
         ("forensics", "--bytes"),
         ("forensics", "--bytes", "--format", "json"),

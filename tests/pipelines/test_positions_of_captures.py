@@ -11,12 +11,13 @@ import pytest
 
 import dissectors
 from pipelines.answers.records import query
-from pipelines.tables.audit import TABLES, audit
+from pipelines.tables.audit import TABLES
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import LAG
 from pipelines.tables.leaders import LEADERS
 from pipelines.tables.table import Ask
 from tests.captures import captures, needs_captures, truths
+from tests.pipelines.audited import audited
 
 pytestmark = needs_captures
 Told = dict[str, Any]
@@ -103,7 +104,7 @@ def test_lag_is_what_the_client_computed(name: str) -> None:
 def test_groups_that_consumed_everything_got_it_and_have_no_lag(name: str) -> None:
     about = known("kafka", name)
     topics = about["topics"].values()
-    statements = audit(tables_of("kafka", name))
+    statements = audited(tables_of("kafka", name))
     counted = {group: told for group, told in about["groups"].items() if isinstance(told, dict)}
     for group, of_group in counted.items():
         if of_group["consumed"] != sum(topic.get("produced", 0) for topic in topics):
@@ -151,7 +152,7 @@ def test_the_last_message_of_a_topic_is_the_one_that_the_consumer_was_told(name:
 @pytest.mark.parametrize("name", told("pulsar", "redelivered_after_nack"))
 def test_what_a_consumer_asked_for_again_came_twice(name: str) -> None:
     about = known("pulsar", name)
-    asked = [e.messages for e in audit(tables_of("pulsar", name)) if "asked for them again" in e.sentence
+    asked = [e.messages for e in audited(tables_of("pulsar", name)) if "asked for them again" in e.sentence
              and e.group == "rcpt"]  # fmt: skip
     assert asked == [about["redelivered_after_nack"] + about["redelivered_after_redeliverUnacknowledged"]]
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from dissectors import records
 from dissectors.kafka.errors import error
-from pipelines.answers.transactions import FENCED, OPEN, transactions
+from pipelines.answers.records import database_of
 from pipelines.cli import app
+from pipelines.tables.transactions import ABORTED, FENCED, OPEN, transactions
 from tests.captures import needs_captures, truths
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-transactions.pcap"
@@ -86,49 +87,95 @@ def test_a_producer_and_its_consumers_know_how_many_records_were_committed_and_a
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+Rows = list[dict[str, Any]]
 
 
-def said_at(
-    second: float, api: str, request: dict[str, Any], response: dict[str, Any], code: int = 0
-) -> dict[str, Any]:
-    """An exchange of Kafka."""
-    status = {"status": "error", "error_code": code, "error_name": error(code).name} if code else {"status": "ok"}
-    bodies = {"request": json.dumps(request), "response": json.dumps(response)}
-    return {"protocol": "kafka", "api": api, "time": NOON + timedelta(seconds=second), **status, **bodies}
-
-
-def tables_of(*rows: dict[str, Any]) -> dict[str, pa.Table]:
-    """Record tables that hold these exchanges."""
-    return {
-        "exchanges": pa.Table.from_pylist(rows, records.schema("exchanges", full=True)),
-        "batches": records.schema("batches").empty_table(),
+def said_at(second: float, api: str, kind: str, code: int = 0, **more: Any) -> dict[str, Rows]:
+    """An exchange of Kafka about the transactional id `t` of producer 7, and the event that its answer is."""
+    where = {
+        "protocol": "kafka",
+        "site": "s",
+        "exchange_id": f"{api}-{second}",
+        "time": NOON + timedelta(seconds=second),
     }
+    status = {"status": "error", "error_code": code, "error_name": error(code).name} if code else {"status": "ok"}
+    return {
+        "exchanges": [where | status | {"api": api, "kind": "call"}],
+        "events": [where | {"kind": kind, "subject": "t", "number": 7} | more],
+    }
+
+
+def ends(second: float, code: int = 0, how: str = "commit") -> dict[str, Rows]:
+    return said_at(second, "EndTxn", "transaction_ended", code, text=how)
+
+
+def begins(second: float, allowed_ms: int = 60_000) -> dict[str, Rows]:
+    return said_at(second, "InitProducerId", "transaction_began", number=allowed_ms, text="7")
+
+
+def adds(second: float, topic: str = "orders") -> dict[str, Rows]:
+    return said_at(second, "AddPartitionsToTxn", "transaction_joined", topic=topic)
+
+
+def told(*steps: dict[str, Rows]) -> Rows:
+    """The transactions of some steps, as rows of the table."""
+    tables = {
+        name: pa.Table.from_pylist([row for step in steps for row in step.get(name, [])], records.schema(name))
+        for name in ("exchanges", "events", "batches")
+    }
+    with database_of(tables) as duckdb:
+        rows: Rows = transactions(duckdb).to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize(("code", "outcomes"), [(51, ["committed"]), (48, ["INVALID_TXN_STATE", "committed"])])
 def test_an_end_that_the_client_may_try_again_does_not_end_a_transaction(code: int, outcomes: list[str]) -> None:
-    ends = {"transactionalId": "t", "producerId": 7, "producerEpoch": 0, "committed": True}
-    found = transactions(tables_of(said_at(1, "EndTxn", ends, {}, code), said_at(2, "EndTxn", ends, {})))
-    assert [each.row()["outcome"] for each in found] == outcomes
+    assert [row["outcome"] for row in told(ends(1, code), ends(2))] == outcomes
 
 
 def test_a_transaction_whose_end_never_succeeded_has_the_error_as_its_outcome() -> None:
-    ends = {"transactionalId": "t", "producerId": 7, "producerEpoch": 0, "committed": True}
-    (one,) = transactions(tables_of(said_at(1, "EndTxn", ends, {}, 51)))
-    assert one.row()["outcome"] == "CONCURRENT_TRANSACTIONS"
+    (one,) = told(ends(1, 51))
+    assert one["outcome"] == "CONCURRENT_TRANSACTIONS"
 
 
 def test_a_newer_producer_fences_the_open_transaction_and_one_without_end_stays_open() -> None:
-    init = {"transactionalId": "t"}
-    adds = {"v3AndBelowTransactionalId": "t", "v3AndBelowProducerEpoch": 0, "v3AndBelowTopics": [{"name": "orders"}]}
-    found = transactions(
-        tables_of(
-            said_at(0, "InitProducerId", init, {"producerId": 7, "producerEpoch": 0}),
-            said_at(1, "AddPartitionsToTxn", {**adds, "v3AndBelowProducerId": 7}, {}),
-            said_at(5, "InitProducerId", init, {"producerId": 7, "producerEpoch": 1}),
-            said_at(6, "AddPartitionsToTxn", {**adds, "v3AndBelowProducerId": 7}, {}),
-        )
-    )
-    assert [(each.name, each.outcome, each.topics) for each in found] == [
-        ("t", FENCED, {"orders"}), ("t", OPEN, {"orders"}),
+    found = told(begins(0), adds(1), begins(5), adds(6))
+    assert [(row["transaction"], row["outcome"], row["topics"]) for row in found] == [
+        ("t", FENCED, ["orders"]), ("t", OPEN, ["orders"]),
     ]  # fmt: skip
+
+
+def test_a_transaction_says_how_long_it_was_open_and_may_be() -> None:
+    (one,) = told(begins(0, 30_000), adds(1), ends(5, how="abort"))
+    assert (one["outcome"], one["open_ns"], one["allowed_ns"]) == (ABORTED, 4_000_000_000, 30_000_000_000)
+
+
+def test_batches_of_a_producer_belong_to_its_open_transaction() -> None:
+    def batch(second: float, producer: str = "7", **more: Any) -> dict[str, Rows]:
+        row = {"protocol": "kafka", "role": "produce", "transactional": True, "producer": producer, "records": 10}
+        return {
+            "batches": [row | {"producer_epoch": 0, "topic": "paid", "time": NOON + timedelta(seconds=second)} | more]
+        }
+
+    found = told(
+        begins(0), adds(1), batch(2), batch(3, "8"), batch(3.5, control=True), batch(3.6, transactional=False), ends(4)
+    )
+    assert [(row["transaction"], row["producer"], row["records"], row["topics"]) for row in found] == [
+        ("t", "7:0", 10, ["orders", "paid"]), ("producer 8", "8:0", 10, ["paid"]),
+    ]  # fmt: skip
+
+
+def test_a_transaction_of_pulsar_goes_by_its_id() -> None:
+    def step(second: float, kind: str, id_: str, **more: Any) -> dict[str, Rows]:
+        where = {"protocol": "pulsar", "kind": kind, "subject": id_, "time": NOON + timedelta(seconds=second)}
+        return {"events": [where | more]}
+
+    found = told(
+        step(0, "transaction_began", "(0,1)", number=10_000),
+        step(1, "transaction_joined", "(0,1)", topic="paid"),
+        step(1, "transaction_joined", "(0,9)", topic="other"),  # began before the capture
+        step(2, "transaction_ended", "(0,1)", text="abort"),
+    )
+    assert [(row["transaction"], row["outcome"], row["topics"], row["open_ns"]) for row in found] == [
+        ("(0,1)", ABORTED, ["paid"], 2_000_000_000)
+    ]

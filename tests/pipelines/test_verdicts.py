@@ -96,6 +96,15 @@ def silent(port: int, at: float, **more: Any) -> Row:
     return refused(port, at, **({"closed": "open", "client_packets": 3, "server_packets": 0} | more))
 
 
+def stall(at: float, ns: int, kind: str = "resend_timeout", direction: str = "client", **more: Any) -> Row:
+    """A time in which a sender waited until it sent bytes again that were lost."""
+    return place(at) | {"kind": kind, "direction": direction, "duration_ns": ns, "file": "a.pcap", "packet": 1} | more
+
+
+AT_ONCE = {"request_ns": 0, "response_ns": 0}
+"""Of an exchange whose request and answer are one packet each: all of its time is the wait between them."""
+
+
 def answered(at: float, **more: Any) -> Row:
     """An exchange whose answer has the packet of what `finding` gives."""
     return call(at, response_file="a.pcap", response_packet=7, **more)
@@ -177,7 +186,7 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
         exchanges=[failed, call(1.25)], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=[connection()]
     )
     assert (row["kind"], row["severity"]) == ("errors", "note")
-    assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded after 251 ms" in row["sentence"]
+    assert "failed once with NOT_LEADER_OR_FOLLOWER; the same batches were stored after 251 ms" in row["sentence"]
 
 
 def test_errors_that_healed_one_by_one_took_as_long_as_the_slowest_of_them() -> None:
@@ -187,7 +196,7 @@ def test_errors_that_healed_one_by_one_took_as_long_as_the_slowest_of_them() -> 
         errors=[error(one, "NOT_LEADER_OR_FOLLOWER") for one in failed],
         connections=[connection()],
     )
-    assert "failed twice with NOT_LEADER_OR_FOLLOWER; a retry succeeded after 501 ms" in row["sentence"]
+    assert "failed twice with NOT_LEADER_OR_FOLLOWER; the same batches were stored after 501 ms" in row["sentence"]
 
 
 def test_a_client_that_was_out_for_seconds_before_a_retry_succeeded_is_a_warning() -> None:
@@ -195,7 +204,9 @@ def test_a_client_that_was_out_for_seconds_before_a_retry_succeeded_is_a_warning
     errors = [error(one, "NOT_LEADER_OR_FOLLOWER") for one in failed]
     (row,) = said(exchanges=[*failed, call(6)], errors=errors, connections=[connection()])
     assert (row["kind"], row["severity"]) == ("errors", "warning")
-    assert "failed 4 times with NOT_LEADER_OR_FOLLOWER, for 5.00 s, until a retry succeeded." in row["sentence"]
+    assert (
+        "failed 4 times with NOT_LEADER_OR_FOLLOWER, for 5.00 s, until the same batches were stored." in row["sentence"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,12 +300,19 @@ def test_a_wait_for_other_members_is_not_slow() -> None:
 
 def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
     usual = [call(n) for n in range(20)]
-    late = call(30, retransmitted=True, total_ns=230 * MS, wait_ns=230 * MS)
-    waited = said(exchanges=[*usual, late], connections=[connection(retransmissions=1)])
+    late = call(30, retransmitted=True, total_ns=230 * MS, wait_ns=230 * MS, **AT_ONCE)
+    resent = stall(30, 200 * MS)
+    waited = said(exchanges=[*usual, late], connections=[connection(retransmissions=1)], stalls=[resent])
     assert [row["kind"] for row in waited] == ["retransmissions"]
-    assert waited[0]["cost_ns"] == 229 * MS
-    for more in ({"total_ns": 2 * MS}, {"long_poll": True}, {"queued_ns": 220 * MS}):
-        assert "retransmissions" not in dict(kinds(exchanges=[*usual, late | more], connections=[connection()]))
+    assert waited[0]["cost_ns"] == 200 * MS
+    quick = late | {"total_ns": 2 * MS, "wait_ns": 2 * MS}
+    assert "retransmissions" not in dict(
+        kinds(exchanges=[*usual, quick], connections=[connection(retransmissions=1)], stalls=[stall(30, 1 * MS)])
+    )
+    for needless in ([], [resent | {"spurious": True}], [resent | {"kind": "zero_window"}]):
+        assert "retransmissions" not in dict(
+            kinds(exchanges=[*usual, late], connections=[connection(retransmissions=1)], stalls=needless)
+        )
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------
@@ -461,7 +479,15 @@ def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_w
 def rounds(*begins: float, took: float = 0.3, client: str = "m") -> Rows:
     """Rebalances of a group with one member."""
     return [
-        call(at + after, api=api, group="g", client_id=client, topics=None, total_ns=int(took * SECOND))
+        call(
+            at + after,
+            api=api,
+            group="g",
+            client_id=client,
+            topics=None,
+            total_ns=int(took * SECOND),
+            wait_ns=int(took * SECOND),
+        )
         for at in begins
         for api, after in (("JoinGroup", 0), ("SyncGroup", took))
     ]
@@ -771,8 +797,9 @@ def test_brokers_that_answer_fetches_too_late_are_one_verdict() -> None:
 
 def test_requests_that_waited_for_retransmissions_are_no_tail_as_well() -> None:
     usual = [call(n / 100) for n in range(150)]
-    late = [call(2 + n, total_ns=400 * MS, wait_ns=400 * MS, retransmitted=True) for n in range(3)]
-    assert kinds(exchanges=[*usual, *late], connections=[connection(retransmissions=3)]) == [
+    late = [call(2 + n, total_ns=400 * MS, wait_ns=400 * MS, retransmitted=True, **AT_ONCE) for n in range(3)]
+    resent = [stall(2 + n, 350 * MS) for n in range(3)]
+    assert kinds(exchanges=[*usual, *late], connections=[connection(retransmissions=3)], stalls=resent) == [
         ("retransmissions", "warning")
     ]
 
@@ -897,6 +924,9 @@ def test_a_group_that_its_broker_says_cannot_work_is_told_with_the_status() -> N
     (row,) = said(exchanges=[beat], events=[status], connections=[connection()])
     assert (row["kind"], row["severity"]) == ("group_not_ready", "warning")
     assert "MISSING_SOURCE_TOPICS: Source topics lines are missing" in row["sentence"]
+    well = call(3, api="StreamsGroupHeartbeat", group="g", topics=None)
+    (row,) = said(exchanges=[beat, well], events=[status, event("status", well, group="g")], connections=[connection()])
+    assert (row["severity"], "for 2.00 s" in row["sentence"]) == ("note", True)
 
 
 def test_errors_about_a_topic_name_who_deleted_it_before() -> None:

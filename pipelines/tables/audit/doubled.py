@@ -49,9 +49,9 @@ def doubled(ask: Ask) -> Iterator[Statement]:
         SELECT protocol, topic, partition, owner, base, twice AS records, time, file, packet, CASE
                 WHEN back THEN 'the group committed a smaller offset than before'
                 WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
-                    || 'another member, which went on from the last committed offset'
+                    || 'another member, which began before the committed offset'
                 WHEN client <> client_before THEN 'another member fetched them'
-                WHEN joined THEN 'the group rebalanced, and the member went on from the last committed offset'
+                WHEN joined THEN 'the group rebalanced, and the member began before the committed offset'
                 WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
                 ELSE 'the member fetched them again' END AS why
         FROM processed WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")

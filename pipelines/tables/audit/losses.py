@@ -25,6 +25,7 @@ from pipelines.tables.audit.statement import (
     UNKNOWN,
     Ask,
     Statement,
+    at_offsets,
     messages_of,
     offsets_of,
     statement,
@@ -195,7 +196,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
             WHERE topic = {topic} AND owner = {group} AND protocol = '{of["protocol"]}')
         GROUP BY ALL"""):
         offsets = offsets_of(row["runs"])
-        place = f"topic {row['topic']}, offset {offsets} of partition {row['partition']}"
+        place = f"topic {row['topic']}, {at_offsets(offsets)} of partition {row['partition']}"
         if row["partitions"] > 1:
             place += f" and of {units.counted(row['partitions'] - 1, 'more partition')}"
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.tables.audit.statement import LOST, Ask, Statement, messages_of, offsets_of, statement, was
+from pipelines.tables.audit.statement import LOST, Ask, Statement, at_offsets, messages_of, offsets_of, statement, was
 
 VIEW = """
     WITH told AS (
@@ -82,10 +82,10 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
             why = ": a replica that had not fetched them took over"
         yield statement(
             LOST, row,
-            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}, offset {row['offsets']} of "
-            f"partition {row['partition']}, {was(row['messages'])} acknowledged in leader epoch {row['epoch']} and are "
-            f"gone from the log, which has other messages at their offsets since leader epoch {row['later_epoch']} at "
-            f"the latest{why}.",
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}, {at_offsets(row['offsets'])} "
+            f"of partition {row['partition']}, {was(row['messages'])} acknowledged in leader epoch {row['epoch']} and "
+            f"are gone from the log, which has other messages at their offsets since leader epoch {row['later_epoch']} "
+            f"at the latest{why}.",
             "answers to Produce, another batch at the same offsets that a broker acknowledged or gave to a consumer, "
             "and leader epochs that brokers told",
             messages=row["messages"],

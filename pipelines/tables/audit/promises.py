@@ -56,11 +56,9 @@ _HELD = f"""
     )
     SELECT s.*, null AS owner, w.client, n.name AS transaction, n.allowed_ms,
         least(s.seen, coalesce(w.wrote, s.seen)) AS time,
-        coalesce(
-            (SELECT min(time + to_microseconds(total_ns // 1000)) FROM exchanges x
-                WHERE x.api = 'EndTxn' AND x.status = 'ok' AND concat_ws(' ', x.client_ip, x.client_id) = w.client
-                    AND x.time >= w.wrote),
-            s.last_seen) AS ended
+        (SELECT min(time + to_microseconds(total_ns // 1000)) FROM exchanges x
+            WHERE x.api = 'EndTxn' AND x.status = 'ok' AND concat_ws(' ', x.client_ip, x.client_id) = w.client
+                AND x.time >= w.wrote) AS ended
     FROM stood s LEFT JOIN wrote w USING ({PLACE}, value) LEFT JOIN named n USING (producer)"""
 """A row for each offset at which the last stable offset stood still, with the transaction whose first batch lies there:
 from that batch to the answer that ended it, or as long as the capture shows it."""
@@ -75,14 +73,15 @@ def held(ask: Ask) -> Iterator[Statement]:
             whose = f"a transaction of {row['client']}"
         else:
             whose = "a transaction that began before the capture"
-        row["until"] = max(row["ended"], row["last_seen"])
+        whole = row["ended"] is not None and row["client"] is not None
+        row["until"] = max(row["ended"] or row["last_seen"], row["last_seen"])
         row["time_ns"] = (row["until"] - row["time"]) // timedelta(microseconds=1) * 1000
         allowed = row["allowed_ms"]
         more = f"; its producer lets it stay open for {units.duration(allowed * 1_000_000)}" if allowed else ""
         yield statement(
             HELD, row,
             f"In partition {row['partition']} of topic {row['topic']}, {whose} held readers of committed messages at "
-            f"offset {row['value']} for {units.duration(row['time_ns'])}, up to "
+            f"offset {row['value']} for {units.duration(row['time_ns'])}{'' if whole else ' at least'}, up to "
             f"{units.counted(row['messages'], 'message')} before the end{more}.",
             "last stable offsets and high watermarks of answers to Fetch, the first batch of the transaction and its "
             "EndTxn",

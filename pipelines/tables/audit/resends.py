@@ -11,18 +11,23 @@ from pipelines.sql.database import Row
 from pipelines.tables.audit.statement import DISORDER, PLACE, TWICE, Ask, Statement, messages_of, statement
 
 _SENT = """
+    WITH received AS (
+        SELECT b.* REPLACE (CASE WHEN x.answer IN ('late', 'cut') THEN 'unknown' ELSE outcome END AS outcome),
+            outcome AS stored
+        FROM batches b LEFT JOIN (SELECT site, exchange_id, answer FROM exchanges) x USING (site, exchange_id)
+    )
     SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
         any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
-        min(base_offset) FILTER (outcome = 'ok') AS base,
+        min(base_offset) FILTER (stored = 'ok') AS base,
         count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
         arg_max(file, (time, file, packet)) AS file, arg_max(packet, (time, file, packet)) AS packet
-    FROM batches
+    FROM received
     WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
         AND producer IS NULL
     GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes"""
-"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: the first
-time no answer accepted it, so it was sent again; `time` and `connection` are those of the first time. Equal batches
-that were all accepted at once are messages that the application made equal.
+"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no answer
+that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are those of the
+first time. Equal batches that were all accepted at once are messages that the application made equal.
 """
 
 

@@ -70,6 +70,11 @@ def offsets_of(runs: list[list[int]]) -> str:
     return " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
 
 
+def at_offsets(offsets: str) -> str:
+    """`offset 4`, `offsets 539 to 985`. offsets: what `offsets_of` gave."""
+    return f"offset{'' if offsets.isdigit() else 's'} {offsets}"
+
+
 def messages_of(messages: Any, batches: int) -> str:
     """`90 messages`; of batches whose messages are not counted `9 batches`."""
     return units.counted(batches, "batch") if messages is None else units.counted(int(messages), "message")

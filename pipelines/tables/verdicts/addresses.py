@@ -8,11 +8,11 @@ from pipelines.sql.words import REFUSED, SERVER, SILENT
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.thresholds import ASKED_AGAIN
+from pipelines.tables.verdicts.thresholds import ASKED_AGAIN, USED_AT_ONCE_US
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _LOCAL = "(regexp_matches(told, '^(localhost|127\\.|\\[?::1\\]?:|0\\.0\\.0\\.0)'))"
-_BEFORE_WORK = ("ApiVersions", "CONNECT", "SaslHandshake", "SaslAuthenticate")
+_BEFORE_WORK = ("ApiVersions", "CONNECT", "SaslHandshake", "SaslAuthenticate", "InitProducerId", "PING")
 _LOOKUPS = ("Metadata", "FindCoordinator", "DescribeCluster", "LOOKUP", "PARTITIONED_METADATA", "GET_CLUSTER_METADATA")
 
 
@@ -34,22 +34,24 @@ def unreachable_address(capture: Capture) -> Iterator[Ruling]:
             where kind = 'call' and coalesce(api, '') not in {(*_LOOKUPS, *_BEFORE_WORK)}
             group by all
         )
-        select t.*, f.attempts from told t left join failed f using (told)
+        select distinct t.site, t.connection, t.incarnation, t.told, f.attempts
+        from told t left join failed f using (told)
             left join used u on u.client_ip = t.client_ip and u.told = t.told
             left join worked w on w.client_ip = t.client_ip
         where u.told is null and (
             {_LOCAL} and t.client_ip <> t.server_ip and not regexp_matches(t.client_ip, '^(127\\.|::1$)')
                 and (w.last_work is null or f.attempts is not null)
+                and epoch_us((select max(end_time) from connections)) - epoch_us(t.time) >= {USED_AT_ONCE_US}
             or f.attempts is not null and t.time <= f.last_attempt and w.last_work is null)"""
     asked = f"""
         select c.*, a.told, a.attempts from v_calls c join ({named}) a using (site, connection, incarnation)
         where c.kind in ('call', 'unanswered') and c.api in {_LOOKUPS}"""
     for row in capture.rows(together(asked, ["protocol", "told"], "max(attempts) as attempts")):
-        if row["count"] < ASKED_AGAIN and not row["attempts"]:
-            continue
         who = say.clients(row["clients"])
         span = say.span((say.micros(row["last_time"]) - say.micros(row["first_time"])) * 1000)
         local = row["told"].startswith(("localhost", "127.", "[::1]", "0.0.0.0"))
+        if row["count"] < ASKED_AGAIN and not row["attempts"] and not local:
+            continue
         where = ", which is their own machine" if local else ""
         failed = f", and {say.counted(row['attempts'], 'attempt')} to connect there failed" if row["attempts"] else ""
         yield Ruling(
@@ -66,7 +68,7 @@ def tls_refused(capture: Capture) -> Iterator[Ruling]:
     refused = """
         select * from v_connections
         where tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'
-            and protocol is null and coalesce(frames, 0) = 0 
+            and protocol is null and coalesce(frames, 0) = 0
             and (server_port in (from v_ports) or not exists (from connections where protocol is not null))"""
     for row in capture.rows(together(refused, ["server", "tls_alert"])):
         side, _, alert = row["tls_alert"].partition(": ")

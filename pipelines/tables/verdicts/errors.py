@@ -109,7 +109,8 @@ _BAD_HERE = (
 _SKIPPED = "what = 'OFFSET_OUT_OF_RANGE' and api = 'Fetch'"
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
-    bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused, sum(refused_messages)::bigint as refused_messages,
+    bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
+    sum(refused_messages)::bigint as refused_messages,
     list(distinct api order by api) as apis, list(distinct what order by what) as names,
     max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,

@@ -85,7 +85,9 @@ def connections_reset(capture: Capture) -> Iterator[Ruling]:
     """Connections in use that ended by a reset, by who sent it."""
     reset = """
         select * from v_connections where reset_by is not null and protocol is not null and frames > 0
-            and closed = 'reset' and coalesce(closed_by, reset_by) = reset_by"""
+            and closed = 'reset' and (reset_by <> 'client' or (site, connection, incarnation) in (
+                select (site, connection, incarnation) from exchanges
+                where kind = 'unanswered' or answer in ('cut', 'late')))"""
     more = "list(distinct reset_by order by reset_by) as by_whom"
     (known,) = capture.rows("select count(*) as count from connections where protocol is not null and frames > 0")
     for row in capture.rows(together(reset, ["protocol"], more)):

@@ -32,7 +32,8 @@ _DRY = f"""
     ), spans as (
         select *, lag(permits) over consumer as before, lead(began) over consumer as next_began
         from steps window consumer as (
-            partition by site, connection, incarnation, topic, partition, "group", consumer order by began, packet)
+            partition by site, connection, incarnation, topic, partition, "group", consumer
+            order by began, packet, length(exchange_id), exchange_id)
     ), waits as (
         select s.*, epoch_us(coalesce(next_began, n.end_time)) - epoch_us(began) as dry_us, next_began is null as last
         from spans s join connections n using (site, connection, incarnation)

@@ -132,6 +132,9 @@ LEAKED, LEAKED_EXCHANGES = 20, 3
 ASKED_AGAIN = 3
 """Lookups of one address without any work there: a client that was told a good one uses it at once."""
 
+USED_AT_ONCE_US = 3_000_000
+"""A client connects to an address within moments after it was told; after so long without, it does not reach it."""
+
 UNACKNOWLEDGED = 10
 """Messages that a consumer holds before a broker's limit is a likely reason to send no more: limits are larger."""
 

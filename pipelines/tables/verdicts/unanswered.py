@@ -45,7 +45,7 @@ _UNANSWERED = f"""
             group by all
         ) r on u.site = r.site and u.connection = r.connection and u.incarnation = r.incarnation
             and u.exchange_id = r.exchange_id
-    where u.kind = 'unanswered' and n."foreign" is null
+    where (u.kind = 'unanswered' or u.answer = 'late') and n."foreign" is null
         and (coalesce(u.complete, true) or (n.closed <> 'open' and n.closed_by = 'server'))
         and ((n.closed <> 'open' and n.closed_by = 'server') or r.reason is not null
             or epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US})
@@ -105,7 +105,7 @@ _CLOSED_ON = f"""
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
 
 
-@needs(SomeRows("v_calls", "kind = 'unanswered'"))
+@needs(SomeRows("v_calls", "kind = 'unanswered' or answer = 'late'"))
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"""

@@ -1,0 +1,12 @@
+"""What `audit` says of record tables that a test has in memory."""
+
+from __future__ import annotations
+
+from pipelines.answers.records import Relations, database_of
+from pipelines.tables.audit import Statement, audit
+
+
+def audited(tables: Relations) -> list[Statement]:
+    """All statements on these records, losses first."""
+    with database_of(tables) as duckdb:
+        return audit(duckdb)
