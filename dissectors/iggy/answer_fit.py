@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
+from dissectors.iggy.frames import PREFIX
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
 from dissectors.iggy.plain_state import PlainState
+from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
-from dissectors.wire.reader import WireReader
-
-if not cython.compiled:
-    from dissectors.iggy.frames import PREFIX
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.reader import reader
+from dissectors.wire.reader import WireReader, reader
 
 _POLLED = 16  # bytes at the start of polled messages: partition, current offset, count
 _REGISTER = 1  # operation of VSR
 
 
+@compiled
 class AnswerFit(PlainState):
     """Judges answers by what is known of the connection's release."""
+
+    era: Era
 
     CARRIED = ("era",)
 
     def __init__(self, era: Era) -> None:
         self.era = era
 
-    def has_payload(self, request: IggyRequest) -> bool:
+    @compiled
+    def has_payload(self, request: IggyRequest) -> cython.bint:
         """Whether the command is ever answered with a payload."""
         return layouts.has_payload(answer_code(request), self.era.allowed)
 
@@ -62,6 +64,7 @@ class AnswerFit(PlainState):
         return request.most == ABSENT or count <= request.most
 
 
+@compiled
 def answer_code(request: IggyRequest) -> cython.longlong:
     """The code under which layouts has the answer to a request."""
     return layouts.REGISTER if request.operation == _REGISTER else request.api_code

@@ -39,41 +39,42 @@ Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol 0.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
+from typing import Any, final
 
 import cython
 
 from dissectors.checksum import CRC32, NONE, XXH3
-from dissectors.iggy.field_types import MalformedBodyError, plain_headers, typed_headers
+from dissectors.compiling.marks import compiled
+from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
-from dissectors.iggy.message import IggyUnit, MessageRun, Msg, Producer, VsrBatch
+from dissectors.iggy.message import (
+    COVERED,
+    END,
+    HEADERS,
+    HEADERS_LENGTH,
+    ID_AT,
+    MASK64,
+    OFFSET,
+    ORIGIN,
+    PAYLOAD,
+    PAYLOAD_LENGTH,
+    START,
+    STATE,
+    STORED,
+    TIMESTAMP,
+    IggyUnit,
+    MessageRun,
+    Msg,
+    Producer,
+    VsrBatch,
+)
 from dissectors.iggy.verify import verify
-from dissectors.wire.reader import WireReader
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.reader import WireReader, reader
 
-if not cython.compiled:
-    from dissectors.iggy.field_types import need
-    from dissectors.iggy.message import (
-        COVERED,
-        END,
-        HEADERS,
-        HEADERS_LENGTH,
-        ID_AT,
-        MASK64,
-        OFFSET,
-        ORIGIN,
-        PAYLOAD,
-        PAYLOAD_LENGTH,
-        START,
-        STATE,
-        STORED,
-        TIMESTAMP,
-    )
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.reader import reader
-
-    SEND_A, POLL_A, MESSAGE_B, FRAME = range(4)
-    FRAME_HEADER, INDEX_ENTRY = 48, 16
-    LARGEST = (1 << 63) - 1
+SEND_A, POLL_A, MESSAGE_B, FRAME = range(4)
+FRAME_HEADER, INDEX_ENTRY = 48, 16
+LARGEST = (1 << 63) - 1
 
 STATES = {1: "available", 10: "unavailable", 20: "poisoned", 30: "marked_for_deletion"}
 """What a poll of 2023 to 0.4 says of each message."""
@@ -83,6 +84,8 @@ _PRODUCER = Struct("<QH2xI")
 _FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
 
 
+@final
+@compiled
 class MessageFormat:
     """A layout of a run of messages.
 
@@ -91,6 +94,13 @@ class MessageFormat:
     header: bytes of a message before its payload, of MESSAGE_B
     kind: of checksum
     """
+
+    shown: str
+    layout: cython.int
+    header: cython.int
+    kind: str
+    indexed: cython.bint
+    typed: cython.bint
 
     __slots__ = ("header", "indexed", "kind", "layout", "shown", "typed")
 
@@ -104,6 +114,7 @@ class MessageFormat:
         self.indexed = indexed
         self.typed = typed
 
+    @compiled
     def read(self, r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
         """Add the message that begins at `pos` of the reader's buffer; where the next one begins."""
         if self.layout == MESSAGE_B:
@@ -132,6 +143,7 @@ FORMATS: dict[str, MessageFormat] = {
 }
 
 
+@compiled
 def _send_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
     headers: cython.Py_ssize_t = need(pos, 20, end, "message header")
     r.pos = pos + 16
@@ -139,6 +151,7 @@ def _send_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: 
     return _add_a(r, pos, pos, headers, size, end, run)
 
 
+@compiled
 def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
     headers: cython.Py_ssize_t = need(pos, 41, end, "message header")
     r.pos = pos
@@ -158,6 +171,7 @@ def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: 
     return after
 
 
+@compiled
 def _add_a(
     r: WireReader,
     pos: cython.Py_ssize_t,
@@ -187,6 +201,7 @@ def _add_a(
     return stop
 
 
+@compiled
 def _message_b(
     r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, header: cython.Py_ssize_t, run: MessageRun
 ) -> cython.Py_ssize_t:
@@ -199,6 +214,7 @@ def _message_b(
     return stop
 
 
+@compiled
 def _add_b(
     r: WireReader,
     pos: cython.Py_ssize_t,
@@ -231,6 +247,7 @@ def _add_b(
     return stop
 
 
+@compiled
 def read(
     name: str,
     buf: bytes,
@@ -259,6 +276,7 @@ def read(
     return run
 
 
+@compiled
 def _read_messages(
     form: MessageFormat,
     buf: bytes,
@@ -311,6 +329,7 @@ def _mended(form: MessageFormat, buf: bytes, pos: int, end: int) -> list[Msg] | 
     return mended(form.alone, form.kind, buf, pos, end, _LENGTHS)
 
 
+@compiled
 def _kind_56(run: MessageRun) -> str:
     """A CRC32 in eight bytes leaves the upper four zero; one message that has them broken does not make it another."""
     short: cython.Py_ssize_t = 0
@@ -321,6 +340,7 @@ def _kind_56(run: MessageRun) -> str:
     return CRC32 if 2 * short > run.count else XXH3
 
 
+@compiled
 def _check_index(r: WireReader, at: cython.Py_ssize_t, body: cython.Py_ssize_t, run: MessageRun) -> str | None:
     """Check the index section: it holds where each message ends, counted from the first one."""
     i: cython.Py_ssize_t
@@ -336,6 +356,7 @@ def _check_index(r: WireReader, at: cython.Py_ssize_t, body: cython.Py_ssize_t, 
     return None
 
 
+@compiled
 def _read_batches(
     buf: bytes,
     pos: cython.Py_ssize_t,
@@ -370,6 +391,7 @@ def _read_batches(
         run.units.append(IggyUnit(start, end, run.total, 0, 0))  # announced, but its header was not captured
 
 
+@compiled
 def _read_batch(
     buf: bytes,
     pos: cython.Py_ssize_t,
@@ -422,6 +444,7 @@ def _if_sound(work: bytearray) -> MessageRun | None:
     return run if verify(run, run.units[0], data, len(data)).verdict == "ok" else None
 
 
+@compiled
 def _batch_as_declared(
     buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t, run: MessageRun
 ) -> IggyUnit:
@@ -473,6 +496,7 @@ def _mended_frames(buf: bytes, pos: int, stop: int, base: int, base_time: int, o
     return mended(walk, XXH3, buf, pos, stop, _FRAME_LENGTHS)
 
 
+@compiled
 def _frame(
     r: WireReader,
     pos: cython.Py_ssize_t,
@@ -492,6 +516,7 @@ def _frame(
     return stop
 
 
+@compiled
 def _later(start: cython.longlong, delta: cython.longlong) -> cython.longlong:
     """start + delta; the largest unsigned number where it is beyond 63 bits."""
     return -1 if delta and (start < 0 or start > LARGEST - delta) else start + delta

@@ -6,10 +6,11 @@ from itertools import islice, takewhile
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import frames, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.exchanges import IggyExchanges
-from dissectors.iggy.frames import LEGACY, VSR
+from dissectors.iggy.frames import LEGACY, PREFIX, VSR, measure_legacy, measure_vsr
 from dissectors.iggy.legacy import Legacy
 from dissectors.iggy.loss import resync
 from dissectors.iggy.loss.places import Clues
@@ -21,21 +22,34 @@ from dissectors.records import Conn
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
 from dissectors.session.frame import Frame, FrameFacts
+from dissectors.session.inbox import MORE
 from dissectors.session.resends import AT_END
 from dissectors.session.search import Judgement
-from dissectors.tcp.chunk import Gap
-
-if not cython.compiled:
-    from dissectors.iggy.frames import PREFIX, measure_legacy, measure_vsr
-    from dissectors.session.inbox import MORE
-    from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 _LOOKED_AT = 64  # requests in flight
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here
 
 
+@compiled
 class IggyConversation(Conversation):
     """One connection between a client and a server, or between two replicas."""
+
+    era: Era
+    exchanges: IggyExchanges
+    legacy: Legacy
+    vsr: Vsr
+    framing: str | None
+    is_vsr: cython.bint  # whether the framing is VSR
+    most: cython.longlong
+    _searched: tuple[dict[str, int], dict[str, int]]  # by direction: see resync.search
+    _turns: Turns | None  # where answers can begin, while one is searched
+    client_end: cython.longlong
+    server_end: cython.longlong
+    _first: FrameFacts | None  # the first frame
+    _latest: cython.longlong  # when the latest came
+    _reported: str | None  # the dialect, to other connections
+    of_older_server: cython.bint  # whether a server in legacy framing answers a client of VSR
 
     CARRIED = (
         *Conversation.CARRIED,
@@ -49,18 +63,18 @@ class IggyConversation(Conversation):
         self.exchanges = IggyExchanges(self, self.era, midstream=midstream)
         self.legacy = Legacy(self.exchanges)
         self.vsr = Vsr(self.exchanges)
-        self.framing: str | None = None
-        self.is_vsr = False  # whether the framing is VSR
+        self.framing = None
+        self.is_vsr = False
         self.most = options.limits.frame_bytes
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
-        self._searched: tuple[dict[str, int], dict[str, int]] = ({}, {})  # by direction: see resync.search
-        self._turns: Turns | None = None  # where answers can begin, while one is searched
+        self._searched = ({}, {})
+        self._turns = None
         self.client_end = self.server_end = 0  # stream offset after the last frame of a direction
-        self._first: FrameFacts | None = None  # the first frame
-        self._latest = 0  # when the latest came
-        self._reported: str | None = None  # the dialect, to other connections
-        self.of_older_server = False  # whether a server in legacy framing answers a client of VSR
+        self._first = None
+        self._latest = 0
+        self._reported = None
+        self.of_older_server = False
 
     # --- what the base class asks ---
 
@@ -219,6 +233,7 @@ class IggyConversation(Conversation):
             self.is_vsr = framing == VSR
             self.era.frame_as(framing)
 
+    @compiled
     def _answers_as_older(self, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Whether the server answers a VSR client in legacy framing.
 

@@ -19,11 +19,13 @@ import threading
 from collections.abc import Sequence
 from itertools import takewhile
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, tables
+from dissectors.iggy.batches import read as read_run
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import HEADER, RESERVED_END
@@ -32,11 +34,8 @@ from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.iggy.walk import Fields
 from dissectors.redaction import without_tokens
+from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
-
-if not cython.compiled:
-    from dissectors.iggy.batches import read as read_run
-    from dissectors.rows.layout import ABSENT
 
 _U32 = Struct("<I")
 _REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
@@ -46,6 +45,8 @@ _RESULT = Struct("<II")
 NON_REPLICATED = 2
 
 
+@final
+@compiled
 class Body:
     """A body as a layout read it.
 
@@ -57,6 +58,14 @@ class Body:
     trailing: bytes after the last field
     """
 
+    layout: BodyLayout | None
+    fields: Fields
+    run: MessageRun | None
+    _run: MessageRun
+    problem: str | None
+    at: cython.Py_ssize_t
+    trailing: cython.Py_ssize_t
+
     __slots__ = ("_run", "at", "fields", "layout", "problem", "run", "trailing")
 
     def __init__(self) -> None:
@@ -64,15 +73,17 @@ class Body:
         self._run = MessageRun()
         self.clear(None)
 
+    @compiled
     def clear(self, layout: BodyLayout | None) -> None:
         """Forget the body before."""
         self.layout = layout
         self.fields.reached = 0
-        self.run: MessageRun | None = None
-        self.problem: str | None = None
+        self.run = None
+        self.problem = None
         self.at = 0
         self.trailing = 0
 
+    @compiled
     def read(self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Read buf[pos:end], all of which was captured, by one layout."""
         after: cython.Py_ssize_t
@@ -88,6 +99,7 @@ class Body:
         except MalformedBodyError as error:
             self.problem, self.at = error.what, error.at - pos
 
+    @compiled
     def read_part(
         self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t
     ) -> None:
@@ -133,12 +145,16 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def metadata_fits(layout: BodyLayout, fields: Fields, start: cython.Py_ssize_t, after: cython.Py_ssize_t) -> bool:
+@compiled
+def metadata_fits(
+    layout: BodyLayout, fields: Fields, start: cython.Py_ssize_t, after: cython.Py_ssize_t
+) -> cython.bint:
     """Whether a send's `metadata_length` gives where its identifiers, partitioning and count end."""
     length: cython.longlong = fields.number(layout.at_metadata_length)
     return length == ABSENT or after - start == 4 + length
 
 
+@compiled
 def announced(layout: BodyLayout, fields: Fields) -> cython.longlong:
     """How many messages a body announces; -1 where it does not say."""
     count: cython.longlong = fields.number(layout.at_messages_count)
@@ -168,6 +184,7 @@ class VsrReply(NamedTuple):
     committed: bool  # fields of 0.10 are in use
 
 
+@compiled
 def body(
     side: str,
     code: cython.longlong,
@@ -193,6 +210,7 @@ def body(
     return _tried(side, found, era, buf, pos, end)
 
 
+@compiled
 def _tried(
     side: str, found: Sequence[BodyLayout], era: Era, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> Body:
@@ -260,7 +278,8 @@ def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
     return None
 
 
-def _is_nearer(one: Body, other: Body) -> bool:
+@compiled
+def _is_nearer(one: Body, other: Body) -> cython.bint:
     """Whether a layout that did not fit came closer: to the last field, else further into the bytes."""
     return (one.problem is None, one.at) > (other.problem is None, other.at)
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import cython
+
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import tables
 from dissectors.iggy.plain_state import PlainState
 
@@ -19,8 +22,21 @@ _KEPT = 8  # pieces of evidence reported
 _REMEMBERED = 1024  # sets of releases
 
 
+@compiled
 class Era(PlainState):
     """The releases that a connection's bytes allow."""
+
+    fixed: cython.bint
+    allowed: cython.longlong
+    _possible: cython.longlong  # what no evidence overturns
+    hints: list[int]  # sets of releases, each favoured by weak evidence
+    evidence: list[str]
+    revised: cython.longlong
+    _strikes: cython.longlong
+    _doubt: cython.longlong
+    settled: cython.bint
+    best: cython.Py_ssize_t
+    dialect: str
 
     CARRIED = (
         "_doubt",
@@ -39,9 +55,9 @@ class Era(PlainState):
     def __init__(self, requested: int = 0) -> None:
         self.fixed = bool(requested)
         self.allowed = requested or (1 << len(tables.releases())) - 1
-        self._possible = self.allowed  # what no evidence overturns
-        self.hints: list[int] = []  # sets of releases, each favoured by weak evidence
-        self.evidence: list[str] = []
+        self._possible = self.allowed
+        self.hints = []
+        self.evidence = []
         self.revised = 0
         self._strikes = 0
         self._doubt = 0

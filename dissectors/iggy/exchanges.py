@@ -14,12 +14,14 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import events, layouts, positions, tables
-from dissectors.iggy.answer_fit import AnswerFit
-from dissectors.iggy.decode import Body, error_text
+from dissectors.iggy.answer_fit import AnswerFit, answer_code
+from dissectors.iggy.decode import Body, body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error
+from dissectors.iggy.events import IggyEvents
 from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.loss.orphans import IggyOrphans
@@ -30,25 +32,32 @@ from dissectors.iggy.pending import Answer, BatchFacts, IggyRequest
 from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
-from dissectors.iggy.walk import Fields
+from dissectors.iggy.walk import PARTITION, Fields
+from dissectors.rows.layout import ABSENT
 from dissectors.session.conversation import Conversation
-from dissectors.session.exchange import CONSUME, OK, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode
+from dissectors.session.exchange import CONSUME, OK, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode, elapsed, queued
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import SERVER
 
-if not cython.compiled:
-    from dissectors.iggy.answer_fit import answer_code
-    from dissectors.iggy.decode import body
-    from dissectors.iggy.walk import PARTITION
-    from dissectors.rows.layout import ABSENT
-    from dissectors.session.exchange import elapsed, queued
-
-    LONG_NS = 1_000_000_000
-    SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3
+LONG_NS = 1_000_000_000
+SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3
 
 
+@compiled
 class IggyExchanges(PlainState):
     """The requests and answers of one connection."""
+
+    conversation: Conversation
+    era: Era
+    state: IggyState
+    rows: IggyRows
+    diagnostics: IggyDiagnostics
+    events: IggyEvents
+    orphans: IggyOrphans
+    fit: AnswerFit
+    pairing: Pairing
+    answered_ns: cython.longlong  # when the last byte of the newest answer came
+    _gave_up: cython.bint  # that an answer's request was not looked for is a finding already
 
     CARRIED = (
         *(
@@ -76,8 +85,8 @@ class IggyExchanges(PlainState):
         self.orphans = IggyOrphans(self)
         self.fit = AnswerFit(era)
         self.pairing = Pairing(self.fit.fits, self.fit.suits, conversation.options.limits.pending, midstream=midstream)
-        self.answered_ns = ABSENT  # when the last byte of the newest answer came
-        self._gave_up = False  # that an answer's request was not looked for is a finding already
+        self.answered_ns = ABSENT
+        self._gave_up = False
 
     def release(self) -> None:
         """Drop the references between its parts, so that it is freed without the garbage collector."""
@@ -94,6 +103,7 @@ class IggyExchanges(PlainState):
         command = tables.meaning(code, self.era.best)
         return command.name if command else f"COMMAND_{code}"
 
+    @compiled
     def body(self, side: str, code: cython.longlong, frame: Frame, start: cython.Py_ssize_t) -> Body:
         """Read a frame's body, which begins at `start` of its data; a body that no layout reads is a finding.
 
@@ -105,6 +115,7 @@ class IggyExchanges(PlainState):
 
     # --- requests ---
 
+    @compiled
     def request(self, frame: Frame, code: cython.longlong, api: str | None, read: Body) -> IggyRequest:
         """Make a pending request of a frame, whose body was read.
 
@@ -128,6 +139,7 @@ class IggyExchanges(PlainState):
             self._note_fields(request, read)
         return request
 
+    @compiled
     def _note_fields(self, request: IggyRequest, read: Body) -> None:
         """Note what the fields of a request's body say for its row."""
         layout: BodyLayout | None = read.layout
@@ -161,6 +173,7 @@ class IggyExchanges(PlainState):
         if request.partition != ABSENT:
             request.partitions = 1
 
+    @compiled
     def send(self, request: IggyRequest, read: Body, frame: Frame) -> None:
         """A request goes out: note what it carries, and let it wait for its answer."""
         run: MessageRun | None = read.run
@@ -189,6 +202,7 @@ class IggyExchanges(PlainState):
 
     # --- answers ---
 
+    @compiled
     def pair(self, answer: Answer, lost: cython.longlong) -> tuple[str, IggyRequest | None]:
         """How an answer is judged, after `lost` bytes of answers, and the request that it belongs to."""
         judged, request, given_up = self.pairing.answer(answer, lost)
@@ -206,6 +220,7 @@ class IggyExchanges(PlainState):
             self.orphans.report_surplus()
         return judged, request
 
+    @compiled
     def answered(self, request: IggyRequest, frame: Frame, status: cython.longlong, start: cython.Py_ssize_t) -> None:
         """Report the answer to a request: its payload begins at `start` of the frame's data."""
         facts: FrameFacts = frame.facts
@@ -237,11 +252,13 @@ class IggyExchanges(PlainState):
             self.events.answered(request, values, facts, errors, self.state.user)
         self.rows.report_answer(request, facts, errors, OK, shown, long_poll)
 
-    def _shows(self, request: IggyRequest) -> bool:
+    @compiled
+    def _shows(self, request: IggyRequest) -> cython.bint:
         """Whether its row has bodies."""
         return self.rows.shows_bodies and self.conversation.sink.wants_body(request.api)
 
-    def _matters(self, request: IggyRequest) -> bool:
+    @compiled
+    def _matters(self, request: IggyRequest) -> cython.bint:
         """Whether the payload of an answer without messages is worth reading."""
         return (
             self.state.is_changed_by(request.api)
@@ -251,6 +268,7 @@ class IggyExchanges(PlainState):
             or (request.api == events.CLUSTER and self.rows.report.wants_events)
         )
 
+    @compiled
     def _read_answer(self, request: IggyRequest, read: Body, frame: Frame, facts: FrameFacts) -> Sequence[ErrorCode]:
         """Learn from the payload of an answer; the errors in it."""
         errors: Sequence[ErrorCode] = ()
@@ -266,6 +284,7 @@ class IggyExchanges(PlainState):
             self._learn(request, values, facts)
         return errors
 
+    @compiled
     def _delivered(self, request: IggyRequest, read: Body | None, frame: Frame, facts: FrameFacts) -> cython.longlong:
         """Note what an answer with messages delivers, and report its batches; the number of messages."""
         if read is None:
@@ -313,11 +332,13 @@ class IggyExchanges(PlainState):
 _NOTHING: dict[str, Any] = {}
 
 
+@compiled
 def partition_of(layout: BodyLayout, fields: Fields) -> cython.longlong:
     """The partition in a field of that name; ABSENT where there is none."""
     return fields.number(layout.at_partition)
 
 
+@compiled
 def group_of(api: str | None, layout: BodyLayout, fields: Fields) -> str | None:
     """The consumer group that a request names: its name, or its number."""
     if layout.at_consumer >= 0:

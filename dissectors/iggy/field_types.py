@@ -14,6 +14,7 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy.secrets import option_value
 from dissectors.wording import plural
 
@@ -36,6 +37,7 @@ class ShortError(MalformedBodyError):
     """A field that reaches past the end."""
 
 
+@compiled
 def need(pos: cython.Py_ssize_t, size: cython.longlong, end: cython.Py_ssize_t, what: str) -> cython.Py_ssize_t:
     """The position after `size` bytes, if they are there. Raises ShortError."""
     if size > end - pos:
@@ -43,6 +45,7 @@ def need(pos: cython.Py_ssize_t, size: cython.longlong, end: cython.Py_ssize_t, 
     return pos + size
 
 
+@compiled
 def text(buf: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
     """buf[start:end] as UTF-8 without NUL, which no Iggy name holds. Raises MalformedBodyError."""
     try:

@@ -16,30 +16,29 @@ from struct import Struct
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import tables
-from dissectors.wire.reader import WireReader
+from dissectors.session.inbox import INVALID, MORE
+from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.reader import WireReader, reader
 
-if not cython.compiled:
-    from dissectors.session.inbox import INVALID, MORE
-    from dissectors.tcp.chunk import CLIENT
-    from dissectors.wire.reader import reader
-
-    HEADER = 256  # bytes
-    UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
-    SIZE_AT, COMMAND_AT, REASON_AT = 48, 60, 255  # the last: of an eviction
-    COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
-    PREFIX = 8  # bytes of a legacy frame before its payload
-    RESERVED_END = 128
-    LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
-    MAX_CODE = 0xFFFF  # of commands and errors
-    SEND_MESSAGES = 101
-    REQUEST, REPLY, EVICTION = 5, 8, 13
+HEADER = 256  # bytes
+UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
+SIZE_AT, COMMAND_AT, REASON_AT = 48, 60, 255  # the last: of an eviction
+COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
+PREFIX = 8  # bytes of a legacy frame before its payload
+RESERVED_END = 128
+LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
+MAX_CODE = 0xFFFF  # of commands and errors
+SEND_MESSAGES = 101
+REQUEST, REPLY, EVICTION = 5, 8, 13
 
 LEGACY, VSR = "legacy", "vsr"
 PAIR = Struct("<II")
 SIZE = Struct("<I")
 
 
+@compiled
 def measure_legacy(
     direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong
 ) -> cython.longlong:
@@ -57,6 +56,7 @@ def measure_legacy(
     return PREFIX + second if second < most else INVALID
 
 
+@compiled
 def measure_vsr(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong) -> cython.longlong:
     """Size of the VSR frame at `pos`, MORE or INVALID; `most` is the largest size believed."""
     if end - pos < COMMAND_END:

@@ -10,42 +10,41 @@ import re
 from functools import cache
 from itertools import takewhile
 from struct import calcsize
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import tables
 from dissectors.iggy.field_types import READERS
-from dissectors.iggy.walk import FieldPlan
+from dissectors.iggy.walk import (
+    BOOL,
+    CONSUMER,
+    CONSUMER_ID,
+    FLAGGED32,
+    GROUP,
+    I32,
+    IDENTIFIER,
+    MANY,
+    MAYBE,
+    OPAQUE,
+    OPAQUE16,
+    OPAQUE32,
+    OTHER,
+    PACKED,
+    PARTITIONING,
+    SECRET,
+    SECRET8,
+    STR8,
+    STR32,
+    STRATEGY,
+    U8,
+    U16,
+    U32,
+    U64,
+    FieldPlan,
+)
 from dissectors.wire.proto import proto
-
-if not cython.compiled:
-    from dissectors.iggy.walk import (
-        BOOL,
-        CONSUMER,
-        CONSUMER_ID,
-        FLAGGED32,
-        GROUP,
-        I32,
-        IDENTIFIER,
-        MANY,
-        MAYBE,
-        OPAQUE,
-        OPAQUE16,
-        OPAQUE32,
-        OTHER,
-        PACKED,
-        PARTITIONING,
-        SECRET,
-        SECRET8,
-        STR8,
-        STR32,
-        STRATEGY,
-        U8,
-        U16,
-        U32,
-        U64,
-    )
 
 REQUEST, RESPONSE = "request", "response"
 ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
@@ -104,6 +103,8 @@ class BodyField(NamedTuple):
         return calcsize("<" + _FIXED[self.type]) if plain and self.type in _FIXED else 0
 
 
+@final
+@compiled
 class BodyLayout:
     """One version of a body.
 
@@ -115,6 +116,28 @@ class BodyLayout:
     introduces: whether it says which software a client is
     at_…: index of a field that rows need, -1 where there is none
     """
+
+    name: str
+    releases: cython.longlong
+    text: str
+    run: str
+    fields: tuple[BodyField, ...]
+    plan: FieldPlan
+    has_parts: cython.bint
+    introduces: cython.bint
+    at_auto_commit: cython.Py_ssize_t
+    at_consumer: cython.Py_ssize_t
+    at_count: cython.Py_ssize_t
+    at_current_offset: cython.Py_ssize_t
+    at_group: cython.Py_ssize_t
+    at_messages_count: cython.Py_ssize_t
+    at_metadata_length: cython.Py_ssize_t
+    at_offset: cython.Py_ssize_t
+    at_partition: cython.Py_ssize_t
+    at_partitioning: cython.Py_ssize_t
+    at_stored_offset: cython.Py_ssize_t
+    at_stream: cython.Py_ssize_t
+    at_topic: cython.Py_ssize_t
 
     __slots__ = (
         *("at_auto_commit", "at_consumer", "at_count", "at_current_offset", "at_group", "at_messages_count"),

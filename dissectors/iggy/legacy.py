@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.exchanges import IggyExchanges
+from dissectors.iggy.frames import PREFIX
 from dissectors.iggy.match import HELD, UNSURE
 from dissectors.iggy.pending import Answer
 from dissectors.iggy.plain_state import PlainState
 from dissectors.session.frame import Frame
-from dissectors.wire.reader import WireReader
-
-if not cython.compiled:
-    from dissectors.iggy.frames import PREFIX
-    from dissectors.tcp.chunk import CLIENT
-    from dissectors.wire.reader import reader
+from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.reader import WireReader, reader
 
 
+@compiled
 class Legacy(PlainState):
     """Takes the frames of one connection."""
+
+    _exchanges: IggyExchanges
+    resolving: cython.bint  # answers are being reported that were held back
 
     CARRIED = ("_exchanges", "resolving")
 
     def __init__(self, exchanges: IggyExchanges) -> None:
         self._exchanges = exchanges
-        self.resolving = False  # answers are being reported that were held back
+        self.resolving = False
 
+    @compiled
     def on_frame(self, frame: Frame, lost: cython.longlong) -> None:
         """Take a frame, after `lost` bytes of its direction."""
         if frame.known - frame.start >= PREFIX:  # else neither a length nor what it is is known
@@ -42,11 +45,13 @@ class Legacy(PlainState):
             if self._exchanges.pairing.resolved:
                 self.resolve()
 
+    @compiled
     def _request(self, frame: Frame, code: cython.longlong) -> None:
         exchanges: IggyExchanges = self._exchanges
         read: Body = exchanges.body(layouts.REQUEST, code, frame, frame.start + PREFIX)
         exchanges.send(exchanges.request(frame, code, None, read), read, frame)
 
+    @compiled
     def _answer(self, frame: Frame, status: cython.longlong, length: cython.longlong, lost: cython.longlong) -> None:
         exchanges: IggyExchanges = self._exchanges
         answer = Answer(frame.order, frame.first_ns, status, length, None, 0, frame)

@@ -23,24 +23,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.loss.align import Alignment
 from dissectors.iggy.pairing_states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
 from dissectors.iggy.plain_state import PlainState
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
+from dissectors.rows.layout import ABSENT
 
 # nothing in flight any more: longer than any server takes to answer what it has read
-QUIET_NS = _QUIET_NS = 100_000_000
+QUIET_NS = 100_000_000
 
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
-PAIRED = _PAIRED = "paired"
+PAIRED = "paired"
 ORPHAN = "orphan"  # its request is in a hole
 SURPLUS = "surplus"  # it answers nothing
 UNSURE = "unsure"  # its request may be one of those given up
@@ -58,11 +58,29 @@ _DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
 _CERTAIN, _BEFORE_CAPTURE = Certainty.CERTAIN, Origin.BEFORE_CAPTURE
 
 
+@final
+@compiled
 class Pairing(PlainState):
     """Requests in flight on one connection.
 
     `fits(request, answer)`: whether the answer can be that request's; `suits` looks into it, too.
     """
+
+    queue: deque[Entry]
+    fits: Callable[[IggyRequest, Answer], bool]
+    suits: Callable[[IggyRequest, Answer], bool]
+    limit: cython.longlong
+    order: Order
+    certainty: Certainty
+    origin: Origin
+    resolved: list[tuple[Answer, IggyRequest | None]]  # held answers that are held no longer, and their requests
+    search_abandoned: cython.bint  # an answer would have taken more comparisons than there are to spend
+    _alignment: Alignment | None  # in the states ALIGNING and SILENT
+    _before_silence: cython.Py_ssize_t  # entries of the queue, in the state SILENT
+    _unread: cython.longlong  # eight-byte pieces of a refused body, in the states REFUSED_BODY and DOUBTFUL_BODY
+    _steps: cython.longlong  # comparisons that may still be made
+    _last_ns: cython.longlong
+    _answered: cython.longlong  # delivery order of the last answer
 
     CARRIED = (
         *("queue", "fits", "suits", "limit", "order", "certainty", "origin", "resolved", "search_abandoned"),
@@ -77,23 +95,21 @@ class Pairing(PlainState):
         *,
         midstream: bool,
     ) -> None:
-        self.queue: deque[Entry] = deque()
+        self.queue = deque()
         self.fits = fits
         self.suits = suits
         self.limit = limit
         self.order = Order.LOCK_STEP
         self.certainty = Certainty.CERTAIN
         self.origin = Origin.BEFORE_CAPTURE if midstream else Origin.KNOWN
-        self.resolved: list[
-            tuple[Answer, IggyRequest | None]
-        ] = []  # held answers that are held no longer, and their requests
-        self.search_abandoned = False  # an answer would have taken more comparisons than there are to spend
-        self._alignment: Alignment | None = None  # in the states ALIGNING and SILENT
-        self._before_silence = 0  # entries of the queue, in the state SILENT
-        self._unread = 0  # eight-byte pieces of a refused body, in the states REFUSED_BODY and DOUBTFUL_BODY
-        self._steps = PAIRING_CREDIT  # comparisons that may still be made
+        self.resolved = []
+        self.search_abandoned = False
+        self._alignment = None
+        self._before_silence = 0
+        self._unread = 0
+        self._steps = PAIRING_CREDIT
         self._last_ns = 0
-        self._answered = 0  # delivery order of the last answer
+        self._answered = 0
 
     @property
     def pipelined(self) -> bool:
@@ -111,13 +127,14 @@ class Pairing(PlainState):
             event = PairingEvent.DIALECT_MULTIPLEXES if multiplexes else PairingEvent.DIALECT_ORDERS
             self.order = following(self.order, event)
 
+    @compiled
     def send(self, request: IggyRequest) -> Sequence[IggyRequest]:
         """A request was sent; returns those that are given up for unanswered."""
         if request.order < self._answered and self.queue and isinstance(self.queue[-1], RequestHole):
             return [request]  # found late: its answer may have been taken for one to the hole
         given_up: Sequence[IggyRequest] = _NONE
         self._steps += PAIRING_STEPS_PER_FRAME
-        if request.frame.first_ns - self._last_ns > _QUIET_NS:
+        if request.frame.first_ns - self._last_ns > QUIET_NS:
             given_up = self._silence()
         if len(self.queue) >= self.limit:
             more = self._surrender(len(self.queue)) if self._aligns else self._requests([self.queue.popleft()])
@@ -141,6 +158,7 @@ class Pairing(PlainState):
         if isinstance(tail, RequestHole) and order > self._answered and tail.bound(max(1, lost // 8)) <= 0:
             self.queue.pop()
 
+    @compiled
     def answer(self, answer: Answer, lost: cython.longlong) -> Judged:
         """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
         if answer.first_ns > self._last_ns:
@@ -255,7 +273,7 @@ class Pairing(PlainState):
         request = queue[last]
         assert isinstance(request, IggyRequest)
         self._note_refusal(request, answer)
-        return _PAIRED, request, given_up
+        return PAIRED, request, given_up
 
     # --- the steps of these ---
 
@@ -287,7 +305,7 @@ class Pairing(PlainState):
                 self.queue.appendleft(entry)
             return ORPHAN, None, given_up
         self._note_refusal(entry, answer)
-        return _PAIRED, entry, given_up
+        return PAIRED, entry, given_up
 
     @staticmethod
     def _is_last_word(answer: Answer, lost: int) -> bool:
@@ -315,6 +333,7 @@ class Pairing(PlainState):
             later += 1
         return len(self.queue) - later
 
+    @compiled
     def _is_for(self, head: IggyRequest, answer: Answer) -> cython.bint:
         """Whether the oldest request is the one that is answered, where nothing is missing."""
         if answer.request_id != head.correlation_id or head.order >= answer.order:
@@ -323,6 +342,7 @@ class Pairing(PlainState):
             return False  # the same id may stand in the queue again
         return bool(self.fits(head, answer))
 
+    @compiled
     def _paired(self, head: IggyRequest, answer: Answer) -> Judged:
         queue = self.queue
         queue.popleft()
@@ -332,8 +352,9 @@ class Pairing(PlainState):
             if answer.request_id in (ABSENT, second.correlation_id):
                 self._several_in_flight()
         self._note_refusal(head, answer)
-        return _PAIRED, head, _NONE
+        return PAIRED, head, _NONE
 
+    @compiled
     def _note_refusal(self, request: IggyRequest, answer: Answer) -> None:
         if answer.status and request.api_code == SEND_MESSAGES and answer.request_id == ABSENT:
             self._unread = request.frame.size // 8
@@ -425,15 +446,15 @@ class Pairing(PlainState):
             for i in reversed(matching):
                 if i <= at:
                     del self.queue[i]
-            return _PAIRED, request, self._requests(older)
+            return PAIRED, request, self._requests(older)
         if at and not holes:  # nothing is missing: those before it are answered later
             self._several_in_flight()
         if self.pipelined:
             del self.queue[at]
-            return _PAIRED, request, []
+            return PAIRED, request, []
         given_up = self._requests(islice(self.queue, at))
         self._drop(at + 1)
-        return _PAIRED, request, given_up
+        return PAIRED, request, given_up
 
     @staticmethod
     def _requests(entries: Iterable[Entry]) -> list[IggyRequest]:

@@ -6,18 +6,18 @@ are negative in a row, and as they are in Msg.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import cython
 
-from dissectors.wire.arrays import Numbers, grid
+from dissectors.compiling.marks import compiled
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.arrays import Grid, grid
 
-if not cython.compiled:
-    START, COVERED, END, ID_AT, OFFSET, TIMESTAMP, ORIGIN, PAYLOAD, PAYLOAD_LENGTH, HEADERS, HEADERS_LENGTH = range(11)
-    STORED, STATE, CELLS = range(11, 14)
-    from dissectors.rows.layout import ABSENT
+START, COVERED, END, ID_AT, OFFSET, TIMESTAMP, ORIGIN, PAYLOAD, PAYLOAD_LENGTH, HEADERS, HEADERS_LENGTH = range(11)
+STORED, STATE, CELLS = range(11, 14)
 
-    MASK64 = (1 << 64) - 1
+MASK64 = (1 << 64) - 1
 
 _FIRST, _MOST = 16, 1 << 14
 """Rows of a new grid, and beyond how many it is not used again."""
@@ -57,6 +57,8 @@ class VsrBatch(NamedTuple):
     producer: Producer | None
 
 
+@final
+@compiled(freelist=16)
 class IggyUnit:
     """One row of `batches`: a VSR batch, or all messages of a frame where each has its own checksum.
 
@@ -65,6 +67,13 @@ class IggyUnit:
     first, last: its messages are the rows [first, last) of the run
     batch: the header of a VSR batch
     """
+
+    start: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    total: cython.longlong
+    first: cython.Py_ssize_t
+    last: cython.Py_ssize_t
+    batch: VsrBatch | None
 
     __slots__ = ("batch", "end", "first", "last", "start", "total")
 
@@ -90,6 +99,8 @@ class IggyUnit:
         return None if self.batch is None else self.batch.partition
 
 
+@final
+@compiled
 class MessageRun:
     """The messages of one frame.
 
@@ -101,12 +112,22 @@ class MessageRun:
     problem: what does not fit although every message could be read
     """
 
+    cells: Grid
+    format: str
+    checksum_kind: str
+    typed: cython.bint
+    total: cython.longlong
+    count: cython.Py_ssize_t
+    units: list[IggyUnit]
+    problem: str | None
+
     __slots__ = ("cells", "checksum_kind", "count", "format", "problem", "total", "typed", "units")
 
     def __init__(self) -> None:
-        self.cells: Numbers = grid(_FIRST, CELLS)
+        self.cells = grid(_FIRST, CELLS)
         self.begin("", "", False)
 
+    @compiled
     def begin(self, format: str, checksum_kind: str, typed: cython.bint) -> None:
         """Forget the run before."""
         self.format = format
@@ -114,11 +135,12 @@ class MessageRun:
         self.typed = typed
         self.total = 0
         self.count = 0  # messages that were read
-        self.units: list[IggyUnit] = []
-        self.problem: str | None = None
+        self.units = []
+        self.problem = None
         if self.cells.shape[0] > _MOST:
             self.cells = grid(_FIRST, CELLS)
 
+    @compiled
     def add(self) -> cython.Py_ssize_t:
         """One message more: the index of its row, which holds what was there before."""
         i: cython.Py_ssize_t = self.count
@@ -127,10 +149,12 @@ class MessageRun:
         self.count = i + 1
         return i
 
+    @compiled
     def cut(self, count: cython.Py_ssize_t) -> None:
         """Keep so many messages only."""
         self.count = count
 
+    @compiled
     def put(self, message: Msg) -> None:
         """Add a message that was read apart."""
         i: cython.Py_ssize_t = self.add()
@@ -138,6 +162,7 @@ class MessageRun:
         for k in range(CELLS):
             self.cells[i, k] = _signed(message[k])
 
+    @compiled
     def message(self, i: cython.Py_ssize_t) -> Msg:
         """A message by its index."""
         offset, timestamp, origin = self.cells[i, OFFSET], self.cells[i, TIMESTAMP], self.cells[i, ORIGIN]
@@ -175,9 +200,10 @@ class MessageRun:
             size += self.cells[i, PAYLOAD_LENGTH]
         return size
 
+    @compiled
     def _grow(self) -> None:
         """Double the room."""
-        old = self.cells
+        old: Grid = self.cells
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         self.cells = grid(2 * old.shape[0], CELLS)

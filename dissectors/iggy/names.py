@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy.plain_state import PlainState
 from dissectors.records import Conn, endpoint
 from dissectors.rows.late_names import MARK, unresolved
@@ -20,23 +21,32 @@ Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
+@compiled
 class IggyNames(PlainState):
     """Names of one server, as one connection learns and needs them."""
+
+    _root: str
+    _sink: Sink
+    _streams: dict[str, int]  # name -> number
+    _reported: dict[str, str]
+    _shown: dict[tuple[Identifier, Identifier], tuple[str]]
+    _cluster: int  # that the server is in, 0 while it has not said so
 
     CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown", "_cluster")
 
     def __init__(self, conn: Conn, sink: Sink) -> None:
         self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"
         self._sink = sink
-        self._streams: dict[str, int] = {}  # name -> number
-        self._reported: dict[str, str] = {}
-        self._shown: dict[tuple[Identifier, Identifier], tuple[str]] = {}
-        self._cluster = 0  # that the server is in, 0 while it has not said so
+        self._streams = {}
+        self._reported = {}
+        self._shown = {}
+        self._cluster = 0
 
     def stream(self, stream: Identifier) -> str:
         """A stream's name, or the token of its number."""
         return stream if isinstance(stream, str) else unresolved(f"{self._root}/{stream}", str(stream))
 
+    @compiled
     def topics(self, stream: Identifier, topic: Identifier) -> tuple[str]:
         """`stream/topic`, alone in a tuple."""
         shown = self._shown.get((stream, topic))

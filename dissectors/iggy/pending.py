@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy.plain_state import PlainState
+from dissectors.rows.layout import ABSENT
+from dissectors.rows.table import int64
 from dissectors.session.exchange import PendingRequest
 from dissectors.session.frame import Frame, FrameFacts
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-    from dissectors.rows.table import int64
 
 INVALID_COMMAND, DISCONNECTED = 3, 8
 ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 
 
+@final
+@compiled
 class BatchFacts(PlainState):
     """What a row of `batches` says of a unit of messages; one that was sent waits with its request.
 
@@ -26,6 +27,29 @@ class BatchFacts(PlainState):
     first_time, last_time: ns
     origin_time: when the client made the first message, ns
     """
+
+    role: str
+    topic: str | None
+    partition: cython.longlong
+    first: cython.longlong
+    last: cython.longlong
+    position: str | None
+    records: cython.longlong
+    size: cython.longlong
+    format: str
+    producer: str | None
+    producer_epoch: cython.longlong
+    base_sequence: cython.longlong
+    first_time: cython.longlong
+    last_time: cython.longlong
+    origin_time: cython.longlong
+    checksum_kind: str
+    stored: str | None
+    computed: str | None
+    verdict: str
+    time: cython.longlong
+    packet_ref: cython.longlong
+    stream_offset: cython.longlong
 
     CARRIED = (
         *("role", "topic", "partition", "first", "last", "position", "records", "size", "format", "producer"),
@@ -39,19 +63,19 @@ class BatchFacts(PlainState):
         self.partition = partition
         self.first = ABSENT
         self.last = ABSENT
-        self.position: str | None = None
+        self.position = None
         self.records = 0
         self.size = 0
         self.format = ""
-        self.producer: str | None = None
+        self.producer = None
         self.producer_epoch = ABSENT
         self.base_sequence = ABSENT
         self.first_time = ABSENT
         self.last_time = ABSENT
         self.origin_time = ABSENT
         self.checksum_kind = ""
-        self.stored: str | None = None
-        self.computed: str | None = None
+        self.stored = None
+        self.computed = None
         self.verdict = ""
         self.time = ABSENT
         self.packet_ref = ABSENT
@@ -64,6 +88,8 @@ class BatchFacts(PlainState):
         self.last = int64(offset + max(1, self.records) - 1)
 
 
+@final
+@compiled
 class IggyRequest(PendingRequest):
     """A request that waits for its answer.
 
@@ -80,6 +106,22 @@ class IggyRequest(PendingRequest):
     waits, silent: its command lets the server wait for data; has no answer
     """
 
+    consumer: str | None
+    batches: Sequence[BatchFacts]
+    most: cython.longlong
+    offset: cython.longlong
+    auto_commit: cython.bint
+    operation: cython.longlong
+    order: cython.longlong
+    partition: cython.longlong
+    partition_id: cython.longlong
+    silent: cython.bint
+    stream: str | None
+    user: str | None
+    values: dict[str, Any] | None
+    waits: cython.bint
+    well_formed: cython.bint
+
     fields = (
         *PendingRequest.fields,
         *("auto_commit", "batches", "consumer", "most", "offset", "operation", "order", "partition", "partition_id"),
@@ -90,17 +132,17 @@ class IggyRequest(PendingRequest):
     def __init__(self, frame: FrameFacts, api: str | None, code: cython.longlong) -> None:
         self.begin(frame, api, code)
         self.topics = ()
-        self.stream: str | None = None
+        self.stream = None
         self.order = frame.order
-        self.batches: Sequence[BatchFacts] = ()
+        self.batches = ()
         self.operation = 0
         self.partition = ABSENT
         self.partition_id = ABSENT
         self.most = self.offset = ABSENT
-        self.consumer: str | None = None
+        self.consumer = None
         self.auto_commit = False
-        self.user: str | None = None
-        self.values: dict[str, Any] | None = None
+        self.user = None
+        self.values = None
         self.waits = self.silent = False
         self.well_formed = True
 
@@ -124,6 +166,8 @@ class RequestHole:
         return self.most
 
 
+@final
+@compiled
 class Answer(PlainState):
     """An answer as pairing sees it.
 
@@ -131,6 +175,15 @@ class Answer(PlainState):
     frame: of legacy framing, for who looks into it; kept while it is held back
     cut_in_header: of VSR, its request id is missing or no number that fits: it is judged now or never
     """
+
+    order: cython.longlong
+    first_ns: cython.longlong
+    status: cython.longlong
+    length: cython.longlong
+    request_id: cython.longlong
+    operation: cython.longlong
+    frame: Frame | None
+    cut_in_header: cython.bint
 
     CARRIED = ("order", "first_ns", "status", "length", "request_id", "operation", "frame", "cut_in_header")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from dissectors.compiling.marks import compiled
 
+
+@compiled
 class PlainState:
     """An object whose state is the values of the attributes that its class names: it is pickled by them."""
 

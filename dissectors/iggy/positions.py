@@ -17,19 +17,17 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy.decode import Body
 from dissectors.iggy.layouts import BodyLayout
-from dissectors.iggy.message import MessageRun
+from dissectors.iggy.message import OFFSET, MessageRun
 from dissectors.iggy.pending import IggyRequest
 from dissectors.records import endpoint
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.exchange import PendingRequest, Report
 from dissectors.session.frame import FrameFacts
-
-if not cython.compiled:
-    from dissectors.iggy.message import OFFSET
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
 
 STORE, GET, CLUSTER = "STORE_CONSUMER_OFFSET", "GET_CONSUMER_OFFSET", "GET_CLUSTER_METADATA"
 READ = frozenset({GET, CLUSTER})  # whose answers are read for their positions
@@ -37,6 +35,7 @@ HIGH_WATERMARK, COMMITTED, LEADER = "high_watermark", "committed", "leader"
 _LEADS = 0  # role of a node
 
 
+@compiled
 def answered(report: Report, request: IggyRequest, read: Body | None, facts: FrameFacts) -> None:
     """Write what a request and its answer without an error say. read: the body of the answer, if it was read."""
     layout: BodyLayout | None = None if read is None or read.problem is not None else read.layout
@@ -75,6 +74,7 @@ def led(
     table.finish(slot)
 
 
+@compiled
 def _section(report: Report, request: IggyRequest, facts: FrameFacts, section: dict[str, Any]) -> None:
     """Write what an answer with several partitions says of one."""
     if not section["status"] and section["messages_count"]:
@@ -83,6 +83,7 @@ def _section(report: Report, request: IggyRequest, facts: FrameFacts, section: d
             _write(report, request, facts, section["partition_id"], COMMITTED, section["next_offset"])
 
 
+@compiled
 def _partition(report: Report, request: IggyRequest, facts: FrameFacts, layout: BodyLayout, read: Body) -> None:
     """Write what an answer says of the one partition that it is about."""
     run: MessageRun | None = read.run
@@ -101,6 +102,7 @@ def _partition(report: Report, request: IggyRequest, facts: FrameFacts, layout: 
         _write(report, request, facts, partition, COMMITTED, next_)
 
 
+@compiled
 def _write(
     report: Report,
     request: IggyRequest,

@@ -12,17 +12,20 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
-from dissectors.iggy.message import IggyUnit, MessageRun, message_id
+from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun, message_id
 from dissectors.iggy.pending import BatchFacts, IggyRequest
 from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
-from dissectors.iggy.verify import ChecksumVerdict, suspects
+from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
 from dissectors.records import Conn, endpoint
+from dissectors.rows import fields
 from dissectors.rows.late_names import unresolved
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
 from dissectors.session.conversation import Conversation
@@ -40,23 +43,24 @@ from dissectors.session.exchange import (
 )
 from dissectors.session.frame import Frame, FrameFacts
 
-if not cython.compiled:
-    from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP
-    from dissectors.iggy.verify import verify
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-
-    LARGEST = (1 << 63) - 1
-    NS_PER_US = 1000
+LARGEST = (1 << 63) - 1
+NS_PER_US = 1000
 
 ROWS_HELD = 256
 
 
+@compiled
 class DialectRows(PlainState):
     """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
 
     exchanges, batches: slots of the rows that wait, oldest first
     """
+
+    conn: Conn
+    sink: Sink
+    era: Era
+    exchanges: list[int]
+    batches: list[int]
 
     CARRIED = ("conn", "sink", "era", "rows")
 
@@ -64,8 +68,8 @@ class DialectRows(PlainState):
         self.conn = conn
         self.sink = sink
         self.era = era
-        self.exchanges: list[int] = []
-        self.batches: list[int] = []
+        self.exchanges = []
+        self.batches = []
 
     @property
     def rows(self) -> tuple[list[Any], list[Any]]:
@@ -126,8 +130,15 @@ class DialectRows(PlainState):
                 self.flush()
 
 
+@compiled
 class IggyRows(PlainState):
     """Writes the rows of one connection."""
+
+    conversation: Conversation
+    dialects: DialectRows
+    report: Report
+    state: IggyState
+    shows_bodies: cython.bint
 
     CARRIED = ("conversation", "dialects", "report", "state", "shows_bodies")
 
@@ -150,6 +161,7 @@ class IggyRows(PlainState):
 
     # --- exchanges ---
 
+    @compiled
     def report_request(self, kind: str, request: IggyRequest, until: Any) -> None:
         """Report a request that has no answer. until: the delivery at which it was given up; None at its own."""
         request.client_id = self.state.user or request.user
@@ -157,6 +169,7 @@ class IggyRows(PlainState):
             self.report.finish_exchange(self.report.open_exchange(kind, request, None, until))
         self._report_sent(request, UNKNOWN)
 
+    @compiled
     def report_answer(
         self,
         request: IggyRequest,
@@ -175,6 +188,7 @@ class IggyRows(PlainState):
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
         self._report_sent(request, FAILED if errors else OK)
 
+    @compiled
     def _report_exchange(
         self,
         kind: str,
@@ -200,6 +214,7 @@ class IggyRows(PlainState):
                 report.exchanges.put(slot, fields.EXCHANGE_RESPONSE, shown)
             report.finish_exchange(slot)
 
+    @compiled
     def _report_sent(self, request: IggyRequest, outcome: str) -> None:
         """Report the batches that a request carried."""
         for batch in request.batches:
@@ -234,6 +249,7 @@ class IggyRows(PlainState):
 
     # --- batches and messages ---
 
+    @compiled
     def batches(
         self,
         run: MessageRun,
@@ -273,6 +289,7 @@ class IggyRows(PlainState):
                 self._messages(run, unit, frame, facts, batch, request, key)
         return found
 
+    @compiled
     def report_batches(
         self,
         run: MessageRun,
@@ -287,6 +304,7 @@ class IggyRows(PlainState):
         for batch in self.batches(run, frame, facts, role, partition, request):
             self._report_batch(batch, request, facts, outcome)
 
+    @compiled
     def _describe(
         self, batch: BatchFacts, run: MessageRun, unit: IggyUnit, verdict: ChecksumVerdict, frame: Frame
     ) -> None:
@@ -324,6 +342,7 @@ class IggyRows(PlainState):
         batch.time, batch.packet_ref = self.conversation.locate(frame, unit.start)
         batch.stream_offset = frame.offset + unit.start - frame.start
 
+    @compiled
     def _report_batch(self, batch: BatchFacts, request: PendingRequest, facts: FrameFacts, outcome: str) -> None:
         """Write a row of `batches`."""
         report: Report = self.report
@@ -453,11 +472,13 @@ def _opened(table: RowTable, row: Sequence[Any]) -> int:
     return slot
 
 
+@compiled
 def _ns(us: cython.longlong) -> cython.longlong:
     """Microseconds as ns; beyond 63 bits, and of a number beyond them (it is negative), the largest number."""
     return LARGEST if us < 0 or us > LARGEST // NS_PER_US else us * NS_PER_US
 
 
+@compiled
 def _known_ns(ns: cython.longlong) -> cython.longlong:
     """A time that `_ns` gave; ABSENT where it was too large."""
     return ABSENT if ns == LARGEST else ns

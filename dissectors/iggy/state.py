@@ -10,6 +10,7 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
@@ -24,23 +25,33 @@ _ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
+@compiled
 class IggyState(PlainState):
     """Small plain values; what they say of the release goes to `era`, names go to `names`."""
+
+    names: IggyNames
+    user: str | None  # who logged in
+    client_software: str | None
+    client_version: str | None
+    server_version: str | None
+    _era: Era
 
     CARRIED = ("names", "user", "client_software", "client_version", "server_version", "_era")
 
     def __init__(self, era: Era, names: IggyNames) -> None:
         self.names = names
-        self.user: str | None = None  # who logged in
-        self.client_software: str | None = None
-        self.client_version: str | None = None
-        self.server_version: str | None = None
+        self.user = None
+        self.client_software = None
+        self.client_version = None
+        self.server_version = None
         self._era = era
 
-    def is_changed_by(self, api: str | None) -> bool:
+    @compiled
+    def is_changed_by(self, api: str | None) -> cython.bint:
         """Whether the payload of an answer to a command may change anything here."""
         return not self._era.settled or api in _CHANGES or api in NAMING
 
+    @compiled
     def request(self, request: IggyRequest, partition: cython.longlong) -> None:
         """A request was sent. partition: the one that it sends messages to; ABSENT where it sends none."""
         if request.values is not None:
@@ -64,6 +75,7 @@ class IggyState(PlainState):
         if (protocol := values.get("protocol_version")) is not None:
             self._era.narrow(tables.of_protocol(protocol), f"protocol version {protocol} in login")
 
+    @compiled
     def answered(self, request: IggyRequest, values: dict[str, Any], time: cython.longlong) -> None:
         """A request was answered, without an error. values: fields of the answer, none where it was empty; time: ns."""
         if not values and not self._era.settled:

@@ -12,10 +12,8 @@ from typing import NamedTuple
 import cython
 
 from dissectors.checksum import NONE, XXH3, function, shown
-from dissectors.iggy.message import IggyUnit, MessageRun, VsrBatch
-
-if not cython.compiled:
-    from dissectors.iggy.message import COVERED, END, MASK64, START, STORED
+from dissectors.compiling.marks import compiled
+from dissectors.iggy.message import COVERED, END, MASK64, START, STORED, IggyUnit, MessageRun, VsrBatch
 
 Span = tuple[int, int]  # [start, end) in the buffer
 
@@ -34,6 +32,7 @@ class ChecksumVerdict(NamedTuple):
 _ABSENT = ChecksumVerdict("absent", None, None)
 
 
+@compiled
 def verify(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t) -> ChecksumVerdict:
     """Check every message of a unit, and the checksum of a VSR batch.
 
@@ -53,6 +52,7 @@ def verify(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t
     return ChecksumVerdict("bad", stored, shown(XXH3, computed), None, (unit.start, unit.end - unit.start), 1)
 
 
+@compiled
 def _verify_messages(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t) -> ChecksumVerdict:
     kind: str = run.checksum_kind
     view = memoryview(buf)
@@ -107,10 +107,12 @@ def suspects(run: MessageRun, unit: IggyUnit, buf: bytes) -> Iterator[tuple[str,
             )
 
 
+@compiled
 def _compute_batch(run: MessageRun, unit: IggyUnit, batch: VsrBatch, buf: bytes) -> int:
     return function(XXH3)(b"".join([buf[a:b] for a, b in _sealed(run, unit, batch)]))
 
 
+@compiled
 def _sealed(run: MessageRun, unit: IggyUnit, batch: VsrBatch) -> list[Span]:
     """The pieces of a batch that its own checksum covers, in order."""
     at: cython.Py_ssize_t = unit.start

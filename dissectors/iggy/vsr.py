@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, replica, tables
 from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
+from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
+from dissectors.iggy.frames import COMMAND_AT, COMMAND_END, EVICTION, HEADER, REASON_AT, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
 from dissectors.iggy.plain_state import PlainState
+from dissectors.rows.layout import ABSENT
+from dissectors.rows.table import int64
 from dissectors.session.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
-
-if not cython.compiled:
-    from dissectors.iggy.frames import COMMAND_AT, COMMAND_END, EVICTION, HEADER, REASON_AT, REPLY, REQUEST
-    from dissectors.rows.layout import ABSENT
-    from dissectors.rows.table import int64
 
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
@@ -29,8 +29,12 @@ _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _CLUSTER, _CLUSTER_END = 32, 48  # where the cluster is: zero between clients and servers but in some replies
 
 
+@compiled
 class Vsr(PlainState):
     """Takes the frames of one connection."""
+
+    _exchanges: IggyExchanges
+    _era: Era
 
     CARRIED = ("_exchanges", "_era")
 
@@ -38,6 +42,7 @@ class Vsr(PlainState):
         self._exchanges = exchanges
         self._era = exchanges.era
 
+    @compiled
     def on_frame(self, frame: Frame, lost: cython.longlong) -> None:
         """Take a frame, after `lost` bytes of its direction."""
         if frame.known - frame.start < COMMAND_END:

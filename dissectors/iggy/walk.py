@@ -20,33 +20,32 @@ unsigned on the wire: those from 2^63 on are negative in the notes. Python value
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, final
 
 import cython
 
-from dissectors.iggy.field_types import CONSUMERS, STRATEGIES, MalformedBodyError
+from dissectors.compiling.marks import compiled
+from dissectors.iggy.field_types import CONSUMERS, STRATEGIES, MalformedBodyError, need, text
 from dissectors.redaction import REDACTED
-from dissectors.wire.arrays import Numbers, grid
-from dissectors.wire.reader import WireReader
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.arrays import Grid, grid
+from dissectors.wire.reader import WireReader, reader
 
-if not cython.compiled:
-    from dissectors.iggy.field_types import need, text
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.reader import reader
-
-    U8, U16, U32, U64, I32, BOOL, PACKED, OPAQUE, OPAQUE16, OPAQUE32 = range(10)
-    STR8, STR32, SECRET8, SECRET, IDENTIFIER, CONSUMER, CONSUMER_ID, PARTITIONING, STRATEGY, FLAGGED32 = range(10, 20)
-    GROUP, MANY, MAYBE, OTHER = range(20, 24)
-    KIND, LEFT, SIZE, ONLY, COUNT_AT, PLAN_COLUMNS = range(6)
-    NUMBER_NOTE, FORM_NOTE, NOTES = range(3)
-    MISSING = -1
-    MASK64 = (1 << 64) - 1
-    NUMBERED, NAMED = 1, 2
-    BALANCED, PARTITION, KEY = 1, 2, 3
+U8, U16, U32, U64, I32, BOOL, PACKED, OPAQUE, OPAQUE16, OPAQUE32 = range(10)
+STR8, STR32, SECRET8, SECRET, IDENTIFIER, CONSUMER, CONSUMER_ID, PARTITIONING, STRATEGY, FLAGGED32 = range(10, 20)
+GROUP, MANY, MAYBE, OTHER = range(20, 24)
+KIND, LEFT, SIZE, ONLY, COUNT_AT, PLAN_COLUMNS = range(6)
+NUMBER_NOTE, FORM_NOTE, NOTES = range(3)
+MISSING = -1
+MASK64 = (1 << 64) - 1
+NUMBERED, NAMED = 1, 2
+BALANCED, PARTITION, KEY = 1, 2, 3
 
 _FIRST = 24  # fields
 
 
+@final
+@compiled
 class FieldPlan:
     """The fields of a body or of a group in it, one after the other.
 
@@ -62,6 +61,13 @@ class FieldPlan:
         COUNT_AT   which field says how many there are, of MANY; -1: as many as there are
     """
 
+    count: cython.Py_ssize_t
+    names: list[str]
+    single: cython.bint
+    labels: list[str]
+    parts: list[Any]
+    rows: Grid
+
     __slots__ = ("count", "labels", "names", "parts", "rows", "single")
 
     def __init__(self, names: list[str], labels: list[str], parts: list[Any], rows: list[list[int]]) -> None:
@@ -70,27 +76,36 @@ class FieldPlan:
         self.single = names == [""]
         self.labels = labels
         self.parts = parts
-        self.rows: Numbers = grid(max(1, len(names)), PLAN_COLUMNS)
+        self.rows = grid(max(1, len(names)), PLAN_COLUMNS)
         for i, row in enumerate(rows):
             for k, number in enumerate(row):
                 self.rows[i, k] = number
 
+    @compiled
     def place(self, name: str) -> cython.Py_ssize_t:
         """Index of a field; -1 where there is none of that name."""
         return self.names.index(name) if name in self.names else -1
 
 
+@final
+@compiled
 class Fields:
     """Notes of the fields of one body, up to the field `reached`."""
+
+    plan: FieldPlan
+    reached: cython.Py_ssize_t
+    notes: Grid
+    objects: list[Any]
 
     __slots__ = ("notes", "objects", "plan", "reached")
 
     def __init__(self) -> None:
-        self.plan: FieldPlan = NO_FIELDS
+        self.plan = NO_FIELDS
         self.reached = 0
-        self.notes: Numbers = grid(_FIRST, NOTES)
-        self.objects: list[Any] = [None] * _FIRST
+        self.notes = grid(_FIRST, NOTES)
+        self.objects = [None] * _FIRST
 
+    @compiled
     def read(self, plan: FieldPlan, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Note the fields of buf[pos:end]; the position after the last one.
 
@@ -130,6 +145,7 @@ class Fields:
             self.reached = i + 1
         return pos
 
+    @compiled
     def _sized(
         self,
         i: cython.Py_ssize_t,
@@ -171,6 +187,7 @@ class Fields:
             return after
         return self._formed(i, kind, r, buf, pos, end)
 
+    @compiled
     def _formed(
         self,
         i: cython.Py_ssize_t,
@@ -209,6 +226,7 @@ class Fields:
         self.notes[i, FORM_NOTE] = form
         return after
 
+    @compiled
     def _identifier(
         self, i: cython.Py_ssize_t, r: WireReader, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -225,6 +243,7 @@ class Fields:
             raise MalformedBodyError(f"identifier of kind {kind}, length {size}", pos)
         return after
 
+    @compiled
     def _partitioning(
         self, i: cython.Py_ssize_t, r: WireReader, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -242,6 +261,7 @@ class Fields:
         self.notes[i, FORM_NOTE] = form
         return after
 
+    @compiled
     def _composed(
         self, i: cython.Py_ssize_t, kind: cython.longlong, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -282,6 +302,7 @@ class Fields:
 
     # --- what was noted ---
 
+    @compiled
     def number(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The number of a field, by its index; ABSENT where it was not read, or is missing."""
         if i < 0 or i >= self.reached or self.notes[i, FORM_NOTE] == MISSING:
@@ -289,16 +310,19 @@ class Fields:
         number: cython.longlong = self.notes[i, NUMBER_NOTE]
         return number
 
+    @compiled
     def form(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The form of a field, by its index; MISSING where it was not read, or is missing."""
         form: cython.longlong = MISSING if i < 0 or i >= self.reached else self.notes[i, FORM_NOTE]
         return form
 
+    @compiled
     def key(self, i: cython.Py_ssize_t) -> bytes | None:
         """The key in a field of partitioning, by its index; None where messages are not placed by a key."""
         key: bytes | None = self.objects[i] if self.form(i) == KEY else None
         return key
 
+    @compiled
     def identity(self, i: cython.Py_ssize_t) -> int | str | None:
         """The number or name in a field, by its index; None where it was not read."""
         if i < 0 or i >= self.reached:
@@ -306,14 +330,17 @@ class Fields:
         number: int | str = self.notes[i, NUMBER_NOTE] if self.objects[i] is None else self.objects[i]
         return number
 
+    @compiled
     def values(self) -> dict[str, Any]:
         """The fields by name, as JSON has them."""
         return {self.plan.names[i]: self.value(i) for i in range(self.reached) if self.notes[i, FORM_NOTE] != MISSING}
 
+    @compiled
     def whole(self) -> Any:
         """The values of all fields of the body, as `--full` writes them to JSON."""
         return self.value(0) if self.plan.single else self.values()
 
+    @compiled
     def value(self, i: cython.Py_ssize_t) -> Any:
         """A field that was read, as JSON has it."""
         kind, number, form = self.plan.rows[i, KIND], self.notes[i, NUMBER_NOTE], self.notes[i, FORM_NOTE]
@@ -346,6 +373,7 @@ class Fields:
         return {"kind": "messages_key", "value": base64.b64encode(self.objects[i]).decode()}
 
 
+@compiled
 def _number(r: WireReader, kind: cython.longlong) -> cython.longlong:
     """A number of a kind up to BOOL."""
     if kind == U32:

@@ -15,26 +15,33 @@ Noting makes no Python object. Methods make the values that rows are written fro
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.plan import GROUP
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.state import set_state, state_of
-from dissectors.kafka.words import NO_MESSAGE, VALUES, MessageWords
-from dissectors.wire.arrays import Numbers, grid
+from dissectors.kafka.words import (
+    FORGOTTEN,
+    GROUP_PLACE,
+    KEY_TYPE_PLACE,
+    NO_MESSAGE,
+    NUMBERED,
+    VALUE_COUNT,
+    VALUES,
+    MessageWords,
+)
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.arrays import Grid, grid
+from dissectors.wire.memory import part
 
-if not cython.compiled:
-    from dissectors.kafka.words import FORGOTTEN, GROUP_PLACE, KEY_TYPE_PLACE, NUMBERED, VALUE_COUNT
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.memory import part
-
-    NAME_AT, NAME_SIZE, ID_AT, LISTED = 0, 1, 2, 3
-    SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE = 0, 1, 2, 3
-    CODE, FAULT_TOPIC, FAULT_PARTITION, SCOPE, MESSAGE_AT, MESSAGE_SIZE = 0, 1, 2, 3, 4, 5
-    PAIR_TOPIC, PAIR_PARTITION, NUMBER, PAIR_KIND = 0, 1, 2, 3
-    AT_TOPIC, AT_PARTITION, WHAT, STATED, ELEMENTS = 0, 1, 2, 3, 4
+NAME_AT, NAME_SIZE, ID_AT, LISTED = 0, 1, 2, 3
+SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE = 0, 1, 2, 3
+CODE, FAULT_TOPIC, FAULT_PARTITION, SCOPE, MESSAGE_AT, MESSAGE_SIZE = 0, 1, 2, 3, 4, 5
+PAIR_TOPIC, PAIR_PARTITION, NUMBER, PAIR_KIND = 0, 1, 2, 3
+AT_TOPIC, AT_PARTITION, WHAT, STATED, ELEMENTS = 0, 1, 2, 3, 4
 
 Topic = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -46,12 +53,21 @@ _LONGEST_KEPT, _MOST_KEPT = 255, 4096
 """Bytes of a text that is kept for the next body that has it, and how many are."""
 
 
+@final
+@compiled(freelist=64)
 class RecordSet:
     """Where a partition's records lie: `size` bytes from an index of the buffer on.
 
     batches: those in it, once it was looked at
     malformed: something in it is no batch
     """
+
+    topic: str | bytes | None
+    partition: cython.longlong
+    start: cython.Py_ssize_t
+    size: cython.longlong
+    batches: list[RecordBatch]
+    malformed: cython.bint
 
     __slots__ = ("batches", "malformed", "partition", "size", "start", "topic")
 
@@ -62,7 +78,7 @@ class RecordSet:
         self.partition = partition
         self.start = start
         self.size = size
-        self.batches: list[RecordBatch] = []
+        self.batches = []
         self.malformed = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,14 +98,21 @@ class Fault(NamedTuple):
     message: str | None
 
 
+@final
+@compiled
 class NoteRows:
     """Rows of int64 that are noted one after the other."""
+
+    width: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    cells: Grid
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.count = 0
-        self.cells: Numbers = grid(_FIRST_ROWS, width)
+        self.cells = grid(_FIRST_ROWS, width)
 
+    @compiled
     def add(self) -> cython.Py_ssize_t:
         """A new row: its index. Its cells hold what was there before."""
         i: cython.Py_ssize_t = self.count
@@ -98,15 +121,17 @@ class NoteRows:
         self.count = i + 1
         return i
 
+    @compiled
     def clear(self) -> None:
         """Forget all rows."""
         self.count = 0
         if self.cells.shape[0] > _MOST_ROWS:
             self.cells = grid(_FIRST_ROWS, self.width)
 
+    @compiled
     def _grow(self) -> None:
         """Double the room."""
-        old = self.cells
+        old: Grid = self.cells
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         self.cells = grid(2 * old.shape[0], self.width)
@@ -115,30 +140,51 @@ class NoteRows:
                 self.cells[i, k] = old[i, k]
 
 
+@final
+@compiled
 class BodyNotes:
     """The notes of one body, valid until the next walk; what its methods gave stays."""
 
+    whole: cython.bint  # the body was read to its end
+    partitions: cython.longlong  # how many partitions the body names
+    throttle: cython.longlong  # ms
+    groups: cython.Py_ssize_t  # names of groups that were read
+    both: cython.Py_ssize_t  # topics of which the body gives the id and the name
+    named: NoteRows
+    record_sets: NoteRows
+    errors: NoteRows
+    placed: NoteRows
+    positions: NoteRows
+    kept: Grid
+    data: bytes
+    message: MessageWords
+    _texts: dict[bytes, str]  # that were read before, most are met often
+    _only: tuple[Topic, ...]  # the topics of the last body that had one
+    _sought: cython.Py_ssize_t  # where the partition that is asked for next probably stands
+    _places: dict[tuple[Topic | None, int], int] | None
+
     def __init__(self) -> None:
-        self.whole = False  # the body was read to its end
-        self.partitions = 0  # how many partitions the body names
-        self.throttle = 0  # ms
-        self.groups = 0  # names of groups that were read
+        self.whole = False
+        self.partitions = 0
+        self.throttle = 0
+        self.groups = 0
         self.named = NoteRows(4)
         self.record_sets = NoteRows(4)
         self.errors = NoteRows(6)
         self.placed = NoteRows(4)
         self.positions = NoteRows(5)
-        self.kept: Numbers = grid(VALUE_COUNT, 2)
+        self.kept = grid(VALUE_COUNT, 2)
         for place in range(VALUE_COUNT):
             self.kept[place, 1] = ABSENT
-        self.data: bytes = b""
+        self.data = b""
         self.message = NO_MESSAGE
-        self.both = 0  # topics of which the body gives the id and the name
-        self._texts: dict[bytes, str] = {}  # that were read before, most are met often
-        self._only: tuple[Topic, ...] = ()  # the topics of the last body that had one
-        self._sought = 0  # where the partition that is asked for next probably stands
-        self._places: dict[tuple[Topic | None, int], int] | None = None
+        self.both = 0
+        self._texts = {}
+        self._only = ()
+        self._sought = 0
+        self._places = None
 
+    @compiled
     def begin(self, data: bytes, message: MessageWords) -> None:
         """Forget the body before; the next one lies in `data`."""
         place: cython.Py_ssize_t
@@ -161,6 +207,7 @@ class BodyNotes:
         """How long the broker delayed the answer; None where it does not say."""
         return None if self.throttle == ABSENT else self.throttle
 
+    @compiled
     def topics(self) -> tuple[Topic, ...]:
         """The topics of the body, in the order in which it names them."""
         topic: Topic | None
@@ -176,12 +223,14 @@ class BodyNotes:
             self._only = (topic,)
         return self._only
 
+    @compiled
     def names(self) -> list[tuple[bytes, str]]:
         """(topic id, name), where the body gives both."""
         cells = self.named.cells
         both = [i for i in range(self.named.count) if cells[i, ID_AT] >= 0 and cells[i, NAME_SIZE] > 0]
         return [(self._id(i), self._text(cells[i, NAME_AT], cells[i, NAME_SIZE])) for i in both]
 
+    @compiled
     def sets(self) -> list[RecordSet]:
         """The record sets that are not empty, in wire order."""
         found: list[RecordSet] = []
@@ -197,6 +246,7 @@ class BodyNotes:
             )
         return found
 
+    @compiled
     def faults(self) -> list[Fault]:
         """The errors, in wire order."""
         cells = self.errors.cells
@@ -211,14 +261,17 @@ class BodyNotes:
             for i in range(self.errors.count)
         ]
 
+    @compiled
     def pairs(self) -> list[tuple[Any, ...]]:
         """(topic, partition), of some messages with a number (plan.PAIRED): the offset to fetch, or of a batch."""
         return self._pairs(False)
 
+    @compiled
     def forgotten(self) -> list[tuple[Any, ...]]:
         """(topic, partition) of what leaves a fetch session."""
         return self._pairs(True)
 
+    @compiled
     def placed_number(self, topic: Topic | None, partition: cython.longlong) -> cython.longlong:
         """The number that goes with a partition, ABSENT where there is none. The first is soonest found in order."""
         i: cython.Py_ssize_t = self._sought
@@ -233,35 +286,42 @@ class BodyNotes:
         i = self._places.get((topic, partition), -1)
         return ABSENT if i < 0 else self.placed_offset(i)
 
+    @compiled
     def placed_topic(self, i: cython.Py_ssize_t) -> Topic | None:
         """The topic of partition i of those that the body places."""
         return self._topic(self.placed.cells[i, PAIR_TOPIC])
 
+    @compiled
     def placed_partition(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The number of partition i."""
         partition: cython.longlong = self.placed.cells[i, PAIR_PARTITION]
         return partition
 
+    @compiled
     def placed_offset(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The number that goes with partition i, ABSENT where there is none."""
         number: cython.longlong = self.placed.cells[i, NUMBER]
         return number if self.placed.cells[i, PAIR_KIND] == NUMBERED else ABSENT
 
+    @compiled
     def is_forgotten(self, i: cython.Py_ssize_t) -> cython.bint:
         """Whether partition i leaves a fetch session."""
         kind: cython.longlong = self.placed.cells[i, PAIR_KIND]
         return kind == FORGOTTEN
 
+    @compiled
     def number(self, place: cython.Py_ssize_t) -> cython.longlong:
         """The number at a place of `words.VALUES`; ABSENT where the message does not say it."""
         number: cython.longlong = self.kept[place, 0]
         return ABSENT if self.kept[place, 1] == ABSENT else number
 
+    @compiled
     def text(self, place: cython.Py_ssize_t) -> str | None:
         """The text at a place of `words.VALUES`; None where the message does not say it."""
         size: cython.longlong = self.kept[place, 1]
         return None if size < 0 else self._text(self.kept[place, 0], size)
 
+    @compiled
     def group(self) -> str | None:
         """The group, where the body names one only, and names it as a group."""
         if self.groups and (self.groups > 1 or not self.whole):
@@ -270,6 +330,7 @@ class BodyNotes:
             return None
         return self.text(GROUP_PLACE)
 
+    @compiled
     def values(self) -> dict[str, Any]:
         """Single fields (words.VALUES) that this version has; None where they are null or were not reached."""
         found = {VALUES[place]: self._value(place) for place in self.message.values}
@@ -277,14 +338,17 @@ class BodyNotes:
             found[GROUP] = self.group()
         return found
 
+    @compiled
     def _is_placed(self, i: cython.Py_ssize_t, topic: Topic | None, partition: cython.longlong) -> cython.bint:
         return self.placed_partition(i) == partition and self.placed_topic(i) == topic
 
+    @compiled
     def _value(self, place: cython.Py_ssize_t) -> int | str | None:
         if self.message.values[place]:
             return self.text(place)
         return _present(self.number(place))
 
+    @compiled
     def _pairs(self, forgotten: cython.bint) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
         for i in range(self.placed.count):
@@ -295,6 +359,7 @@ class BodyNotes:
                 found.append((topic, partition, number) if kind == NUMBERED else (topic, partition))
         return found
 
+    @compiled
     def stated(self) -> list[tuple[Topic | None, int, int, int]]:
         """(topic, partition, what, number) of each position; of an array or a text the number is where it lies."""
         cells = self.positions.cells
@@ -303,16 +368,19 @@ class BodyNotes:
             for i in range(self.positions.count)
         ]
 
+    @compiled
     def stated_numbers(self, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> list[int]:
         """The numbers of `size` bytes that position i says, where it is an array."""
         start: cython.Py_ssize_t = self.positions.cells[i, STATED]
         stop: cython.Py_ssize_t = start + size * self.positions.cells[i, ELEMENTS]
         return [int.from_bytes(self.data[at : at + size], "big", signed=True) for at in range(start, stop, size)]
 
+    @compiled
     def stated_text(self, i: cython.Py_ssize_t) -> str:
         """The text that position i says, where it is one."""
         return self._text(self.positions.cells[i, STATED], self.positions.cells[i, ELEMENTS])
 
+    @compiled
     def _topic(self, i: cython.Py_ssize_t) -> Topic | None:
         """The topic in a row of `named`."""
         if i < 0:
@@ -320,10 +388,12 @@ class BodyNotes:
         size = self.named.cells[i, NAME_SIZE]
         return self._text(self.named.cells[i, NAME_AT], size) if size > 0 else self._id(i)
 
+    @compiled
     def _id(self, i: cython.Py_ssize_t) -> bytes:
         at: cython.Py_ssize_t = self.named.cells[i, ID_AT]
         return part(self.data, at, at + 16)
 
+    @compiled
     def _text(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> str:
         raw: bytes = part(self.data, at, at + size)
         text = self._texts.get(raw)
@@ -336,5 +406,6 @@ class BodyNotes:
         return text
 
 
+@compiled
 def _present(number: cython.longlong) -> int | None:
     return None if number == ABSENT else number

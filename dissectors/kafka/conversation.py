@@ -8,21 +8,40 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import bodies, positions, special
 from dissectors.kafka.body_notes import BodyNotes, Topic
-from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
+from dissectors.kafka.decode import (
+    API_VERSIONS,
+    FETCH,
+    FETCH_SNAPSHOT,
+    FIND_COORDINATOR,
+    PRODUCE,
+    SHARE_FETCH,
+    UNSUPPORTED_VERSION,
+    ApiVersion,
+    api_version,
+)
 from dissectors.kafka.doubts import KINDS as DOUBTED
 from dissectors.kafka.doubts import LARGEST, DoubtedFinding, Doubts, LostFraming, cut_short, doubted
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.events import KafkaEvents
-from dissectors.kafka.fetch import fetching
-from dissectors.kafka.frames import begins_with_token, measure_stranger, plausible_request
+from dissectors.kafka.fetch import allow, asked, fetching, received, waited_for_data
+from dissectors.kafka.frames import (
+    begins_with_token,
+    measure_request,
+    measure_response,
+    measure_stranger,
+    names_client,
+    plausible_request,
+)
 from dissectors.kafka.full import ENDS_EARLY
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
-from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.pending import KafkaRequest, new_request
 from dissectors.kafka.precedents import Precedent, Precedents
+from dissectors.kafka.produce import sent, settle
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.resync import Resync
@@ -30,35 +49,26 @@ from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.served import VersionsAnswer, refusal
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.kafka.verify import BatchVerifier
-from dissectors.kafka.walk import walkers_of
+from dissectors.kafka.walk import Walker, walkers_of
+from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
 from dissectors.session.conversation import Conversation, ConversationSummary
-from dissectors.session.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report
+from dissectors.session.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report, queued
 from dissectors.session.frame import Frame
+from dissectors.session.inbox import INVALID, MORE
 from dissectors.session.resends import AT_END
-from dissectors.tcp.chunk import SERVER, Chunk, Gap
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
+from dissectors.wire.memory import part
 from dissectors.wire.reader import ReadError, WireReader
 from dissectors.wording import counted
 
-if not cython.compiled:
-    from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
-    from dissectors.kafka.fetch import allow, asked, received, waited_for_data
-    from dissectors.kafka.frames import measure_request, measure_response, names_client
-    from dissectors.kafka.pending import new_request
-    from dissectors.kafka.produce import sent, settle
-    from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-    from dissectors.session.exchange import queued
-    from dissectors.session.inbox import INVALID, MORE
-    from dissectors.tcp.chunk import CLIENT
-    from dissectors.wire.memory import part
-
-    REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
-    BEHIND_ID, WITHOUT_ID = 14, 12  # where a client id begins, or what follows where there is none
+REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
+BEHIND_ID, WITHOUT_ID = 14, 12  # where a client id begins, or what follows where there is none
 
 _HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
@@ -66,8 +76,41 @@ _REMEMBERED = 64  # bytes of the end of a request in which the next one may begi
 _UNKNOWN = 1000  # and how many APIs that the tables do not have
 
 
+@compiled
 class KafkaConversation(Conversation):
     """One connection between a client (or broker, or controller) and a broker."""
+
+    midstream: cython.bint  # requests may have been on their way when the capture began
+    answered: cython.bint  # whether an answer has been matched
+    answered_ns: cython.longlong  # when the last byte of the newest answer came
+    waiting: KafkaPendingRequests
+    rows: KafkaRows
+    verifier: BatchVerifier
+    events: KafkaEvents
+    sessions: FetchSessions
+    used: RequestSizes
+    precedents: Precedents
+    raw_sasl: cython.bint  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
+    tokens: list[Any] | None  # tokens of the client that wait for the server's
+    software: tuple[str | None, str | None]
+    last_id: cython.longlong  # correlation id of the newest request
+    first_fetch: cython.longlong  # stream offset of the first answer to a fetch
+    known_clients: dict[bytes, str]  # client ids, as on the wire -> as text
+    unknown_apis: tuple[tuple[int, int], ...]  # that were reported
+    holes_of_client: list[int]  # lengths of the holes in what the client sent
+    _resync: Resync | None
+    _recovery: BatchRecovery | None
+    _orphans: KafkaOrphans | None
+    client_raw: bytes
+    client_size: cython.longlong
+    newest: KafkaRequest | None  # the newest request, where another may follow right behind it
+    _holding: cython.bint  # whether what looks wrong is kept as a doubt
+    _doubts: Doubts | None  # what looks wrong in the newest request
+    _lost: LostFraming | None  # while the request behind it is searched
+    served: VersionsAnswer | None  # which versions the broker serves, once it has said so
+    _frame_limit: cython.longlong
+    _requests: Walker
+    _answers: Walker
 
     CARRIED = (
         *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "events",
@@ -78,9 +121,9 @@ class KafkaConversation(Conversation):
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.midstream = midstream  # requests may have been on their way when the capture began
-        self.answered = False  # whether an answer has been matched
-        self.answered_ns = ABSENT  # when the last byte of the newest answer came
+        self.midstream = midstream
+        self.answered = False
+        self.answered_ns = ABSENT
         self.waiting = KafkaPendingRequests(options.limits.pending)
         names = TopicNames(sink)
         self.rows = KafkaRows(Report(conn, sink, self.resends, self.closing), names)
@@ -89,23 +132,23 @@ class KafkaConversation(Conversation):
         self.sessions = FetchSessions()
         self.used = RequestSizes()
         self.precedents = Precedents()
-        self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
-        self.tokens: list[KafkaRequest] | None = None  # tokens of the client that wait for the server's
-        self.software: tuple[str | None, str | None] = (None, None)
-        self.last_id = ABSENT  # correlation id of the newest request
-        self.first_fetch = ABSENT  # stream offset of the first answer to a fetch
-        self.known_clients: dict[bytes, str] = {}  # client ids, as on the wire -> as text
-        self.unknown_apis: tuple[tuple[int, int], ...] = ()  # that were reported
-        self.holes_of_client: list[int] = []  # lengths of the holes in what the client sent
-        self._resync: Resync | None = None
-        self._recovery: BatchRecovery | None = None
-        self._orphans: KafkaOrphans | None = None
+        self.raw_sasl = False
+        self.tokens = None
+        self.software = (None, None)
+        self.last_id = ABSENT
+        self.first_fetch = ABSENT
+        self.known_clients = {}
+        self.unknown_apis = ()
+        self.holes_of_client = []
+        self._resync = None
+        self._recovery = None
+        self._orphans = None
         self.client_raw, self.client_size = b"", -1  # client id of the newest request, and its length, -1 for null
-        self.newest: KafkaRequest | None = None  # the newest request, where another may follow right behind it
-        self._holding = False  # whether what looks wrong is kept as a doubt
-        self._doubts: Doubts | None = None  # what looks wrong in the newest request
-        self._lost: LostFraming | None = None  # while the request behind it is searched
-        self.served: VersionsAnswer | None = None  # which versions the broker serves, once it has said so
+        self.newest = None
+        self._holding = False
+        self._doubts = None
+        self._lost = None
+        self.served = None
         self.inboxes[CLIENT].remembers = _REMEMBERED
         self._begin()
 
@@ -299,6 +342,7 @@ class KafkaConversation(Conversation):
 
     # --- requests ---
 
+    @compiled
     def _request(self, frame: Frame) -> None:
         have: cython.Py_ssize_t = min(frame.end, frame.known)
         self.newest = None
@@ -323,6 +367,7 @@ class KafkaConversation(Conversation):
         if dropped is not None:
             self._unanswered(dropped, None, explained=False)
 
+    @compiled
     def _open_request(self, frame: Frame, have: cython.Py_ssize_t) -> KafkaRequest:
         """Read a request; what is kept of it until its answer comes."""
         reader: WireReader = self._requests.reader
@@ -354,6 +399,7 @@ class KafkaConversation(Conversation):
             self._report_unknown(frame, api)
         return call
 
+    @compiled
     def _client(
         self, frame: Frame, start: cython.Py_ssize_t, end: cython.Py_ssize_t, have: cython.Py_ssize_t
     ) -> str | None:
@@ -366,6 +412,7 @@ class KafkaConversation(Conversation):
             known = self._new_client(raw, frame.offset)
         return known
 
+    @compiled
     def _request_body(
         self, frame: Frame, call: KafkaRequest, api: ApiVersion, at: cython.Py_ssize_t, have: cython.Py_ssize_t
     ) -> None:
@@ -414,6 +461,7 @@ class KafkaConversation(Conversation):
 
     # --- answers ---
 
+    @compiled
     def _response(self, frame: Frame) -> None:
         reader: WireReader = self._answers.reader
         have: cython.Py_ssize_t = min(frame.end, frame.known)
@@ -447,6 +495,7 @@ class KafkaConversation(Conversation):
         call.queued_ns = queued(call.frame, frame, before_ns)
         self._answer(frame, call, api, have)
 
+    @compiled
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, have: cython.Py_ssize_t) -> None:
         """Read an answer to a request of this API."""
         notes: BodyNotes
@@ -477,6 +526,7 @@ class KafkaConversation(Conversation):
             self.report_malformed(frame, api, "response", ENDS_EARLY)
         self._answer_noted(frame, call, api, notes, have, body)
 
+    @compiled
     def _answer_noted(
         self,
         frame: Frame,

@@ -10,22 +10,22 @@ Sources: RequestHeader and ResponseHeader of the schemas, KIP-482, KIP-511.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import schema
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.full import Full, full
 from dissectors.kafka.walk import Walker, walker
 from dissectors.kafka.words import NO_MESSAGE, MessageWords, message_words
 
-if not cython.compiled:
-    PRODUCE, FETCH, OFFSET_COMMIT, CONTROLLED_SHUTDOWN = 0, 1, 8, 7
-    LIST_OFFSETS, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT = 2, 22, 28
-    FIND_COORDINATOR, JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS, END_TXN = 10, 11, 17, 18, 26
-    ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH, SHARE_ACKNOWLEDGE = 58, 59, 78, 79
-    UNSUPPORTED_VERSION = 35
+PRODUCE, FETCH, OFFSET_COMMIT, CONTROLLED_SHUTDOWN = 0, 1, 8, 7
+LIST_OFFSETS, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT = 2, 22, 28
+FIND_COORDINATOR, JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS, END_TXN = 10, 11, 17, 18, 26
+ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH, SHARE_ACKNOWLEDGE = 58, 59, 78, 79
+UNSUPPORTED_VERSION = 35
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 HEARTBEATS = frozenset({68, 76, 88})  # of consumer, share and streams groups
@@ -39,12 +39,28 @@ EVENTFUL = frozenset({3, FIND_COORDINATOR, JOIN_GROUP, 13, 19, 20, INIT_PRODUCER
 """APIs whose exchanges are looked at for events, one by one: see events.py."""
 
 
+@final
+@compiled
 class ApiVersion:
     """One version of one API: its names, and readers of its bodies, which are made when first used.
 
     known: the tables have it. special: see SPECIAL; eventful: see EVENTFUL
     request_tags, response_tags: its headers end in tagged fields
     """
+
+    key: cython.int
+    version: cython.int
+    name: str
+    known: cython.bint
+    special: cython.bint
+    eventful: cython.bint
+    has_client_id: cython.bint
+    request_tags: cython.bint
+    response_tags: cython.bint
+    _request_words: MessageWords
+    _response_words: MessageWords
+    _request_positions: MessageWords
+    _response_positions: MessageWords
 
     __slots__ = (
         "_request_positions",
@@ -67,7 +83,7 @@ class ApiVersion:
         request = schema.message(f"{api.name}Request") if api else None
         self.key = key
         self.version = version
-        self.name: str = api.name if api else f"Api{key}"
+        self.name = api.name if api else f"Api{key}"
         self.known = api is not None and version in api.versions
         self.special = key in SPECIAL
         self.eventful = key in EVENTFUL
@@ -80,18 +96,21 @@ class ApiVersion:
     def __reduce__(self) -> tuple[Any, ...]:
         return api_version, (self.key, self.version)
 
+    @compiled
     def request_words(self) -> MessageWords:
         """The words by which a walker reads the body of a request."""
         if self._request_words is NO_MESSAGE:
             self._request_words = message_words(f"{self.name}Request", self.version)
         return self._request_words
 
+    @compiled
     def response_words(self) -> MessageWords:
         """The words by which a walker reads the body of a response."""
         if self._response_words is NO_MESSAGE:
             self._response_words = message_words(f"{self.name}Response", self.version)
         return self._response_words
 
+    @compiled
     def note_request(self, walker: Walker, data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of the body of a request. at: index after its client id. Raises ReadError where no body begins."""
         words: MessageWords
@@ -103,6 +122,7 @@ class ApiVersion:
             words = self.request_words()
         return walker.note(words, data, walker.after_tags(data, at) if self.request_tags else at, end)
 
+    @compiled
     def note_response(self, walker: Walker, data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of the body of a response. at: index after its correlation id. Raises ReadError likewise."""
         words: MessageWords
@@ -142,6 +162,7 @@ class ApiVersion:
 _API_VERSIONS: dict[int, ApiVersion] = {}
 
 
+@compiled
 def api_version(key: cython.int, version: cython.int) -> ApiVersion:
     """The one object for a version of an API."""
     number: cython.int = key << 16 | (version & 0xFFFF)

@@ -20,17 +20,16 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import batches
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.messages import RecordError, entries
 from dissectors.kafka.record_batch import RecordBatch
+from dissectors.rows.layout import ABSENT
 from dissectors.wire.codecs import CodecError
 
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-
-    READ_COMMITTED = 1
+READ_COMMITTED = 1
 
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of the aborted transactions in a partition's answer."""
@@ -39,6 +38,7 @@ Acquired = Sequence[tuple[int, int]]
 """(first, last) offset of what a member of a share group acquired of a partition, ascending."""
 
 
+@compiled
 def delivered(
     data: bytes, found: list[RecordBatch], fetch_offset: cython.longlong, aborted: Aborted, limit: cython.longlong
 ) -> cython.longlong:

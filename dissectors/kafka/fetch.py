@@ -6,15 +6,18 @@ from collections.abc import Mapping
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
-from dissectors.kafka.decode import ApiVersion
+from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH, ApiVersion
 from dissectors.kafka.delivery import (
+    READ_COMMITTED,
     Aborted,
     Acquired,
     aborted_transactions,
     acquired,
     acquired_ranges,
+    delivered,
     later_pieces,
     of_partition,
 )
@@ -23,29 +26,25 @@ from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.verify import BatchVerifier
-from dissectors.session.exchange import CONSUME, OK, REPLICATE
+from dissectors.kafka.words import (
+    EPOCH_PLACE,
+    ISOLATION_PLACE,
+    MAX_WAIT_PLACE,
+    MIN_BYTES_PLACE,
+    REPLICA_PLACE,
+    SESSION_PLACE,
+)
+from dissectors.rows.layout import ABSENT
+from dissectors.session.exchange import CONSUME, OK, REPLICATE, elapsed, held
 from dissectors.session.frame import Frame
 
-if not cython.compiled:
-    from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH
-    from dissectors.kafka.delivery import READ_COMMITTED, delivered
-    from dissectors.kafka.words import (
-        EPOCH_PLACE,
-        ISOLATION_PLACE,
-        MAX_WAIT_PLACE,
-        MIN_BYTES_PLACE,
-        REPLICA_PLACE,
-        SESSION_PLACE,
-    )
-    from dissectors.rows.layout import ABSENT
-    from dissectors.session.exchange import elapsed, held
-
-    MS_NS = 1_000_000
-    TICK_NS = 200_000_000  # how late a broker's timer may be: it looks for what has expired so often
+MS_NS = 1_000_000
+TICK_NS = 200_000_000  # how late a broker's timer may be: it looks for what has expired so often
 
 _METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 
 
+@compiled
 def asked(call: KafkaRequest, notes: BodyNotes) -> None:
     """Keep what the answer to a fetch is understood by."""
     call.replica = notes.number(REPLICA_PLACE)
@@ -56,6 +55,7 @@ def asked(call: KafkaRequest, notes: BodyNotes) -> None:
     call.session_epoch = notes.number(EPOCH_PLACE)
 
 
+@compiled
 def allow(call: KafkaRequest) -> None:
     """Note how long a fetch lets the broker wait for data, once its topics are known.
 
@@ -70,6 +70,7 @@ def fetching(api: int, replica: int) -> str:
     return REPLICATE if api == FETCH_SNAPSHOT or replica >= 0 else CONSUME
 
 
+@compiled
 def received(
     rows: KafkaRows,
     verifier: BatchVerifier,
@@ -116,6 +117,7 @@ def received(
     call.payload_bytes = size
 
 
+@compiled
 def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cython.longlong:
     """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT.
 

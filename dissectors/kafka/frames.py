@@ -10,16 +10,15 @@ import re
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.decode import REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
+from dissectors.session.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.reader import ReadError, WireReader
 
-if not cython.compiled:
-    from dissectors.session.inbox import INVALID, MORE
-
-    SIZE_BYTES, HEAD_BYTES, SMALLEST_REQUEST, SMALLEST_RESPONSE, WITHOUT_CLIENT = 4, 14, 8, 4, 7
-    HIGHEST_KEY, HIGHEST_VERSION = 999, 99
+SIZE_BYTES, HEAD_BYTES, SMALLEST_REQUEST, SMALLEST_RESPONSE, WITHOUT_CLIENT = 4, 14, 8, 4, 7
+HIGHEST_KEY, HIGHEST_VERSION = 999, 99
 
 HEAD = REQUEST_HEAD.size  # 14
 _LIMITS = Limits()
@@ -34,6 +33,7 @@ _KERBEROS = bytes.fromhex("06092a864886f712010202")  # 1.2.840.113554.1.2.2
 _NOT_TEXT = re.compile(rb"[\x00-\x1f\x7f]")
 
 
+@compiled
 def measure_request(r: WireReader, limit: cython.longlong, raw: cython.bint) -> cython.longlong:
     """Size of the request at the reader. With `raw` it may be a bare SASL token."""
     have: cython.Py_ssize_t = r.left()
@@ -62,6 +62,7 @@ def measure_request(r: WireReader, limit: cython.longlong, raw: cython.bint) -> 
     return SIZE_BYTES + size
 
 
+@compiled
 def names_client(r: WireReader, start: cython.Py_ssize_t, client: bytes, size: cython.longlong) -> cython.bint:
     """Whether the request whose bytes lie at index `start` of the reader's names this client.
 
@@ -76,6 +77,7 @@ def names_client(r: WireReader, start: cython.Py_ssize_t, client: bytes, size: c
     return i >= size
 
 
+@compiled
 def measure_response(r: WireReader, limit: cython.longlong, raw: cython.bint) -> cython.longlong:
     """Size of the response at the reader. With `raw` it may be a bare SASL token."""
     size: cython.longlong

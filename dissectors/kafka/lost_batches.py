@@ -14,23 +14,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import batches
 from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
-from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.record_batch import RecordBatch, checksum, header_places
 from dissectors.kafka.state import set_state, state_of
 from dissectors.session.frame import Frame
 from dissectors.session.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
-from dissectors.wire.reader import WireReader
-
-if not cython.compiled:
-    from dissectors.kafka.record_batch import checksum, header_places
-    from dissectors.wire.reader import reader
+from dissectors.wire.reader import WireReader, reader
 
 HEAD = KEEPS_LENGTH + SMALLEST[2]  # bytes of the header of a batch of magic 2
 _GATHERED = 1 << 16  # bytes that are searched at once
@@ -121,8 +118,18 @@ class LostBatch(NamedTuple):
         return Frame(direction, self.data, 0, size, size, size, offset, 0, time, time, packet_ref)
 
 
+@final
+@compiled
 class BatchSearch:
     """The search in one direction of a connection."""
+
+    budget: SearchBudget
+    _largest: cython.longlong
+    _parts: list[bytes]  # bytes that lie side by side in the stream, searched in part or not at all
+    _pieces: list[Piece]  # where they came from
+    _size: cython.Py_ssize_t
+    _end: cython.longlong  # stream offset of their end
+    _wanted: cython.longlong  # so many are needed for the search to come further
 
     __slots__ = ("_end", "_largest", "_parts", "_pieces", "_size", "_wanted", "budget")
 
@@ -130,11 +137,11 @@ class BatchSearch:
         """largest: bytes of a batch beyond which it is not waited for."""
         self.budget = SearchBudget()
         self._largest = largest
-        self._parts: list[bytes] = []  # bytes that lie side by side in the stream, searched in part or not at all
-        self._pieces: list[Piece] = []  # where they came from
+        self._parts = []
+        self._pieces = []
         self._size = 0
-        self._end = 0  # stream offset of their end
-        self._wanted = _GATHERED  # so many are needed for the search to come further
+        self._end = 0
+        self._wanted = _GATHERED
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)
@@ -153,6 +160,7 @@ class BatchSearch:
         """Index of the first whole batch in [start, end) of a frame's data."""
         return next((at for at, _ in self.whole(data, captured, start, end, 1)), None)
 
+    @compiled
     def whole(
         self,
         data: bytes,
@@ -232,6 +240,7 @@ class BatchSearch:
 
     # --- both ---
 
+    @compiled
     def _judge(self, data: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Judgement:
         """Whether [at, stop) is a whole batch, where `data` is known up to `end`."""
         if stop - at > self._largest:
@@ -244,6 +253,7 @@ class BatchSearch:
         return Judgement.YES if checksum(data, at, stop) == r.u32() else Judgement.NO
 
 
+@compiled
 def _end(data: bytes, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """The index behind the batch whose header stands at an index, by its length."""
     r: WireReader = reader()

@@ -12,27 +12,38 @@ from __future__ import annotations
 from collections import deque
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.state import set_state, state_of
 
 
+@final
+@compiled
 class KafkaPendingRequests:
     """The requests of one connection that wait for their answers."""
+
+    limit: cython.longlong
+    arrived: cython.longlong  # requests so far: the number of the next
+    count: cython.longlong  # requests that wait
+    lost: cython.longlong  # requests with smaller numbers may have been answered in a hole
+    newest: cython.longlong  # number of the newest request that was answered
+    by_id: dict[int, KafkaRequest]  # correlation id -> the oldest request that waits with it
+    again: dict[int, deque[KafkaRequest]]
 
     __slots__ = ("again", "arrived", "by_id", "count", "limit", "lost", "newest")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.arrived = 0  # requests so far: the number of the next
-        self.count = 0  # requests that wait
-        self.lost = 0  # requests with smaller numbers may have been answered in a hole
-        self.newest = -1  # number of the newest request that was answered
-        self.by_id: dict[int, KafkaRequest] = {}  # correlation id -> the oldest request that waits with it
-        self.again: dict[int, deque[KafkaRequest]] = {}  # … -> those that came later with the same id
+        self.arrived = 0
+        self.count = 0
+        self.lost = 0
+        self.newest = -1
+        self.by_id = {}
+        self.again = {}  # … -> those that came later with the same id
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)
@@ -51,6 +62,7 @@ class KafkaPendingRequests:
         """The request that an answer with this id would be matched with."""
         return self.by_id.get(correlation_id)
 
+    @compiled
     def add(self, call: KafkaRequest) -> KafkaRequest | None:
         """Wait for the answer to `call`. Returns a request that waits no longer, where too many do."""
         key: int = call.correlation_id
@@ -63,6 +75,7 @@ class KafkaPendingRequests:
             self.by_id[key] = call
         return self.take(next(iter(self.by_id))) if self.count > self.limit else None
 
+    @compiled
     def take(self, correlation_id: cython.longlong) -> KafkaRequest | None:
         """The oldest request that waits with this id, which waits no longer."""
         key: int = correlation_id
@@ -85,6 +98,7 @@ class KafkaPendingRequests:
         """Bytes of the server are missing: the answers to all that wait may have been in them."""
         self.lost = self.arrived
 
+    @compiled
     def passed(self, call: KafkaRequest) -> list[KafkaRequest]:
         """The requests before `call`, which was answered, whose answers a hole explains: none waits any more."""
         found: list[KafkaRequest] = []

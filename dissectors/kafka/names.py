@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, final
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.secrets import CLUSTER_METADATA
@@ -15,15 +16,21 @@ from dissectors.rows.sink import Sink
 METADATA_TOPIC_ID = bytes(15) + b"\1"  # reserved for the log of the KRaft controllers (KIP-516)
 
 
+@final
+@compiled
 class TopicNames:
     """The names known on one connection; a topic id without one becomes a token that is resolved at the end."""
+
+    sink: Sink
+    names: dict[Topic, str]
+    tokens: dict[Topic, str]
 
     __slots__ = ("names", "sink", "tokens")
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.names: dict[Topic, str] = {}
-        self.tokens: dict[Topic, str] = {}
+        self.names = {}
+        self.tokens = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)
@@ -39,10 +46,12 @@ class TopicNames:
                 self.names[id_] = name
                 self.sink.name(f"kafka/{uuid_text(id_)}", time, name)
 
+    @compiled
     def name(self, topic: Topic | None) -> str | None:
         """A topic's name, or the token that stands for it until the name is known."""
         return topic if topic is None or isinstance(topic, str) else self._of_id(topic)
 
+    @compiled
     def all(self, requested: tuple[Topic, ...], answered: tuple[Topic, ...]) -> tuple[str, ...]:
         """The names of all topics of an exchange, each once, in order of appearance."""
         if answered and answered is not requested and answered != requested:
@@ -53,6 +62,7 @@ class TopicNames:
             return requested  # type: ignore[return-value]
         return tuple(dict.fromkeys([t if isinstance(t, str) else self._of_id(t) for t in requested]))
 
+    @compiled
     def _of_id(self, topic: bytes) -> str:
         name = self.names.get(topic) or self.tokens.get(topic)
         if name is None and topic == METADATA_TOPIC_ID:

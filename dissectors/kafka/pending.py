@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import cython
 
-from dissectors.kafka.body_notes import RecordSet, Topic
+from dissectors.compiling.marks import compiled
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
+from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import PendingRequest
 from dissectors.session.frame import FrameFacts
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
 
 SASL_TOKEN = "SaslToken"  # a bare SASL token: it has no header that names an API
 
 
+@final
+@compiled(freelist=64)
 class KafkaRequest(PendingRequest):
     """A request of one connection. Numbers are ABSENT where the request does not say them.
 
@@ -35,6 +36,26 @@ class KafkaRequest(PendingRequest):
     told: the body of a request that its events are made of (events.py)
     stated: positions that count once the answer accepts them, or that the answer is understood by
     """
+
+    api_version: ApiVersion | None
+    number: cython.longlong
+    topic_keys: tuple[Topic, ...]
+    sets: list[Any] | None
+    found: list[RecordBatch] | None
+    kept: cython.longlong
+    acks: cython.longlong
+    replica: cython.longlong
+    max_wait_ms: cython.longlong
+    min_bytes: cython.longlong
+    allowed_ns: cython.longlong
+    isolation: cython.longlong
+    session_number: cython.longlong
+    session_epoch: cython.longlong
+    session: FetchSession | None
+    values: dict[str, Any] | None
+    inner: dict[str, Any] | None
+    told: dict[str, Any] | None
+    stated: Any
 
     fields: ClassVar[tuple[str, ...]] = (
         *PendingRequest.fields,
@@ -53,21 +74,22 @@ class KafkaRequest(PendingRequest):
     )
 
     def __init__(self) -> None:
-        self.api_version: ApiVersion | None = None
+        self.api_version = None
         self.number = 0
-        self.topic_keys: tuple[Topic, ...] = ()
-        self.sets: list[RecordSet] | None = None
-        self.found: list[RecordBatch] | None = None
+        self.topic_keys = ()
+        self.sets = None
+        self.found = None
         self.kept = 0
         self.acks = self.replica = self.max_wait_ms = self.min_bytes = self.allowed_ns = ABSENT
         self.isolation = self.session_number = self.session_epoch = ABSENT
-        self.session: FetchSession | None = None
-        self.values: dict[str, Any] | None = None
-        self.inner: dict[str, Any] | None = None
-        self.told: dict[str, Any] | None = None
-        self.stated: Any = None
+        self.session = None
+        self.values = None
+        self.inner = None
+        self.told = None
+        self.stated = None
 
 
+@compiled
 def new_request(
     frame: FrameFacts | None, api: ApiVersion | None, correlation_id: cython.longlong, client_id: str | None
 ) -> KafkaRequest:

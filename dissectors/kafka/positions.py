@@ -12,41 +12,49 @@ from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.kafka.body_notes import BodyNotes, Fault, NoteRows, Topic
-from dissectors.kafka.decode import ApiVersion
+from dissectors.compiling.marks import compiled
+from dissectors.kafka.body_notes import (
+    AT_PARTITION,
+    AT_TOPIC,
+    PAIR_TOPIC,
+    STATED,
+    WHAT,
+    BodyNotes,
+    Fault,
+    NoteRows,
+    Topic,
+)
+from dissectors.kafka.decode import (
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    OFFSET_COMMIT,
+    TXN_OFFSET_COMMIT,
+    ApiVersion,
+)
 from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.position_fields import (
+    EPOCH,
+    FIRST_ATTRIBUTE,
+    FOUND,
+    GROUP_NAME,
+    HIGH_WATERMARK,
+    ISR,
+    LAST_STABLE,
+    LEADER,
+    LOG_START,
+    OLD_OFFSETS,
+)
 from dissectors.kafka.rows import KafkaRows
+from dissectors.kafka.words import ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame, FrameFacts
 
-if not cython.compiled:
-    from dissectors.kafka.body_notes import AT_PARTITION, AT_TOPIC, PAIR_TOPIC, STATED, WHAT
-    from dissectors.kafka.decode import (
-        END_TXN,
-        FETCH,
-        INIT_PRODUCER_ID,
-        LIST_OFFSETS,
-        OFFSET_COMMIT,
-        TXN_OFFSET_COMMIT,
-    )
-    from dissectors.kafka.position_fields import (
-        EPOCH,
-        FIRST_ATTRIBUTE,
-        FOUND,
-        GROUP_NAME,
-        HIGH_WATERMARK,
-        ISR,
-        LAST_STABLE,
-        LEADER,
-        LOG_START,
-        OLD_OFFSETS,
-    )
-    from dissectors.kafka.words import ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-
-    NO_TOPIC = -2
+NO_TOPIC = -2
 
 FETCHED, COMMITTED, PENDING, TRANSACTION = "fetch", "committed", "pending", "transaction"
 NAMES = ("high_watermark", "last_stable", "log_start", COMMITTED, "leader", FETCHED)
@@ -75,6 +83,7 @@ class Stated(NamedTuple):
     said: Sequence[Said]
 
 
+@compiled
 def asked(conversation: _Conversation, call: KafkaRequest, api: ApiVersion, notes: BodyNotes) -> None:
     """Take what a request says of partitions."""
     key: cython.int = api.key
@@ -88,6 +97,7 @@ def asked(conversation: _Conversation, call: KafkaRequest, api: ApiVersion, note
         call.stated = Stated(transaction, None if replica >= 0 else latest, _said(notes))
 
 
+@compiled
 def answered(
     conversation: _Conversation,
     frame: Frame,
@@ -113,6 +123,7 @@ def answered(
         _write(rows, frame.facts, call, notes, min(most, notes.positions.count))
 
 
+@compiled
 def _fetched(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, notes: BodyNotes) -> None:
     """Write from where a Fetch fetches the partitions that it names."""
     report: Report = rows.report
@@ -134,6 +145,7 @@ def _fetched(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, notes: Body
     table.drop(slot)
 
 
+@compiled
 def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNotes, count: cython.Py_ssize_t) -> None:
     """Write the first `count` positions that the notes of an answer have. Offsets below 0 stand for none.
 
@@ -208,6 +220,7 @@ def _times(stated: Stated) -> Mapping[tuple[Topic | None, int], int]:
     return {(said.topic, said.partition): said.number for said in stated.said}
 
 
+@compiled
 def _sought(
     notes: BodyNotes, i: cython.Py_ssize_t, stated: Stated | None, times: Mapping[tuple[Topic | None, int], int] | None
 ) -> str | None:
@@ -218,6 +231,7 @@ def _sought(
     return {LATEST: stated.latest, EARLIEST: NAMES[LOG_START]}.get(time) if time is not None else None
 
 
+@compiled
 def _said(notes: BodyNotes) -> list[Said]:
     """The numbers that a request says of partitions, each with the epoch behind it."""
     found: list[Said] = []
@@ -237,6 +251,7 @@ def _accepted(stated: Stated, faults: Sequence[Fault]) -> list[Said]:
     return [said for said in stated.said if said.number >= 0 and (said.topic, said.partition) not in refused]
 
 
+@compiled
 def _committed(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, what: str, faults: Sequence[Fault]) -> None:
     """Write the offsets that a request commits and the broker accepts."""
     report: Report = rows.report
@@ -253,6 +268,7 @@ def _committed(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, what: str
     table.drop(slot)
 
 
+@compiled
 def _transaction_ended(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest) -> None:
     """Write that a transaction ended. Of a producer that begins anew, the broker aborts what it had left open."""
     values = call.values or {}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet, Topic
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.verify import BatchVerifier
+from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import FAILED, OK, PRODUCE, UNKNOWN
 from dissectors.session.frame import Frame
 
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
 
-
+@compiled
 def sent(
     rows: KafkaRows,
     verifier: BatchVerifier,
@@ -48,6 +48,7 @@ def sent(
         call.sets = found
 
 
+@compiled
 def settle(
     rows: KafkaRows,
     call: KafkaRequest,
@@ -86,6 +87,7 @@ def settle(
         call.kept = 0
 
 
+@compiled
 def _begins_later(records: RecordSet) -> cython.bint:
     """Whether the first batch of a set was not captured."""
     first: RecordBatch

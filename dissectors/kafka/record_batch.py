@@ -23,29 +23,28 @@ Sources: Kafka protocol guide, "Record Batch"; KIP-98, KIP-534.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.state import set_state, state_of
+from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Bytes
-from dissectors.wire.reader import WireReader
+from dissectors.wire.memory import crc32c
+from dissectors.wire.reader import WireReader, reader
 
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.memory import crc32c
-    from dissectors.wire.reader import reader
-
-    HEADER_BYTES, COVERED_FROM, KEEPS_LENGTH, SMALLEST_LENGTH = 61, 21, 12, 49
-    CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, HORIZON_BIT = 7, 8, 16, 32, 64
-    LAST_CODEC, MOST_ATTRIBUTES = 4, 127  # numbers above them were never given
-    NO_TIMESTAMP = -1
-    LARGEST = (1 << 63) - 1
+HEADER_BYTES, COVERED_FROM, KEEPS_LENGTH, SMALLEST_LENGTH = 61, 21, 12, 49
+CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, HORIZON_BIT = 7, 8, 16, 32, 64
+LAST_CODEC, MOST_ATTRIBUTES = 4, 127  # numbers above them were never given
+NO_TIMESTAMP = -1
+LARGEST = (1 << 63) - 1
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
-_CODECS = CODECS  # a C variable, not a name that is looked up for every batch
 
 
+@final
+@compiled(freelist=256)
 class RecordBatch:
     """One record batch, or one top-level message of the older formats, and what was found out about it.
 
@@ -67,6 +66,36 @@ class RecordBatch:
     time: ns; packet_ref, stream_offset: of its first byte
     entries: its messages, where they are wanted
     """
+
+    start: cython.Py_ssize_t
+    size: cython.longlong
+    magic: cython.int
+    base_offset: cython.longlong
+    last_offset: cython.longlong
+    announced: cython.longlong
+    count: cython.longlong
+    codec: str
+    log_append: cython.bint
+    transactional: cython.bint
+    control: cython.bint
+    base_timestamp: cython.longlong
+    first_timestamp: cython.longlong
+    max_timestamp: cython.longlong
+    producer_id: cython.longlong
+    producer_epoch: cython.int
+    base_sequence: cython.longlong
+    crc: cython.longlong
+    body: cython.Py_ssize_t
+    whole: cython.bint
+    odd_bytes: cython.longlong
+    uncompressed: cython.longlong
+    keyed: cython.longlong
+    computed: cython.longlong
+    verdict: str
+    time: cython.longlong
+    packet_ref: cython.longlong
+    stream_offset: cython.longlong
+    entries: Sequence[Any]
 
     __slots__ = (
         "announced",
@@ -148,7 +177,7 @@ class RecordBatch:
         self.verdict = "unverifiable"
         self.uncompressed = self.computed = self.keyed = ABSENT
         self.time = self.packet_ref = self.stream_offset = 0
-        self.entries: Sequence[Any] = ()
+        self.entries = ()
 
     @property
     def end(self) -> int:
@@ -160,12 +189,14 @@ class RecordBatch:
         """Records as the application counts them."""
         return None if self.count == ABSENT else self.count
 
-    def verify(self, data: bytes) -> bool:
+    @compiled
+    def verify(self, data: bytes) -> cython.bint:
         """Compute the checksum of a whole batch of magic 2 in `data`; whether it is right."""
         self.computed = crc32c(data, self.start + COVERED_FROM, self.start + self.size)
         self.verdict = "ok" if self.computed == self.crc else "bad"
         return self.computed == self.crc
 
+    @compiled
     def _read(self, r: WireReader, known: cython.Py_ssize_t) -> None:
         """The fields behind the magic of a header, 44 bytes. The bytes before index `known` were captured."""
         attributes: cython.longlong
@@ -180,7 +211,7 @@ class RecordBatch:
         self.producer_epoch = r.i16()
         self.base_sequence = r.i32()
         self.announced = max(0, r.i32())
-        self.codec = _CODECS[attributes & CODEC_BITS]
+        self.codec = CODECS[attributes & CODEC_BITS]
         self.log_append = (attributes & LOG_APPEND_BIT) != 0
         self.transactional = (attributes & TRANSACTIONAL_BIT) != 0
         self.control = (attributes & CONTROL_BIT) != 0
@@ -194,6 +225,7 @@ class RecordBatch:
         set_state(self, state)
 
 
+@compiled
 def read_batches(r: WireReader, end: cython.Py_ssize_t, known: cython.Py_ssize_t) -> list[RecordBatch]:
     """The batches of magic 2 that follow each other, whose headers are there and which end at index `end` at most.
 
@@ -222,6 +254,7 @@ def read_batches(r: WireReader, end: cython.Py_ssize_t, known: cython.Py_ssize_t
     return found
 
 
+@compiled
 def header_places(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[int]:
     """The indices of data[start:end], in order, at which the whole header of a batch of magic 2 may begin.
 
@@ -251,11 +284,13 @@ def header_places(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t)
     return found
 
 
+@compiled
 def checksum(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """The CRC32C of the batch data[start:end], computed. Raises IndexError."""
     return crc32c(data, start + COVERED_FROM, end)
 
 
+@compiled
 def plus(number: cython.longlong, more: cython.longlong) -> cython.longlong:
     """number + more, of which the latter is within 2^62; ABSENT where the sum is beyond int64."""
     if (more > 0 and number > LARGEST - more) or (more < 0 and number < -LARGEST - more):

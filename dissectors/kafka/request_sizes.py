@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.state import set_state, state_of
 
-if not cython.compiled:
-    SIZES = 4000  # lengths that are remembered of a connection
+SIZES = 4000  # lengths that are remembered of a connection
 
 _HABIT = 3  # requests of one length that make it the usual length
 
 
+@final
+@compiled
 class RequestSizes:
     """How often the requests of a connection were how long. The last ones, of one API and size, are counted apart."""
+
+    apis: tuple[ApiVersion, ...]
+    times: dict[tuple[int, int, int], int]  # by size, API and version
+    last_api: ApiVersion | None
+    last_size: cython.longlong
+    last_times: cython.longlong
 
     __slots__ = ("apis", "last_api", "last_size", "last_times", "times")
 
     def __init__(self) -> None:
-        self.apis: tuple[ApiVersion, ...] = ()
-        self.times: dict[tuple[int, int, int], int] = {}  # by size, API and version
-        self.last_api: ApiVersion | None = None
+        self.apis = ()
+        self.times = {}
+        self.last_api = None
         self.last_size = 0
         self.last_times = 0
 
@@ -33,6 +41,7 @@ class RequestSizes:
     def __setstate__(self, state: dict[str, Any]) -> None:
         set_state(self, state)
 
+    @compiled
     def note(self, api: ApiVersion, size: cython.longlong) -> None:
         """A request was so long."""
         if api is self.last_api and size == self.last_size:
@@ -48,6 +57,7 @@ class RequestSizes:
         self._add()
         return self.times.get((size, api.key, api.version), 0) >= _HABIT
 
+    @compiled
     def _add(self) -> None:
         """Count the last ones with the others."""
         if self.last_times and self.last_api is not None:

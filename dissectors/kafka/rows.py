@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import secrets
 from dissectors.kafka.batches import CHECKSUM_KINDS
 from dissectors.kafka.body_notes import Fault, Topic
@@ -15,25 +16,27 @@ from dissectors.kafka.errors import EXPECTED, error
 from dissectors.kafka.messages import Header
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest
-from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.record_batch import RecordBatch, plus
 from dissectors.kafka.state import set_state, state_of
 from dissectors.redaction import without_tokens
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.exchange import PRODUCE, ErrorCode, Report
 from dissectors.session.frame import FrameFacts
 
-if not cython.compiled:
-    from dissectors.kafka.record_batch import plus
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-
-    NS, LATEST_MS = 1_000_000, 9_223_372_036_854
+NS, LATEST_MS = 1_000_000, 9_223_372_036_854
 
 FORMATS = ("magic 0", "magic 1", "magic 2")
 
 
+@final
+@compiled
 class KafkaRows:
     """Writes the rows of one connection."""
+
+    report: Report
+    names: TopicNames
 
     __slots__ = ("names", "report")
 
@@ -47,6 +50,7 @@ class KafkaRows:
     def __setstate__(self, state: dict[str, Any]) -> None:
         set_state(self, state)
 
+    @compiled
     def open_exchange(
         self,
         kind: str,
@@ -92,6 +96,7 @@ class KafkaRows:
 
     # --- what exchanges carry ---
 
+    @compiled
     def batches(
         self,
         role: str,
@@ -127,6 +132,7 @@ class KafkaRows:
             if self.report.wants_batches:
                 self._batch(role, call, frame, name, partition, batch, outcome, first, last)
 
+    @compiled
     def _batch(
         self,
         role: str,
@@ -219,6 +225,7 @@ class KafkaRows:
             report.finish_message(slot)
 
 
+@compiled
 def nanoseconds(ms: cython.longlong) -> cython.longlong:
     """Milliseconds in ns, ABSENT where there are none, or too many."""
     return ABSENT if ms < 0 or ms > LATEST_MS else ms * NS

@@ -7,21 +7,22 @@ only what changed, and what leaves the session. Epoch -1 ends it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.state import set_state, state_of
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
+from dissectors.rows.layout import ABSENT
 
 NEW, FINAL = 0, -1
 _NONE: dict[int, int] = {}  # never added to
 _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 
 
+@final
+@compiled
 class FetchSession:
     """The partitions of one session.
 
@@ -31,12 +32,18 @@ class FetchSession:
     gapless: nothing of what was asked for since the first request is missing
     """
 
+    held: dict[Topic | None, dict[int, int]]
+    topics: tuple[Topic, ...]
+    partitions: cython.longlong
+    epoch: cython.longlong
+    gapless: cython.bint
+
     __slots__ = ("epoch", "gapless", "held", "partitions", "topics")
 
     def __init__(self, notes: BodyNotes) -> None:
         """notes: of the request that begins the session."""
-        self.held: dict[Topic | None, dict[int, int]] = {}
-        self.topics: tuple[Topic, ...] = ()
+        self.held = {}
+        self.topics = ()
         self.partitions = 0
         self.epoch = NEW
         self.gapless = notes.whole
@@ -48,12 +55,14 @@ class FetchSession:
     def __setstate__(self, state: dict[str, Any]) -> None:
         set_state(self, state)
 
+    @compiled
     def follow(self, epoch: cython.longlong, notes: BodyNotes) -> None:
         """A request goes on with the session: it may add partitions, and remove some."""
         self.gapless = self.gapless and epoch == self.epoch + 1 and notes.whole
         self.epoch = epoch
         self.change(notes)
 
+    @compiled
     def change(self, notes: BodyNotes) -> None:
         """Add and remove the partitions that a request names."""
         i: cython.Py_ssize_t
@@ -96,18 +105,23 @@ class FetchSession:
         ((topic, partitions),) = self.held.items()
         return topic, next(iter(partitions)) if len(partitions) == 1 else None
 
+    @compiled
     def fetch_offset(self, topic: Topic | None, partition: cython.longlong) -> cython.longlong:
         """The offset from which a partition is fetched; ABSENT where it is not known."""
         return self.held.get(topic, _NONE).get(partition, ABSENT)
 
 
+@final
+@compiled
 class FetchSessions:
     """The sessions of one connection, by their ids; those of share groups by group and member."""
+
+    sessions: dict[Hashable, FetchSession]
 
     __slots__ = ("sessions",)
 
     def __init__(self) -> None:
-        self.sessions: dict[Hashable, FetchSession] = {}
+        self.sessions = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)
@@ -115,6 +129,7 @@ class FetchSessions:
     def __setstate__(self, state: dict[str, Any]) -> None:
         set_state(self, state)
 
+    @compiled
     def fetch(self, number: cython.longlong, epoch: cython.longlong, notes: BodyNotes) -> FetchSession | None:
         """The session of a Fetch; None where it began before the capture. ABSENT: of versions without sessions."""
         if epoch in (NEW, FINAL, ABSENT):
@@ -126,6 +141,7 @@ class FetchSessions:
             session.follow(epoch, notes)
         return session
 
+    @compiled
     def answer(
         self,
         number: cython.longlong,

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, final
 
 import cython
 
 from dissectors.checksum import shown
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import batches, internal, messages
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.body_notes import RecordSet
@@ -20,30 +21,37 @@ from dissectors.kafka.messages import KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.record_batch import RecordBatch, read_batches
 from dissectors.kafka.state import set_state
+from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, TooLargeError
+from dissectors.wire.codecs.sizes import decompressed_size
 from dissectors.wire.reader import WireReader
 from dissectors.wording import counted
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.codecs.sizes import decompressed_size
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
 _SMALLEST_RECORD = 7  # bytes, its length included
 
 
+@final
+@compiled
 class BatchVerifier:
     """Looks at the batches of one connection."""
+
+    conversation: _Conversation
+    report: Report
+    names: TopicNames
+    limit: cython.longlong
+    reported_early: cython.bint
+    _reader: WireReader
 
     CARRIED = ("conversation", "limit", "names", "report", "reported_early")
 
     __slots__ = ("_reader", *CARRIED)
 
     def __init__(self, conversation: _Conversation, report: Report, names: TopicNames) -> None:
-        self.conversation: _Conversation = conversation
+        self.conversation = conversation
         self.report = report
         self.names = names
         self.limit = conversation.options.limits.decompressed_bytes
@@ -57,6 +65,7 @@ class BatchVerifier:
         set_state(self, state)
         self._reader = WireReader()
 
+    @compiled
     def batches_of(self, frame: Frame, records: RecordSet, lenient: cython.bint, old: cython.int) -> list[RecordBatch]:
         """The batches of a record set, as far as it consists of such; lenient, old: see `batches.units`."""
         if frame.complete:
@@ -78,6 +87,7 @@ class BatchVerifier:
                 self._malformed(frame, records, trouble.at, trouble)
         return found
 
+    @compiled
     def look(self, frame: Frame, records: RecordSet | None, found: list[RecordBatch]) -> None:
         """Verify the batches of a record set while the bytes of its frame are there. records: None if not known."""
         batch: RecordBatch
@@ -143,6 +153,7 @@ class BatchVerifier:
         batch.computed = batches.checksum(data, batch)
         batch.verdict = "ok" if batch.computed == batch.crc else "bad"
 
+    @compiled
     def _unfold(self, frame: Frame, records: RecordSet | None, batch: RecordBatch) -> None:
         """Set the size of a batch's records, decompressed if need be, and its messages where they are wanted."""
         if batch.odd_bytes and batch.verdict == "ok":
@@ -228,6 +239,7 @@ class BatchVerifier:
             self.conversation.finding_at(frame, "limit", message)
 
 
+@compiled
 def _has_key(data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """Whether the first record of a batch of magic 2 has a key: 1 or 0, ABSENT where it ends before.
 

@@ -11,81 +11,95 @@ modes read the same words:
 from __future__ import annotations
 
 import threading
+from typing import final
 from weakref import WeakKeyDictionary
 
 import cython
 
-from dissectors.kafka.body_notes import BodyNotes, NoteRows
+from dissectors.compiling.marks import compiled
+from dissectors.kafka.body_notes import (
+    AT_PARTITION,
+    AT_TOPIC,
+    CODE,
+    ELEMENTS,
+    FAULT_PARTITION,
+    FAULT_TOPIC,
+    ID_AT,
+    LISTED,
+    MESSAGE_AT,
+    MESSAGE_SIZE,
+    NAME_AT,
+    NAME_SIZE,
+    NUMBER,
+    PAIR_KIND,
+    PAIR_PARTITION,
+    PAIR_TOPIC,
+    SCOPE,
+    SET_AT,
+    SET_PARTITION,
+    SET_SIZE,
+    SET_TOPIC,
+    STATED,
+    WHAT,
+    BodyNotes,
+    NoteRows,
+)
 from dissectors.kafka.errors import known_codes
-from dissectors.kafka.words import NO_MESSAGE, MessageWords
+from dissectors.kafka.words import (
+    ARRAY,
+    ERROR,
+    ERROR_TEXT,
+    FAULT,
+    GROUP,
+    GROUP_PLACE,
+    ID,
+    NAME,
+    NO_MESSAGE,
+    NO_SLOT,
+    PAIR,
+    PAIR_VALUE,
+    PARTITION,
+    PARTITIONS,
+    POSITION,
+    POSITION_LIST,
+    RECORDS,
+    SIZED,
+    SKIP,
+    SLOTS,
+    STRUCT,
+    TAGS,
+    TEXT,
+    THROTTLE,
+    TOPIC,
+    VALUE,
+    MessageWords,
+)
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
-from dissectors.wire.arrays import Bytes, Numbers, grid
+from dissectors.wire.arrays import Bytes, Grid, grid
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 
-if not cython.compiled:
-    from dissectors.kafka.body_notes import (
-        AT_PARTITION,
-        AT_TOPIC,
-        CODE,
-        ELEMENTS,
-        FAULT_PARTITION,
-        FAULT_TOPIC,
-        ID_AT,
-        LISTED,
-        MESSAGE_AT,
-        MESSAGE_SIZE,
-        NAME_AT,
-        NAME_SIZE,
-        NUMBER,
-        PAIR_KIND,
-        PAIR_PARTITION,
-        PAIR_TOPIC,
-        SCOPE,
-        SET_AT,
-        SET_PARTITION,
-        SET_SIZE,
-        SET_TOPIC,
-        STATED,
-        WHAT,
-    )
-    from dissectors.kafka.words import (
-        ARRAY,
-        ERROR,
-        ERROR_TEXT,
-        FAULT,
-        GROUP,
-        GROUP_PLACE,
-        ID,
-        NAME,
-        NO_SLOT,
-        PAIR,
-        PAIR_VALUE,
-        PARTITION,
-        PARTITIONS,
-        POSITION,
-        POSITION_LIST,
-        RECORDS,
-        SIZED,
-        SKIP,
-        SLOTS,
-        STRUCT,
-        TAGS,
-        TEXT,
-        THROTTLE,
-        TOPIC,
-        VALUE,
-    )
-    from dissectors.rows.layout import ABSENT
-
-    LONGEST_THROTTLE = 3_600_000
-    CODE_READ, TEXT_AT, TEXT_SIZE = 0, 1, 2
+LONGEST_THROTTLE = 3_600_000
+CODE_READ, TEXT_AT, TEXT_SIZE = 0, 1, 2
 
 
+@final
+@compiled
 class Walker:
     """Walks bodies of all messages. A run has one for requests and one for answers: each reads on in its buffer.
 
     What looks at single bodies uses that of its thread: `walker`.
     """
+
+    positions: cython.bint
+    notes: BodyNotes
+    reader: WireReader
+    message: MessageWords
+    slots: Grid  # errors that are read and not noted yet, and texts that explain them
+    number: cython.longlong  # that goes with topic and partition
+    checking: cython.bint
+    stop: cython.Py_ssize_t  # where the message ends, or the tagged field that is checked
+    codes: Bytes  # int16 code + 32768 -> whether it exists
 
     def __init__(self, positions: cython.bint = False) -> None:
         """positions: conversations note with it where partitions stand (ApiVersion.note_request)."""
@@ -93,12 +107,13 @@ class Walker:
         self.notes = BodyNotes()
         self.reader = WireReader()
         self.message = NO_MESSAGE
-        self.slots: Numbers = grid(SLOTS, 3)  # errors that are read and not noted yet, and texts that explain them
-        self.number = 0  # that goes with topic and partition
+        self.slots = grid(SLOTS, 3)
+        self.number = 0
         self.checking = False
-        self.stop = 0  # where the message ends, or the tagged field that is checked
-        self.codes: Bytes = _codes()  # int16 code + 32768 -> whether it exists
+        self.stop = 0
+        self.codes = _codes()
 
+    @compiled
     def note(self, message: MessageWords, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
         """Notes of data[start:end] as this message, valid until the next walk. Bad bytes raise nothing."""
         self._begin(message, data, start, end)
@@ -111,6 +126,7 @@ class Walker:
             pass
         return self.notes
 
+    @compiled
     def makes_sense(
         self, message: MessageWords, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
@@ -128,6 +144,7 @@ class Walker:
             return False
         return fits and self.reader.pos == end
 
+    @compiled
     def fitting(
         self, messages: list[MessageWords], data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> list[int]:
@@ -141,17 +158,20 @@ class Walker:
                 found.append(i)
         return found
 
+    @compiled
     def after_tags(self, data: bytes, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The index after the tagged fields that begin at data[at]. Raises ReadError."""
         self.reader.open(data, at, len(data))
         self.reader.skip_tags()
         return self.reader.pos
 
+    @compiled
     def _begin(self, message: MessageWords, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         self.message = message
         self.reader.open(data, start, end)
         self.notes.begin(data, message)
 
+    @compiled
     def _run(
         self, at: cython.Py_ssize_t, last: cython.Py_ssize_t, topic: cython.longlong, partition: cython.longlong
     ) -> cython.bint:
@@ -309,6 +329,7 @@ class Walker:
                 at = p
         return True
 
+    @compiled
     def _count(self, kind: cython.int, counted: cython.int) -> cython.longlong:
         """The number of elements of an array, each of a byte at least; 0 for null, -1 for nonsense."""
         n: cython.longlong = self.reader.announced(kind)
@@ -322,6 +343,7 @@ class Walker:
             self.notes.partitions += n
         return n
 
+    @compiled
     def _tags(
         self,
         left: cython.longlong,
@@ -361,6 +383,7 @@ class Walker:
 
     # --- notes ---
 
+    @compiled
     def _topic(
         self,
         name_at: cython.Py_ssize_t,
@@ -380,6 +403,7 @@ class Walker:
         self.notes.named.cells[row, LISTED] = listed
         return row
 
+    @compiled
     def _pair(self, topic: cython.longlong, partition: cython.longlong, kind: cython.longlong) -> None:
         placed: NoteRows = self.notes.placed
         row: cython.Py_ssize_t = placed.add()
@@ -388,6 +412,7 @@ class Walker:
         placed.cells[row, NUMBER] = self.number
         placed.cells[row, PAIR_KIND] = kind
 
+    @compiled
     def _position(
         self,
         topic: cython.longlong,
@@ -404,12 +429,14 @@ class Walker:
         positions.cells[row, STATED] = stated
         positions.cells[row, ELEMENTS] = elements
 
+    @compiled
     def _error_text(self, size: cython.longlong, error: cython.int, slot: cython.int) -> None:
         """Keep the text that follows, if there is an error that it explains and all of it is there."""
         kept: cython.bint = 0 < size <= self.reader.left() and self.slots[error, CODE_READ] != 0
         self.slots[slot, TEXT_AT] = self.reader.pos
         self.slots[slot, TEXT_SIZE] = size if kept else 0
 
+    @compiled
     def _fault(self, at: cython.Py_ssize_t, topic: cython.longlong, partition: cython.longlong) -> None:
         """Note the error of the word at `at`."""
         errors: NoteRows = self.notes.errors
@@ -424,6 +451,7 @@ class Walker:
 
     # --- checks ---
 
+    @compiled
     def _is_within(self) -> cython.bint:
         """Whether the reader is within the message. Raises EndsEarlyError where it is beyond the data."""
         if self.reader.pos > self.stop:
@@ -432,6 +460,7 @@ class Walker:
             raise EndsEarlyError("the data end early")
         return True
 
+    @compiled
     def _is_sized(self, size: cython.longlong, printable: cython.longlong) -> cython.bint:
         """Whether the `size` bytes that the reader has moved over make sense, if need be as text that can be shown."""
         i: cython.Py_ssize_t

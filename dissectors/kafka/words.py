@@ -40,23 +40,24 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import position_fields, schema
 from dissectors.kafka.plan import GROUP as GROUP_NAME
 from dissectors.kafka.plan import KEY_TYPE, NOTES, Op, Step, plan
+from dissectors.wire.arrays import Ints
+from dissectors.wire.reader import COMPACT, PLAIN, WIDE
 
-if not cython.compiled:
-    from dissectors.wire.reader import COMPACT, PLAIN, WIDE
-
-    (SKIP, SIZED, NAME, ID, TOPIC, PARTITION, PAIR_VALUE, PAIR, PARTITIONS, ERROR, ERROR_TEXT, FAULT, THROTTLE, VALUE,
-     TEXT, GROUP, RECORDS, ARRAY, STRUCT, OPTIONAL, TAGS, POSITION, POSITION_LIST) = range(23)  # fmt: skip
-    BARE, NUMBERED, FORGOTTEN = range(3)
-    VALUE_COUNT, NO_SLOT, SLOTS = 22, -1, 8
-    GROUP_PLACE, KEY_TYPE_PLACE, ACKS_PLACE, TRANSACTION_PLACE = 0, 1, 2, 3
-    REPLICA_PLACE, MAX_WAIT_PLACE, ISOLATION_PLACE, SESSION_PLACE, EPOCH_PLACE = 4, 5, 6, 7, 8
-    MIN_BYTES_PLACE, KEEPS_PREPARED_PLACE = 20, 21
+(SKIP, SIZED, NAME, ID, TOPIC, PARTITION, PAIR_VALUE, PAIR, PARTITIONS, ERROR, ERROR_TEXT, FAULT, THROTTLE, VALUE,
+ TEXT, GROUP, RECORDS, ARRAY, STRUCT, OPTIONAL, TAGS, POSITION, POSITION_LIST) = range(23)  # fmt: skip
+BARE, NUMBERED, FORGOTTEN = range(3)
+VALUE_COUNT, NO_SLOT, SLOTS = 22, -1, 8
+GROUP_PLACE, KEY_TYPE_PLACE, ACKS_PLACE, TRANSACTION_PLACE = 0, 1, 2, 3
+REPLICA_PLACE, MAX_WAIT_PLACE, ISOLATION_PLACE, SESSION_PLACE, EPOCH_PLACE = 4, 5, 6, 7, 8
+MIN_BYTES_PLACE, KEEPS_PREPARED_PLACE = 20, 21
 
 VALUES = (
     GROUP_NAME, KEY_TYPE, "acks", "transactionalId", "replicaId", "maxWaitMs", "isolationLevel", "sessionId",
@@ -68,17 +69,25 @@ VALUES = (
 assert len(VALUES) == VALUE_COUNT
 
 
+@final
+@compiled
 class MessageWords:
     """The words of one message in one version, and what the numbers in them stand for."""
+
+    words: Ints
+    last: cython.Py_ssize_t  # nothing is noted by the words from here on
+    least: cython.Py_ssize_t  # bytes of the shortest body
+    values: dict[int, bool]  # the values that this version has: place -> whether it is a text
+    scopes: tuple[str, ...]  # what its errors are about
 
     def __init__(
         self, words: array[int], last: int, least: int, values: dict[int, bool], scopes: tuple[str, ...]
     ) -> None:
         self.words = words
-        self.last = last  # nothing is noted by the words from here on
-        self.least = least  # bytes of the shortest body
-        self.values = values  # the values that this version has: place -> whether it is a text
-        self.scopes = scopes  # what its errors are about
+        self.last = last
+        self.least = least
+        self.values = values
+        self.scopes = scopes
 
 
 NO_MESSAGE = MessageWords(array("i"), 0, 0, {}, ())

@@ -20,31 +20,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar import api
+from dissectors.pulsar.fields import (
+    KEY_KEY,
+    META_CHUNK_ID,
+    META_COMPACTED_BATCH_INDEXES,
+    META_COMPRESSION,
+    META_MARKER_TYPE,
+    META_NUM_CHUNKS_FROM_MSG,
+    META_NUM_MESSAGES_IN_BATCH,
+    META_UNCOMPRESSED_SIZE,
+    SINGLE_PAYLOAD_SIZE,
+)
+from dissectors.pulsar.pending import PulsarRequest
+from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, decompress
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 
-if not cython.compiled:
-    from dissectors.pulsar.fields import (
-        KEY_KEY,
-        META_CHUNK_ID,
-        META_COMPACTED_BATCH_INDEXES,
-        META_COMPRESSION,
-        META_MARKER_TYPE,
-        META_NUM_CHUNKS_FROM_MSG,
-        META_NUM_MESSAGES_IN_BATCH,
-        META_UNCOMPRESSED_SIZE,
-        SINGLE_PAYLOAD_SIZE,
-    )
-    from dissectors.rows.layout import ABSENT
-
-    BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = 0x0E02, 0x0E01
+BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = 0x0E02, 0x0E01
 
 CODECS = {1: "lz4-block", 2: "zlib", 3: "zstd", 4: "snappy"}
 CODEC_NAMES = {0: "none", 1: "lz4", 2: "zlib", 3: "zstd", 4: "snappy"}
@@ -56,6 +56,8 @@ class MalformedEntryError(ValueError):
     """The bytes are not what their sizes say."""
 
 
+@final
+@compiled
 class PulsarEntry:
     """Where the parts of an entry are in frame.data, and its metadata as far as it is there; until the next is read.
 
@@ -77,24 +79,49 @@ class PulsarEntry:
     plain: the payload, decompressed, as it is where it is a chunk; None where it cannot be read
     """
 
+    reader: WireReader
+    meta: MessageFields
+    broker: MessageFields
+    frame: Frame
+    at: cython.Py_ssize_t
+    covered: cython.Py_ssize_t
+    payload: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    stored: cython.longlong
+    marked: cython.bint
+    has_meta: cython.bint
+    has_broker: cython.bint
+    defect: str | None
+    request: PulsarRequest
+    role: str
+    time: cython.longlong
+    packet_ref: cython.longlong
+    ledger: cython.longlong
+    entry: cython.longlong
+    to_deliver: Sequence[int]
+    computed: cython.longlong
+    verdict: str
+    plain: bytes | memoryview | None
+
     def __init__(self) -> None:
         self.reader = WireReader()
         self.meta = MessageFields(self.reader)
         self.broker = MessageFields(self.reader)
-        self.frame: Any = None
+        self.frame = None  # type: ignore[assignment]
         self.at = self.covered = self.payload = self.stop = 0
         self.stored = 0
         self.marked = self.has_meta = self.has_broker = False
-        self.defect: str | None = None
-        self.request: Any = None
+        self.defect = None
+        self.request = None  # type: ignore[assignment]
         self.role = ""
         self.time = self.packet_ref = 0
         self.ledger = self.entry = 0
-        self.to_deliver: Sequence[int] = ()
+        self.to_deliver = ()
         self.computed = 0
         self.verdict = ""
-        self.plain: bytes | memoryview | None = None
+        self.plain = None
 
+    @compiled
     def read(self, frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> None:
         """Read the entry that follows a command which ends at index `after`; its metadata of at most `limit` bytes."""
         self.frame = frame
@@ -106,6 +133,7 @@ class PulsarEntry:
         if self._read_broker(frame) and self._read_checksum(frame):
             self._read_meta(frame, limit)
 
+    @compiled
     def _read_broker(self, frame: Frame) -> cython.bint:
         """Read what the broker put in front, if it did; whether the rest can be read."""
         after: cython.Py_ssize_t = self.at
@@ -129,6 +157,7 @@ class PulsarEntry:
             self.defect = "Broker entry metadata is no protobuf message"
         return self.has_broker
 
+    @compiled
     def _read_checksum(self, frame: Frame) -> cython.bint:
         """Read the checksum, if there is one; whether the rest can be read."""
         if self._magic(frame, self.at) == CHECKSUM_MAGIC:
@@ -139,6 +168,7 @@ class PulsarEntry:
             self.covered = self.at + 6
         return self.covered + 4 <= frame.known or self._ends_early(frame)
 
+    @compiled
     def _read_meta(self, frame: Frame, limit: cython.longlong) -> None:
         begin: cython.Py_ssize_t = self.covered + 4
         self.reader.open(frame.data, self.covered, begin)
@@ -158,6 +188,7 @@ class PulsarEntry:
                 if not self.has_meta:
                     self.defect = "Message metadata is no protobuf message"
 
+    @compiled
     def _magic(self, frame: Frame, at: cython.Py_ssize_t) -> cython.longlong:
         """The two bytes at an index, zeros where they are missing; -1 where the bytes at hand end before."""
         if at + 2 > frame.end:
@@ -165,6 +196,7 @@ class PulsarEntry:
         self.reader.open(frame.data, at, at + 2)
         return self.reader.u16()
 
+    @compiled
     def _ends_early(self, frame: Frame) -> cython.bint:
         """Not even the size of the metadata is there, though the frame may be whole. False."""
         if frame.complete:
@@ -178,11 +210,13 @@ class PulsarEntry:
 
     # --- what the metadata say ---
 
+    @compiled
     def codec(self) -> cython.longlong:
         """Number of the codec; it may be none of CODECS."""
         return self.meta.number(META_COMPRESSION, 0)
 
 
+@compiled
 def records(meta: MessageFields) -> cython.longlong:
     """Messages in an entry, as the application counts them: a chunk counts where it completes its message."""
     count: cython.longlong
@@ -198,6 +232,7 @@ def records(meta: MessageFields) -> cython.longlong:
     return 1
 
 
+@compiled
 def is_chunk(meta: MessageFields) -> cython.bint:
     """Whether an entry is a piece of a message."""
     return meta.has(META_NUM_CHUNKS_FROM_MSG)
@@ -220,6 +255,7 @@ def unpacked(meta: MessageFields, payload: bytes | memoryview, limit: int) -> by
     return decompress(CODECS[number], payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
 
 
+@compiled
 def position(ledger: cython.longlong, entry: cython.longlong) -> str | None:
     """`ledger:entry`; None where the broker gave none: ABSENT, or -1 for a duplicate that it dropped."""
     if ledger == ABSENT or (ledger == -1 and entry == -1):
@@ -297,6 +333,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
+@compiled
 def entry_of(frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> PulsarEntry:
     """The entry behind a command that ends at index `after`, read by this thread's reader: valid until the next."""
     entry: PulsarEntry = _here.entry

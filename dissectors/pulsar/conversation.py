@@ -8,13 +8,28 @@ from typing import Any
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.options import Options
 from dissectors.pulsar import resync
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.commands import (
+    ACK,
     COMMANDS,
     CONNECT,
+    CONNECTED,
+    ERROR,
     FAILING,
+    INITIAL_RESPONSE,
+    MESSAGE,
+    ONE_WAY,
+    PRODUCER,
+    PRODUCER_SUCCESS,
+    REQUEST,
+    SEND,
+    SEND_ERROR,
+    SEND_RECEIPT,
+    SUBSCRIBE,
+    SUCCESS,
     request_of,
 )
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand, command_of
@@ -23,6 +38,7 @@ from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
 from dissectors.pulsar.events import ASKING, PulsarEvents
 from dissectors.pulsar.events import STATING as EVENTFUL_COMMANDS
+from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
 from dissectors.pulsar.frames import DEFAULT_MESSAGE_BYTES, PADDING, measure
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
@@ -35,36 +51,16 @@ from dissectors.pulsar.replication import named_by
 from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
 from dissectors.session.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.session.frame import Frame
 from dissectors.session.resends import AT_END
-from dissectors.tcp.chunk import Gap
+from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from dissectors.wire.arrays import Bytes
 
-if not cython.compiled:
-    from dissectors.pulsar.commands import (
-        ACK,
-        CONNECTED,
-        ERROR,
-        INITIAL_RESPONSE,
-        MESSAGE,
-        ONE_WAY,
-        PRODUCER,
-        PRODUCER_SUCCESS,
-        REQUEST,
-        SEND,
-        SEND_ERROR,
-        SEND_RECEIPT,
-        SUBSCRIBE,
-        SUCCESS,
-    )
-    from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
-    from dissectors.rows.layout import ABSENT
-    from dissectors.tcp.chunk import CLIENT, SERVER
-
-    NO_REQUEST = -1  # the request_id, 2^64-1, of what answers no request
+NO_REQUEST = -1  # the request_id, 2^64-1, of what answers no request
 
 _NEW_TYPES = 64  # of which a finding says that no table knows them
 
@@ -74,22 +70,37 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING, GRANTING, REMARKED, CONCERNED, STATES, EVENTFUL, DECIDED, FALLIBLE = (
-    _marked([*UPDATES, *ID_FIELDS]),
-    _marked(COUNTED),
-    _marked(REMARKABLE),
-    _marked(RULED),
-    _marked(STATING),
-    _marked(EVENTFUL_COMMANDS),
-    _marked(ASKING),
-    _marked([*FAILURES, *ALWAYS_ERRORS]),
-)
+CHANGING: Bytes = _marked([*UPDATES, *ID_FIELDS])
+GRANTING: Bytes = _marked(COUNTED)
+REMARKED: Bytes = _marked(REMARKABLE)
+CONCERNED: Bytes = _marked(RULED)
+STATES: Bytes = _marked(STATING)
+EVENTFUL: Bytes = _marked(EVENTFUL_COMMANDS)
+DECIDED: Bytes = _marked(ASKING)
+FALLIBLE: Bytes = _marked([*FAILURES, *ALWAYS_ERRORS])
 """Types of commands that change what is known, that change permits, that findings are made of, that rules concern, that
 state a position, that are events, of which the answers are events, that may carry an error."""
 
 
+@compiled
 class PulsarConversation(Conversation):
     """See dissectors.session.conversation.Conversation."""
+
+    state: PulsarState
+    pending: PulsarPendingRequests
+    emit: PulsarEmitter
+    entries: Entries
+    permits: Permits
+    events: PulsarEvents
+    limit: cython.longlong  # of a frame, as far as this connection has said
+    lost_requests: LostRequests
+    client_end: cython.longlong  # stream offset at which the client's last frame ended
+    _new_types: set[int]  # types of commands that no table knows
+    _full: cython.bint
+    _command_limit: cython.longlong
+    _frame_limit: cython.longlong
+    rules: ProtocolRules | None
+    _replicates: cython.bint  # a SEND was seen whose receipt names a position or a marker
 
     CARRIED = (
         *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "permits", "events", "limit", "lost_requests"),
@@ -106,13 +117,13 @@ class PulsarConversation(Conversation):
         self.permits = Permits()
         self.events = PulsarEvents(report)
         self.rules = ProtocolRules(report) if report.wants_events and not midstream else None
-        self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has said
+        self.limit = options.limits.frame_bytes
         self._frame_limit, self._command_limit = options.limits.frame_bytes, options.limits.command_bytes
         self._full = sink.full
         self.lost_requests = LostRequests()
-        self.client_end = 0  # stream offset at which the client's last frame ended
-        self._new_types: set[int] = set()  # types of commands that no table knows
-        self._replicates = False  # a SEND was seen whose receipt names a position or a marker
+        self.client_end = 0
+        self._new_types = set()
+        self._replicates = False
 
     def release(self) -> None:
         """Drop the parts that refer back to the conversation, so that it is freed without the garbage collector."""
@@ -124,6 +135,7 @@ class PulsarConversation(Conversation):
 
     # --- frames ---
 
+    @compiled
     def measure(
         self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.longlong:
@@ -144,6 +156,7 @@ class PulsarConversation(Conversation):
         if direction == CLIENT and gap.offset == self.client_end:
             self.lost_requests.add_hole(gap.order, self.frames, gap.length)
 
+    @compiled
     def on_frame(self, frame: Frame) -> None:
         command: PulsarCommand = command_of(frame, self._command_limit)
         layout: CommandLayout | None = command.layout
@@ -189,6 +202,7 @@ class PulsarConversation(Conversation):
 
     # --- the parts that a command may take ---
 
+    @compiled
     def _on_request(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         key = key_of(command, layout)
         request: PulsarRequest = self._request(frame, command, layout, key)
@@ -204,6 +218,7 @@ class PulsarConversation(Conversation):
         else:
             self._open(frame.direction, key, request)
 
+    @compiled
     def _on_one_way(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         request: PulsarRequest = self._request(frame, command, layout, key_of(command, layout))
         self._describe(request, frame, command, layout)
@@ -211,6 +226,7 @@ class PulsarConversation(Conversation):
             self._update(frame, command, request, request)
         self.emit.one_way(frame.direction, request, None)
 
+    @compiled
     def _on_answer(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         key = key_of(command, layout)
         answer: PulsarRequest = self._request(frame, command, layout, key)
@@ -244,6 +260,7 @@ class PulsarConversation(Conversation):
                 self.events.answered(frame, command, request, error)
             self._close(frame, open_key, answer, error)
 
+    @compiled
     def _error(self, command: PulsarCommand, topic: Topic | None) -> ErrorCode | None:
         """The error that an answer about a topic carries."""
         error = error_in(command.code, command.fields, topic) if command.readable else None
@@ -251,6 +268,7 @@ class PulsarConversation(Conversation):
             return error_code(None, None, topic)  # which one was not captured
         return error
 
+    @compiled
     def _update(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
         """Take what a command changes. `own`: the command; `request`: the request that it answers, or itself."""
         if CHANGING[command.code]:
@@ -327,11 +345,13 @@ class PulsarConversation(Conversation):
 
     # --- open requests ---
 
+    @compiled
     def _open(self, direction: cython.int, key: tuple[Any, ...], request: PulsarRequest) -> None:
         overdue = self.pending.add(direction, key, request)
         if overdue is not None:
             self._give_up(overdue, None)
 
+    @compiled
     def _find(
         self, frame: Frame, layout: CommandLayout, key: tuple[Any, ...] | None, cut: cython.bint
     ) -> tuple[Any, ...] | None:
@@ -360,6 +380,7 @@ class PulsarConversation(Conversation):
             keys = chain(keys, (("connect",),))  # a login is refused without its id
         return next((key for key in keys if self.pending.find(direction, key) is not None), None)
 
+    @compiled
     def _close(self, frame: Frame, key: tuple[Any, ...], answer: PulsarRequest, error: ErrorCode | None) -> None:
         request: PulsarRequest | None = self.pending.take(frame.direction, key)
         assert request is not None
@@ -370,6 +391,7 @@ class PulsarConversation(Conversation):
         self.entries.settle(request, answer, error)
         self.emit.call(request, frame, answer, error)
 
+    @compiled
     def _give_up(self, request: PulsarRequest, until: Any) -> None:
         """No answer came, or was waited for, until a delivery; None: until its own."""
         self.entries.settle(request, None, None)
@@ -377,6 +399,7 @@ class PulsarConversation(Conversation):
 
     # --- what a row needs of a frame ---
 
+    @compiled
     def _request(
         self, frame: Frame, command: PulsarCommand, layout: CommandLayout, key: tuple[Any, ...] | None
     ) -> PulsarRequest:
@@ -388,6 +411,7 @@ class PulsarConversation(Conversation):
             request.body = self._body(command, layout, None)
         return request
 
+    @compiled
     def _describe(self, request: PulsarRequest, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         """Note what a command is about, and what it carries."""
         if command.readable:

@@ -7,27 +7,28 @@ All commands are read here, by the shapes that the schema gives (api.shape). The
 from __future__ import annotations
 
 import threading
+from typing import final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar import api
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, SPACES, CommandType, part_of
+from dissectors.pulsar.fields import ID_ENTRY_ID, ID_LEDGER_ID
+from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire import varint
-from dissectors.wire.protobuf import INT32, OCTETS, MessageFields, MessageShape, fields
+from dissectors.wire.protobuf import BYTES, INT32, OCTETS, VARINT, MessageFields, MessageShape, fields
 from dissectors.wire.reader import WireReader
 
-if not cython.compiled:
-    from dissectors.pulsar.fields import ID_ENTRY_ID, ID_LEDGER_ID
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.protobuf import BYTES, VARINT
-
-    TYPE_FIELD = 1
+TYPE_FIELD = 1
 
 _SUBJECTS = {"topic": "topic", "producer": "producer_id", "consumer": "consumer_id"}
 """`CommandType.about` -> the field that says about which one."""
 
 
+@final
+@compiled
 class CommandLayout:
     """How one type of command is read.
 
@@ -39,6 +40,22 @@ class CommandLayout:
     client_since, server_since: the protocol version from which the client or the server may send it
     """
 
+    type: CommandType
+    name: str
+    field: str  # in BaseCommand
+    code: cython.longlong
+    outer: MessageShape
+    shape: MessageShape
+    space: str
+    first: cython.Py_ssize_t
+    second: cython.Py_ssize_t
+    subject: cython.Py_ssize_t
+    about: str
+    client_part: cython.int
+    server_part: cython.int
+    client_since: cython.int
+    server_since: cython.int
+
     def __init__(self, command: CommandType) -> None:
         own = api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields_by_number[command.code]
         message = own.message_type
@@ -46,7 +63,7 @@ class CommandLayout:
         space, ids = SPACES[command.code]
         self.type = command
         self.name = command.name
-        self.field = own.name  # in BaseCommand
+        self.field = own.name
         self.code = command.code
         self.outer = MessageShape({TYPE_FIELD: INT32, command.code: OCTETS})
         self.shape = api.shape(message.name)
@@ -63,6 +80,7 @@ _LAYOUTS: list[CommandLayout | None] = [None] * (max(COMMANDS) + 1)
 _NO_FIELDS = MessageShape({})
 
 
+@compiled
 def layout_of(code: cython.longlong) -> CommandLayout | None:
     """How commands of a type are read, made when the first one is met; None for a type that is newer than the table."""
     if code >= len(_LAYOUTS):
@@ -72,6 +90,8 @@ def layout_of(code: cython.longlong) -> CommandLayout | None:
     return _LAYOUTS[code]
 
 
+@final
+@compiled
 class PulsarCommand:
     """The command of a frame, valid until the next one is read.
 
@@ -81,19 +101,32 @@ class PulsarCommand:
     cut: bytes of the command are missing; `fields` has those before the hole
     """
 
+    reader: WireReader
+    outer: MessageFields
+    fields: MessageFields
+    id: MessageFields  # the MessageIdData that was read last
+    data: bytes
+    code: cython.longlong
+    layout: CommandLayout | None
+    after: cython.Py_ssize_t
+    readable: cython.bint
+    cut: cython.bint
+    defect: str | None
+
     def __init__(self) -> None:
         self.reader = WireReader()
         self.outer = MessageFields(self.reader)
         self.fields = MessageFields(self.reader)
-        self.id = MessageFields(self.reader)  # the MessageIdData that was read last
+        self.id = MessageFields(self.reader)
         self.data = b""
         self.code = 0
-        self.layout: CommandLayout | None = None
+        self.layout = None
         self.after = 0
         self.readable = False
         self.cut = False
-        self.defect: str | None = None
+        self.defect = None
 
+    @compiled
     def read(self, frame: Frame, limit: cython.longlong) -> None:
         """Read the command of a frame; of at most `limit` bytes."""
         data: bytes = frame.data
@@ -119,6 +152,7 @@ class PulsarCommand:
         else:
             self._read_whole(self.layout, begin)
 
+    @compiled
     def _read_whole(self, layout: CommandLayout, begin: cython.Py_ssize_t) -> None:
         if not self.outer.read(layout.outer, self.data, begin, self.after):
             self.defect = "The command is no protobuf message"
@@ -130,6 +164,7 @@ class PulsarCommand:
             if not self.readable:
                 self.defect = "The command is no protobuf message"
 
+    @compiled
     def _read_prefix(self, layout: CommandLayout, begin: cython.Py_ssize_t, known: cython.Py_ssize_t) -> None:
         """Read the fields that are whole before `known`; there may be none."""
         own = _own_field(self.data, begin, known)
@@ -137,33 +172,38 @@ class PulsarCommand:
             self.fields.read(layout.shape, self.data, own[1], known)
             self.readable = self.fields.end > own[1]
 
+    @compiled
     def read_id(self, field: cython.Py_ssize_t) -> cython.bint:
         """Read the MessageIdData in a field to `id`, if there is one and it is whole."""
         return (
             self.readable
             and self.fields.has(field)
-            and self.id.read(_ID, self.data, self.fields.start(field), self.fields.stop(field))
+            and self.id.read(ID_SHAPE, self.data, self.fields.start(field), self.fields.stop(field))
         )
 
+    @compiled
     def ledger(self) -> cython.longlong:
         """Of the message id that was read: the ledger."""
         return self.id.number(ID_LEDGER_ID, 0)
 
+    @compiled
     def entry(self) -> cython.longlong:
         """Of the message id that was read: the entry."""
         return self.id.number(ID_ENTRY_ID, 0)
 
+    @compiled
     def number(self, field: cython.Py_ssize_t) -> cython.longlong:
         """A number; ABSENT where there is no such field, or where it was not captured."""
         return self.fields.number(field, ABSENT) if self.readable else ABSENT
 
+    @compiled
     def positions(self, field: cython.longlong) -> list[tuple[int, int]]:
         """The message ids of a field that may come several times: ledger and entry."""
         found = []
         start: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         for start, stop in self.fields.each(field):
-            self.id.read(_ID, self.data, start, stop)
+            self.id.read(ID_SHAPE, self.data, start, stop)
             found.append((self.ledger(), self.entry()))
         return found
 
@@ -177,7 +217,7 @@ class PulsarCommand:
         return first.value - (1 << 64) if first.value >> 63 else first.value
 
 
-ID_SHAPE = _ID = api.shape("MessageIdData")
+ID_SHAPE = api.shape("MessageIdData")
 
 
 def _own_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:
@@ -202,6 +242,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
+@compiled
 def command_of(frame: Frame, limit: cython.longlong) -> PulsarCommand:
     """The command of a frame, of at most `limit` bytes, read by this thread's reader: valid until the next."""
     command: PulsarCommand = _here.command

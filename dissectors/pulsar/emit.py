@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import (
     CALL,
     ONE_WAY,
@@ -23,17 +26,18 @@ from dissectors.session.exchange import (
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT
 
-if not cython.compiled:
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
 
-
+@final
+@compiled
 class PulsarEmitter:
     """Writes the rows of exchanges that a conversation has found.
 
     A broker serves the requests of one connection side by side: none waits for the answer to another, so `queued_ns` is
     0 for every call.
     """
+
+    report: Report
+    state: PulsarState
 
     def __init__(self, report: Report, state: PulsarState) -> None:
         self.report = report
@@ -42,6 +46,7 @@ class PulsarEmitter:
     def __reduce__(self) -> tuple[type[PulsarEmitter], tuple[Report, PulsarState]]:
         return PulsarEmitter, (self.report, self.state)
 
+    @compiled
     def call(self, request: PulsarRequest, frame: Frame, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """A request and its answer, which came in `frame`."""
         assert request.frame is not None
@@ -50,6 +55,7 @@ class PulsarEmitter:
         request.queued_ns = queued(request.frame, response, ABSENT)
         self._write(CALL, request, response, answer.status, error, answer.body, None)
 
+    @compiled
     def unanswered(self, request: PulsarRequest, until: Any) -> None:
         """A request that has no answer; for a command that no table knows, none is to be expected.
 
@@ -58,6 +64,7 @@ class PulsarEmitter:
         kind = ONE_WAY if request.type is None else UNANSWERED
         self._write(kind, request, None, UNKNOWN, None, None, until)
 
+    @compiled
     def orphan(self, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """An answer whose request was not captured: half of that request's exchange, where it says which."""
         if answer.type is not None:
@@ -66,6 +73,7 @@ class PulsarEmitter:
                 answer.api, answer.api_code = request.name, request.code
         self._response(ORPHAN, answer, error)
 
+    @compiled
     def one_way(self, direction: cython.int, command: PulsarRequest, error: ErrorCode | None) -> None:
         """A command that is not answered by protocol."""
         if direction == CLIENT:
@@ -73,11 +81,13 @@ class PulsarEmitter:
         else:
             self._response(PUSH, command, error)
 
+    @compiled
     def error(self, error: ErrorCode, request: PulsarRequest) -> None:
         """A row of `errors` for an error that this very command reports."""
         assert request.frame is not None
         self.report.error(error, request, request.frame)
 
+    @compiled
     def _response(self, kind: str, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """A row for what the other side sent without a request that was captured."""
         frame: FrameFacts | None = answer.frame
@@ -85,6 +95,7 @@ class PulsarEmitter:
         answer.frame = answer.body = None
         self._write(kind, answer, frame, answer.status, error, body, None)
 
+    @compiled
     def _write(
         self,
         kind: str,

@@ -6,17 +6,39 @@ with the request, which is why they hold values and no buffer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar import batches
 from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
+from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import PulsarCommand
+from dissectors.pulsar.fields import (
+    BROKER_BROKER_TIMESTAMP,
+    BROKER_INDEX,
+    META_COMPACTED_BATCH_INDEXES,
+    META_ENCRYPTION_KEYS,
+    META_MARKER_TYPE,
+    META_PRODUCER_NAME,
+    META_PUBLISH_TIME,
+    META_REPLICATED_FROM,
+    META_SEQUENCE_ID,
+    META_TXNID_LEAST_BITS,
+    META_TXNID_MOST_BITS,
+    META_UNCOMPRESSED_SIZE,
+    PUSH_ACK_SET,
+    PUSH_MESSAGE_ID,
+    SEND_HIGHEST_SEQUENCE_ID,
+)
 from dissectors.pulsar.messages import MessageRows, within
+from dissectors.pulsar.names import Topic
 from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.state import PulsarState
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.conversation import Conversation
 from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
@@ -24,38 +46,27 @@ from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
 from dissectors.wire.memory import crc32c
 
-if not cython.compiled:
-    from dissectors.pulsar.commands import SEND
-    from dissectors.pulsar.fields import (
-        BROKER_BROKER_TIMESTAMP,
-        BROKER_INDEX,
-        META_COMPACTED_BATCH_INDEXES,
-        META_ENCRYPTION_KEYS,
-        META_MARKER_TYPE,
-        META_PRODUCER_NAME,
-        META_PUBLISH_TIME,
-        META_REPLICATED_FROM,
-        META_SEQUENCE_ID,
-        META_TXNID_LEAST_BITS,
-        META_TXNID_MOST_BITS,
-        META_UNCOMPRESSED_SIZE,
-        PUSH_ACK_SET,
-        PUSH_MESSAGE_ID,
-        SEND_HIGHEST_SEQUENCE_ID,
-    )
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-
-    MS = 1_000_000
-    LATEST_MS = ((1 << 63) - 1) // MS
+MS = 1_000_000
+LATEST_MS = ((1 << 63) - 1) // MS
 
 FORMAT = "entry"
 _CRC32C, _NO_CHECKSUM = "crc32c", "none"
 _ENCRYPTED = 1000  # producers and consumers of which a finding says that they encrypt
 
 
+@final
+@compiled
 class Entries:
     """Reads the entries of one connection."""
+
+    _conversation: Conversation
+    _state: PulsarState
+    _report: Report
+    messages: MessageRows
+    encrypted: set[tuple[int, int]]  # producers and consumers that are known to encrypt
+    _held: cython.longlong  # bytes of values that wait for receipts
+    _overflowed: cython.bint
+    _command_limit: cython.longlong
 
     CARRIED = ("_conversation", "_state", "_report", "messages", "encrypted", "_held", "_overflowed", "_command_limit")
     """The attributes, as they are pickled."""
@@ -65,9 +76,9 @@ class Entries:
         self._state = state
         self._report = report
         self.messages = MessageRows(conversation, self.unpack, self.finding)
-        self.encrypted: set[tuple[int, int]] = set()  # producers and consumers that are known to encrypt
+        self.encrypted = set()
         self._command_limit = conversation.options.limits.command_bytes
-        self._held = 0  # bytes of values that wait for receipts
+        self._held = 0
         self._overflowed = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,6 +88,7 @@ class Entries:
         for name, value in carried.items():
             setattr(self, name, value)
 
+    @compiled
     def read(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> PulsarEntry | None:
         """Read the entry of a SEND or MESSAGE: note in `request` what its row needs, write or prepare the others.
 
@@ -103,6 +115,7 @@ class Entries:
             self._look_into(frame, command, request, entry, compacted)
         return entry
 
+    @compiled
     def _look_into(
         self, frame: Frame, command: PulsarCommand, request: PulsarRequest, entry: PulsarEntry, compacted: cython.bint
     ) -> None:
@@ -125,7 +138,7 @@ class Entries:
         else:
             self._write(request, batch, OK)
             self._write_messages(request, messages)
-        entry.request = entry.plain = None
+        entry.request = entry.plain = None  # type: ignore[assignment]
 
     def _hold(self, request: PulsarRequest, entry: PulsarEntry, messages: list[Columns]) -> list[Columns]:
         """Those that may wait for their receipt. Beyond a limit of values, rows are written without a position."""
@@ -141,6 +154,7 @@ class Entries:
         self._write_messages(request, [message | {"position": None} for message in messages])
         return []
 
+    @compiled
     def settle(self, request: PulsarRequest, answer: PulsarRequest | None, error: ErrorCode | None) -> None:
         """Write the rows that waited for an answer, which is None where there is none."""
         batch: PendingBatch | None = request.batch
@@ -169,6 +183,7 @@ class Entries:
 
     # --- the entry as a whole ---
 
+    @compiled
     def _verify(self, frame: Frame, entry: PulsarEntry) -> None:
         """Compare the checksum, if every byte is there."""
         entry.computed = ABSENT
@@ -204,6 +219,7 @@ class Entries:
             byteorder="big",
         )
 
+    @compiled
     def _unfold(self, frame: Frame, entry: PulsarEntry) -> None:
         """Decompress the payload, where it is whole and not encrypted."""
         entry.plain = None
@@ -246,11 +262,12 @@ class Entries:
             ]
             self.finding(entry, "encrypted", "Payloads are encrypted: sizes and checksums only", keys=names)
 
+    @compiled
     def _batch(self, entry: PulsarEntry) -> PendingBatch:
         """What the row of an entry says before its outcome is known."""
         batch: PendingBatch = PendingBatch()
         request: PulsarRequest = entry.request
-        topic = request.topic
+        topic: Topic | None = request.topic
         batch.role = entry.role
         batch.topic = None if topic is None else topic.name
         batch.partition = ABSENT if topic is None or topic.partition is None else topic.partition
@@ -266,7 +283,7 @@ class Entries:
             if batch.broker_index < 0:
                 batch.broker_index = ABSENT
         if entry.has_meta:
-            codec = entry.codec()
+            codec: cython.longlong = entry.codec()
             batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)
             if entry.plain is not None and not (codec and is_chunk(entry.meta)):
                 batch.uncompressed_bytes = len(entry.plain)
@@ -277,6 +294,7 @@ class Entries:
             batch.published_ns = _ns(entry.meta.number(META_PUBLISH_TIME, 0))
         return batch
 
+    @compiled
     def _write(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
         report: Report = self._report
         table: RowTable = report.batches
@@ -339,6 +357,7 @@ def _count(entry: PulsarEntry) -> int:
     return batches.still_to_deliver(words, records(meta))
 
 
+@compiled
 def _ns(ms: cython.longlong) -> cython.longlong:
     """A time of metadata (ms since the epoch) in ns; ABSENT for one that no record can hold."""
     return ms * MS if 0 <= ms <= LATEST_MS else ABSENT

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.wire import varint
@@ -27,12 +28,12 @@ DEFAULT_MESSAGE_BYTES = 5 * 1024 * 1024
 PADDING = 10 * 1024
 """A frame may be this much larger than max_message_size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""
 
-if not cython.compiled:
-    LEAST = 10  # two sizes, the type's tag and one byte of the type
-    SIZE_BYTES = 5  # of the varint that says the size of a command's own field, at most
-    TYPE_TAG = 0x08  # tag of BaseCommand.type
+LEAST = 10  # two sizes, the type's tag and one byte of the type
+SIZE_BYTES = 5  # of the varint that says the size of a command's own field, at most
+TYPE_TAG = 0x08  # tag of BaseCommand.type
 
 
+@compiled
 def measure(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.longlong) -> cython.longlong:
     """Size of the frame at `pos`, MORE or INVALID. Types that are not known are frames like any other."""
     total: cython.longlong
@@ -45,6 +46,7 @@ def measure(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: c
     return INVALID
 
 
+@compiled
 def _u32(buf: bytes, at: cython.Py_ssize_t) -> cython.longlong:
     high: cython.longlong = buf[at]
     return (high << 24) | (buf[at + 1] << 16) | (buf[at + 2] << 8) | buf[at + 3]

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-
+from dissectors.rows.layout import ABSENT
 
 _HOLES = 64  # of a direction, the latest
 _OLDEST = 200  # open requests that are looked through for a SEND, the oldest: answers come in the order of requests
 
 
+@compiled
 def key_of(command: PulsarCommand, layout: CommandLayout) -> tuple[Any, ...] | None:
     """What ties this command to its request or answers; None where an id is missing, or where there is no such tie."""
     if not layout.first:
@@ -38,21 +37,29 @@ def key_of(command: PulsarCommand, layout: CommandLayout) -> tuple[Any, ...] | N
     return None if second == ABSENT else (layout.space, first, second)
 
 
+@final
+@compiled
 class PulsarPendingRequests:
     """The requests of both directions that wait for their answers."""
+
+    _limit: cython.Py_ssize_t
+    _open: tuple[dict[tuple[Any, ...], Any], dict[tuple[Any, ...], Any]]
+    _spaces: tuple[dict[str, int], dict[str, int]]  # how many are open, by the key's first part
+    _count: cython.Py_ssize_t
+    _holes: tuple[deque[int], deque[int]]
 
     CARRIED = ("_limit", "_open", "_spaces", "_count", "_holes")
     """The attributes, as they are pickled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open: tuple[dict[tuple[Any, ...], Any], dict[tuple[Any, ...], Any]] = (
+        self._open = (
             {},
             {},
         )  # a request, or a deque of several
-        self._spaces: tuple[dict[str, int], dict[str, int]] = ({}, {})  # how many are open, by the key's first part
+        self._spaces = ({}, {})
         self._count = 0
-        self._holes: tuple[deque[int], deque[int]] = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
+        self._holes = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.CARRIED}
@@ -68,6 +75,7 @@ class PulsarPendingRequests:
         """Answers from this direction may have been lost."""
         self._holes[direction].append(order)
 
+    @compiled
     def add(self, direction: cython.int, key: tuple[Any, ...], request: PulsarRequest) -> PulsarRequest | None:
         """Wait for an answer. Where too many wait, the oldest comes back: it waits no longer."""
         table: dict[tuple[Any, ...], Any] = self._open[direction]
@@ -84,6 +92,7 @@ class PulsarPendingRequests:
         fullest = 0 if len(self._open[0]) >= len(self._open[1]) else 1
         return self._pop(fullest, next(iter(self._open[fullest])))
 
+    @compiled
     def find(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
         """The request that an answer from `direction` would answer."""
         table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
@@ -117,6 +126,7 @@ class PulsarPendingRequests:
         """Whether answers from this direction may have been lost since a delivery, as far as holes are remembered."""
         return any(order < hole for hole in self._holes[direction])
 
+    @compiled
     def take(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
         """Remove the request that an answer from `direction` answers."""
         table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
@@ -145,6 +155,7 @@ class PulsarPendingRequests:
         left.sort(key=lambda request: request.order)
         yield from left
 
+    @compiled
     def _pop(self, requester: cython.int, key: tuple[Any, ...]) -> PulsarRequest:
         table: dict[tuple[Any, ...], Any] = self._open[requester]
         there: PulsarRequest | deque[PulsarRequest] = table[key]
@@ -157,6 +168,7 @@ class PulsarPendingRequests:
         del table[key]
         return there
 
+    @compiled
     def _count_open(self, requester: cython.int, key: tuple[Any, ...], change: cython.int) -> None:
         self._count += change
         spaces: dict[str, int] = self._spaces[requester]

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, final
+
+import cython
+
+from dissectors.compiling.marks import compiled
 
 NAME_LENGTH = 1024
 """Characters kept of a name. Brokers accept far fewer; what is longer is hostile, and names are kept."""
@@ -16,11 +20,17 @@ NAME_LENGTH = 1024
 _PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
 
 
+@final
+@compiled
 class Topic:
     """A topic as records show it: the full name without the partition's suffix; partition: None where it has none.
 
     names: its name, as a list of topics
     """
+
+    name: str
+    partition: int | None
+    names: tuple[str]
 
     def __init__(self, name: str, partition: int | None) -> None:
         self.name = name
@@ -52,6 +62,8 @@ def _topic(name: str) -> Topic:
     return Topic(match[1], int(match[2])) if match else Topic(name, None)
 
 
+@final
+@compiled
 class Endpoint:
     """A producer or a consumer.
 
@@ -60,6 +72,13 @@ class Endpoint:
     epoch: topic epoch of an exclusive producer
     fenced: another has taken the topic since: the broker refuses what this producer sends
     """
+
+    topic: Topic
+    name: str | None
+    subscription: str | None
+    compacted: cython.bint
+    epoch: int | None
+    fenced: cython.bint
 
     def __init__(
         self,
@@ -81,18 +100,27 @@ class Endpoint:
         return Endpoint, (self.topic, self.name, self.subscription, self.compacted, self.epoch, self.fenced)
 
 
+@final
+@compiled
 class PulsarNames:
     """Producers and consumers of one connection, the newest `limit` of each."""
+
+    producers: dict[int, Endpoint]
+    consumers: dict[int, Endpoint]
+    scalable: dict[int, Endpoint]  # consumers of whole scalable topics, which have ids of their own
+    reads_compacted: cython.bint  # a consumer has read a compacted topic
+    _exclusive: dict[tuple[str, int | None], int]  # the exclusive producer of a topic
+    _limit: cython.Py_ssize_t
 
     CARRIED = ("producers", "consumers", "scalable", "reads_compacted", "_exclusive", "_limit")
     """The attributes, as they are pickled."""
 
     def __init__(self, limit: int) -> None:
-        self.producers: dict[int, Endpoint] = {}
-        self.consumers: dict[int, Endpoint] = {}
-        self.scalable: dict[int, Endpoint] = {}  # consumers of whole scalable topics, which have ids of their own
-        self.reads_compacted = False  # a consumer has read a compacted topic
-        self._exclusive: dict[tuple[str, int | None], int] = {}  # the exclusive producer of a topic
+        self.producers = {}
+        self.consumers = {}
+        self.scalable = {}
+        self.reads_compacted = False
+        self._exclusive = {}
         self._limit = limit
 
     def __getstate__(self) -> dict[str, Any]:

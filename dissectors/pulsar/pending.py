@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
+from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import OK, PendingRequest
 from dissectors.session.frame import Frame
-
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 
 
+@compiled(freelist=64)
 class PulsarRequest(PendingRequest):
     """A command of one connection, and what is known of it. `frame` is None where only the answer was captured.
 
@@ -36,12 +36,31 @@ class PulsarRequest(PendingRequest):
     told: what a request says that its answer decides on: see events.py
     """
 
+    type: CommandType | None
+    order: cython.longlong
+    endpoint_id: cython.longlong
+    endpoint: Endpoint | None
+    topic: Topic | None
+    ledger: cython.longlong
+    entry: cython.longlong
+    status: str
+    batch: PendingBatch | None
+    messages: Sequence[Columns]
+    kept: cython.longlong
+    answer_announced: cython.bint
+    receipt_key: tuple[Any, ...] | None
+    last_sequence: cython.longlong
+    permits: cython.longlong
+    permits_left: cython.longlong
+    told: Any
+
     fields = (
         *(*PendingRequest.fields, "type", "order", "endpoint_id", "endpoint", "topic", "ledger", "entry", "status"),
         *("batch", "messages", "kept", "answer_announced", "receipt_key", "last_sequence", "permits", "permits_left"),
         "told",
     )
 
+    @compiled(python=False)
     def begin_command(
         self, frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
     ) -> None:
@@ -51,23 +70,25 @@ class PulsarRequest(PendingRequest):
         self.type = type
         self.order = frame.order
         self.endpoint_id = ABSENT
-        self.endpoint: Endpoint | None = None
-        self.topic: Topic | None = None
+        self.endpoint = None
+        self.topic = None
         self.ledger = self.entry = ABSENT
         self.status = OK
-        self.batch: PendingBatch | None = None
-        self.messages: Sequence[Columns] = ()
+        self.batch = None
+        self.messages = ()
         self.kept = 0
         self.answer_announced = False
-        self.receipt_key: tuple[Any, ...] | None = None
+        self.receipt_key = None
         self.last_sequence = self.permits = self.permits_left = ABSENT
-        self.told: Any = None
+        self.told = None
 
+    @compiled
     def attach(self, endpoint: Endpoint) -> None:
         """It is about this producer or consumer."""
         self.endpoint = endpoint
         self.client_id, self.group = endpoint.name, endpoint.subscription
 
+    @compiled
     def is_about(self, topic: Topic) -> None:
         """It is about this topic."""
         self.topic = topic
@@ -75,6 +96,7 @@ class PulsarRequest(PendingRequest):
         self.partitions = ABSENT if topic.partition is None else 1
 
 
+@compiled
 def new_request(
     frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
 ) -> PulsarRequest:
@@ -84,12 +106,37 @@ def new_request(
     return request
 
 
+@final
+@compiled(freelist=64)
 class PendingBatch:
     """A row of `batches`, until its position and its outcome are known. Times are ns; numbers may be ABSENT.
 
     codec, producer: None where the metadata cannot be read
     broker_ns, broker_index: when the broker received it, and the number of its last message in the partition
     """
+
+    role: str
+    ledger: cython.longlong
+    entry: cython.longlong
+    codec: str | None
+    stored_bytes: cython.longlong
+    uncompressed_bytes: cython.longlong
+    producer: str | None
+    sequence: cython.longlong
+    transactional: cython.bint
+    control: cython.bint
+    published_ns: cython.longlong
+    kind: str
+    stored: cython.longlong
+    computed: cython.longlong
+    verdict: str
+    time: cython.longlong
+    packet_ref: cython.longlong
+    offset: cython.longlong
+    topic: str | None
+    partition: cython.longlong
+    broker_ns: cython.longlong
+    broker_index: cython.longlong
 
     FIELDS = (
         *("role", "ledger", "entry", "codec", "stored_bytes", "uncompressed_bytes", "producer", "sequence"),
@@ -100,9 +147,9 @@ class PendingBatch:
 
     def __init__(self) -> None:
         self.role = self.kind = self.verdict = ""
-        self.codec: str | None = None
-        self.producer: str | None = None
-        self.topic: str | None = None
+        self.codec = None
+        self.producer = None
+        self.topic = None
         self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
         self.sequence = self.published_ns = self.stored = self.computed = ABSENT
         self.broker_ns = self.broker_index = ABSENT

@@ -8,24 +8,25 @@ gap, is not known until it subscribes anew.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
+from dissectors.pulsar.commands import FLOW, MESSAGE, SUBSCRIBE
 from dissectors.pulsar.decode import PulsarCommand
+from dissectors.pulsar.fields import FLOW_MESSAGE_PERMITS
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
-
-if not cython.compiled:
-    from dissectors.pulsar.commands import FLOW, MESSAGE, SUBSCRIBE
-    from dissectors.pulsar.fields import FLOW_MESSAGE_PERMITS
-    from dissectors.rows.layout import ABSENT
 
 COUNTED = (4, 9, 11, 12, 16)  # SUBSCRIBE, MESSAGE, FLOW, UNSUBSCRIBE, CLOSE_CONSUMER
 """Types of commands that change permits."""
 _CONSUMERS = 10_000  # of one connection
 
 
+@final
+@compiled
 class Permits:
     """The permits of the consumers of one connection.
 
@@ -33,14 +34,19 @@ class Permits:
     gap_order: delivery order of the last gap of either direction
     """
 
+    left: dict[int, int]
+    since: dict[int, int]
+    gap_order: cython.longlong
+
     def __init__(self) -> None:
-        self.left: dict[int, int] = {}
-        self.since: dict[int, int] = {}
+        self.left = {}
+        self.since = {}
         self.gap_order = -1
 
     def __reduce__(self) -> Any:
         return _revived, (self.left, self.since, self.gap_order)
 
+    @compiled
     def count(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """Take a command of COUNTED; of a FLOW or MESSAGE, what is left afterwards is noted in `request`."""
         consumer: cython.longlong = request.endpoint_id
@@ -53,6 +59,7 @@ class Permits:
         elif consumer != ABSENT:
             self._change(consumer, command.code, request)
 
+    @compiled
     def _change(self, consumer: cython.longlong, code: cython.longlong, request: PulsarRequest) -> None:
         """Take a command of a consumer that has subscribed."""
         left: cython.longlong = self._left(consumer)
@@ -69,6 +76,7 @@ class Permits:
                 self.left[consumer] = left
                 request.permits_left = left
 
+    @compiled
     def _left(self, consumer: cython.longlong) -> cython.longlong:
         """What is left to a consumer; ABSENT if bytes are missing since it is counted, or before."""
         left = self.left.get(consumer)
@@ -80,6 +88,7 @@ class Permits:
         number: cython.longlong = left
         return number
 
+    @compiled
     def _forget(self, consumer: cython.longlong) -> None:
         del self.left[consumer], self.since[consumer]
 

@@ -18,39 +18,39 @@ from collections.abc import Callable, Mapping
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar.decode import ID_SHAPE, PulsarCommand
+from dissectors.pulsar.fields import (
+    ACK_ACK_TYPE,
+    ACK_MESSAGE_ID,
+    ACK_TXNID_LEAST_BITS,
+    CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL,
+    CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS,
+    CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
+    CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
+    CONSUMER_STATS_RESPONSE_MSG_BACKLOG,
+    FLOW_MESSAGE_PERMITS,
+    GET_LAST_MESSAGE_ID_RESPONSE_CONSUMER_MARK_DELETE_POSITION,
+    GET_LAST_MESSAGE_ID_RESPONSE_LAST_MESSAGE_ID,
+    ID_ACK_SET,
+    LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL,
+    LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS,
+    LOOKUP_TOPIC_RESPONSE_RESPONSE,
+    SEEK_MESSAGE_ID,
+)
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.exchange import Report
 from dissectors.session.frame import FrameFacts
 
-if not cython.compiled:
-    from dissectors.pulsar.fields import (
-        ACK_ACK_TYPE,
-        ACK_MESSAGE_ID,
-        ACK_TXNID_LEAST_BITS,
-        CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL,
-        CLOSE_CONSUMER_ASSIGNED_BROKER_SERVICE_URL_TLS,
-        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
-        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
-        CONSUMER_STATS_RESPONSE_MSG_BACKLOG,
-        FLOW_MESSAGE_PERMITS,
-        GET_LAST_MESSAGE_ID_RESPONSE_CONSUMER_MARK_DELETE_POSITION,
-        GET_LAST_MESSAGE_ID_RESPONSE_LAST_MESSAGE_ID,
-        ID_ACK_SET,
-        LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL,
-        LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS,
-        LOOKUP_TOPIC_RESPONSE_RESPONSE,
-        SEEK_MESSAGE_ID,
-    )
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-
-    CUMULATIVE = 1
-    CONNECT_THERE = 1  # LookupType.Connect
+CUMULATIVE = 1
+CONNECT_THERE = 1  # LookupType.Connect
 
 
+@compiled
 def stated(report: Report, facts: FrameFacts, command: PulsarCommand, request: PulsarRequest) -> None:
     """Write what a command of STATING says. facts: of its frame. request: that it answers, or itself."""
     STATING[command.code](report, facts, command, request)
@@ -112,6 +112,7 @@ def owner_of(command: PulsarCommand) -> str | None:
     return without_tokens(url) if url else None
 
 
+@compiled
 def _owned(report: Report, facts: FrameFacts, request: PulsarRequest, owner: str | None) -> None:
     """Write which broker owns the topic, by its URL; None where the answer names none."""
     slot: cython.Py_ssize_t = _opened(report, facts, request, "leader")
@@ -119,6 +120,7 @@ def _owned(report: Report, facts: FrameFacts, request: PulsarRequest, owner: str
     report.positions.finish(slot)
 
 
+@compiled
 def _write(
     report: Report,
     facts: FrameFacts,
@@ -134,6 +136,7 @@ def _write(
     table.finish(slot)
 
 
+@compiled
 def _opened(report: Report, facts: FrameFacts, request: PulsarRequest, what: str) -> cython.Py_ssize_t:
     table: RowTable = report.positions
     slot: cython.Py_ssize_t = report.open_position(request, facts)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar.api import shape
 from dissectors.pulsar.commands import (
     CONNECT,
@@ -24,44 +25,42 @@ from dissectors.pulsar.commands import (
     SUBSCRIBE,
 )
 from dissectors.pulsar.decode import CommandLayout
+from dissectors.pulsar.fields import (
+    ADD_PARTITION_TO_TXN_PARTITIONS,
+    ADD_SUBSCRIPTION_TO_TXN_SUBSCRIPTION,
+    CONNECT_CLIENT_VERSION,
+    CONNECT_FEATURE_FLAGS,
+    CONNECT_PROTOCOL_VERSION,
+    CONNECTED_FEATURE_FLAGS,
+    CONNECTED_MAX_MESSAGE_SIZE,
+    CONNECTED_PROTOCOL_VERSION,
+    CONNECTED_SERVER_VERSION,
+    END_TXN_ON_SUBSCRIPTION_SUBSCRIPTION,
+    FEATURE_SUPPORTS_REPL_DEDUP_BY_LID_AND_EID,
+    PARTITIONED_TOPIC_METADATA_RESPONSE_PARTITIONS,
+    PRODUCER_PRODUCER_ID,
+    PRODUCER_PRODUCER_NAME,
+    PRODUCER_SUCCESS_PRODUCER_NAME,
+    PRODUCER_SUCCESS_PRODUCER_READY,
+    PRODUCER_SUCCESS_TOPIC_EPOCH,
+    SCALABLE_TOPIC_ASSIGNMENT_UPDATE_CONSUMER_ID,
+    SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_ID,
+    SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_NAME,
+    SCALABLE_TOPIC_SUBSCRIBE_SUBSCRIPTION,
+    SUBSCRIBE_CONSUMER_ID,
+    SUBSCRIBE_CONSUMER_NAME,
+    SUBSCRIBE_READ_COMPACTED,
+    SUBSCRIBE_SUBSCRIPTION,
+    SUBSCRIPTION_TOPIC,
+    TOPIC_MIGRATED_RESOURCE_ID,
+    TOPIC_MIGRATED_RESOURCE_TYPE,
+)
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.rows.layout import ABSENT
 from dissectors.wire.protobuf import MessageFields
 
-if not cython.compiled:
-    from dissectors.pulsar.fields import (
-        ADD_PARTITION_TO_TXN_PARTITIONS,
-        ADD_SUBSCRIPTION_TO_TXN_SUBSCRIPTION,
-        CONNECT_CLIENT_VERSION,
-        CONNECT_FEATURE_FLAGS,
-        CONNECT_PROTOCOL_VERSION,
-        CONNECTED_FEATURE_FLAGS,
-        CONNECTED_MAX_MESSAGE_SIZE,
-        CONNECTED_PROTOCOL_VERSION,
-        CONNECTED_SERVER_VERSION,
-        END_TXN_ON_SUBSCRIPTION_SUBSCRIPTION,
-        FEATURE_SUPPORTS_REPL_DEDUP_BY_LID_AND_EID,
-        PARTITIONED_TOPIC_METADATA_RESPONSE_PARTITIONS,
-        PRODUCER_PRODUCER_ID,
-        PRODUCER_PRODUCER_NAME,
-        PRODUCER_SUCCESS_PRODUCER_NAME,
-        PRODUCER_SUCCESS_PRODUCER_READY,
-        PRODUCER_SUCCESS_TOPIC_EPOCH,
-        SCALABLE_TOPIC_ASSIGNMENT_UPDATE_CONSUMER_ID,
-        SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_ID,
-        SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_NAME,
-        SCALABLE_TOPIC_SUBSCRIBE_SUBSCRIPTION,
-        SUBSCRIBE_CONSUMER_ID,
-        SUBSCRIBE_CONSUMER_NAME,
-        SUBSCRIBE_READ_COMPACTED,
-        SUBSCRIBE_SUBSCRIPTION,
-        SUBSCRIPTION_TOPIC,
-        TOPIC_MIGRATED_RESOURCE_ID,
-        TOPIC_MIGRATED_RESOURCE_TYPE,
-    )
-    from dissectors.rows.layout import ABSENT
-
-    NEWEST = 1 << 30  # above every version of the protocol
+NEWEST = 1 << 30  # above every version of the protocol
 
 _TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
@@ -74,8 +73,22 @@ def _software(name: str) -> tuple[str, str | None]:
     return (match[1], match[2]) if match else (name, None)
 
 
+@final
+@compiled
 class PulsarState:
     """The state of one connection: names, versions and limits that its commands told."""
+
+    names: PulsarNames
+    dialect: str | None
+    client_software: str | None
+    client_version: str | None
+    server_version: str | None
+    max_message_size: int | None
+    connected: cython.bint  # the login was accepted
+    source_receipts: cython.bint  # receipts name replicated messages by their source, unless a peer cannot
+    version: cython.longlong  # that both peers speak; NEWEST while it is not known
+    _client_version: cython.longlong
+    _client_sources: cython.bint
 
     CARRIED = (
         *("names", "dialect", "client_software", "client_version", "server_version", "max_message_size"),
@@ -85,14 +98,14 @@ class PulsarState:
 
     def __init__(self, limit: int) -> None:
         self.names = PulsarNames(limit)
-        self.dialect: str | None = None
-        self.client_software: str | None = None
-        self.client_version: str | None = None
-        self.server_version: str | None = None
-        self.max_message_size: int | None = None
-        self.connected = False  # the login was accepted
-        self.source_receipts = True  # receipts name replicated messages by their source, unless a peer cannot
-        self.version = NEWEST  # that both peers speak; NEWEST while it is not known
+        self.dialect = None
+        self.client_software = None
+        self.client_version = None
+        self.server_version = None
+        self.max_message_size = None
+        self.connected = False
+        self.source_receipts = True
+        self.version = NEWEST
         self._client_version = NEWEST
         self._client_sources = True
 
@@ -103,12 +116,14 @@ class PulsarState:
         for name, value in carried.items():
             setattr(self, name, value)
 
+    @compiled
     def update(self, code: cython.int, fields: MessageFields, request: PulsarRequest) -> None:
         """Take what a command of a type says. `request`: the request that it is, or answers."""
-        update = _UPDATES.get(code)
+        update = UPDATES.get(code)
         if update is not None:
             update(self, fields, request)
 
+    @compiled
     def set_subject(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
         """Note in `request` which topics, producer or consumer a command is about."""
         if layout.about:
@@ -216,6 +231,7 @@ class PulsarState:
             names.append(one.text(SUBSCRIPTION_TOPIC))
         self._about_several(request, [topic(name) for name in names if name])
 
+    @compiled
     def _about_endpoint(self, request: PulsarRequest, endpoint: Endpoint | None) -> None:
         if endpoint is not None:
             request.attach(endpoint)
@@ -245,6 +261,7 @@ def _names_sources(fields: MessageFields, field: int) -> bool:
     )
 
 
+@compiled
 def _name(fields: MessageFields, field: cython.Py_ssize_t) -> str | None:
     """A name as it is kept; None where there is none."""
     found = fields.text(field)
@@ -261,7 +278,6 @@ UPDATES: dict[int, Callable[[PulsarState, MessageFields, PulsarRequest], None]] 
     SCALABLE_TOPIC_SUBSCRIBE: PulsarState._subscribe_scalable,
 }
 """Types of commands that change what is known."""
-_UPDATES = UPDATES
 
 SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, CommandLayout, MessageFields], None]] = {
     "topic": PulsarState._about_topic,

@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import cython
 
-from dissectors.wire.arrays import Bytes, Numbers, Writable
+from dissectors.compiling.marks import compiled
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.arrays import Bytes, Ints, ReadOnlyNumbers, Writable
+from dissectors.wire.memory import copy
 
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-    from dissectors.wire.memory import copy
-
-    MOST, ID_SIZE, LONGEST_ID = 0x7FFFFFFF, 16, 16 + 2 + 19
+MOST, ID_SIZE, LONGEST_ID = 0x7FFFFFFF, 16, 16 + 2 + 19
 
 Columns = tuple[bytearray, bytearray]
 
 
-def numbered(arena: Bytes, starts: Numbers, which: Numbers) -> Columns:
+@compiled
+def numbered(arena: Bytes, starts: ReadOnlyNumbers, which: ReadOnlyNumbers) -> Columns:
     """Texts by their numbers: text w is arena[starts[w] : starts[w + 1]]. Raises OverflowError beyond 2 GiB."""
     i: cython.Py_ssize_t
     w: cython.longlong
     n: cython.Py_ssize_t = len(which)
     total: cython.longlong = 0
     offsets = bytearray(4 * (n + 1))
-    ends: Writable = memoryview(offsets).cast("i")
+    ends: Ints = memoryview(offsets).cast("i")
     for i in range(n):
         w = which[i]
         if w != ABSENT:
@@ -45,7 +45,8 @@ def numbered(arena: Bytes, starts: Numbers, which: Numbers) -> Columns:
     return offsets, characters
 
 
-def exchange_ids(conn_ids: Bytes, conns: Numbers, marks: Numbers) -> Columns:
+@compiled
+def exchange_ids(conn_ids: Bytes, conns: ReadOnlyNumbers, marks: ReadOnlyNumbers) -> Columns:
     """Ids of exchanges, as `records.LOOSE_KINDS` has them: of connection conns[i], stream offset marks[i] >> 1.
 
     conn_ids: sixteen characters of each connection.
@@ -57,7 +58,7 @@ def exchange_ids(conn_ids: Bytes, conns: Numbers, marks: Numbers) -> Columns:
     at: cython.Py_ssize_t = 0
     n: cython.Py_ssize_t = len(marks)
     offsets = bytearray(4 * (n + 1))
-    ends: Writable = memoryview(offsets).cast("i")
+    ends: Ints = memoryview(offsets).cast("i")
     characters = bytearray(n * LONGEST_ID)
     out: Writable = characters
     for i in range(n):
@@ -80,7 +81,8 @@ def exchange_ids(conn_ids: Bytes, conns: Numbers, marks: Numbers) -> Columns:
     return offsets, characters[:at]
 
 
-def checksums(values: Numbers) -> Columns:
+@compiled
+def checksums(values: ReadOnlyNumbers) -> Columns:
     """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
@@ -88,7 +90,7 @@ def checksums(values: Numbers) -> Columns:
     at: cython.Py_ssize_t = 0
     n: cython.Py_ssize_t = len(values)
     offsets = bytearray(4 * (n + 1))
-    ends: Writable = memoryview(offsets).cast("i")
+    ends: Ints = memoryview(offsets).cast("i")
     characters = bytearray(10 * n)
     out: Writable = characters
     for i in range(n):

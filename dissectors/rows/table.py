@@ -14,18 +14,16 @@ To look at, a table is the sequence of its finished rows, as NamedTuples of `rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, final
 
 import cython
 
 from dissectors import records
-from dissectors.rows.layout import Layout
+from dissectors.compiling.marks import compiled
+from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
+from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
-from dissectors.wire.arrays import Numbers, grid, numbers
-
-if not cython.compiled:
-    from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
-    from dissectors.rows.layout import ABSENT
+from dissectors.wire.arrays import Grid, Numbers, grid, numbers
 
 _TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
@@ -35,8 +33,27 @@ _FIRST_ROWS = 256 - 8
 _MOST_ROWS = 16_384 - 8  # 128 KiB a column: large for Arrow, small beside what a run holds anyway
 
 
+@final
+@compiled
 class RowTable:
     """Rows of one table of `records`."""
+
+    layout: Layout
+    texts: Texts
+    lists: Numbered
+    conns: Numbered
+    loose: list[Any]  # texts and bytes that will hardly come again
+    full: list[Numbers]  # blocks
+    rows: cython.Py_ssize_t  # of the block
+    block: Any
+    fields: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t  # of the block, rows
+    _kinds: Numbers
+    waiting: Grid
+    _free: Numbers  # a stack of free slots
+    _free_count: cython.Py_ssize_t
+    _slots: cython.Py_ssize_t  # that were ever used
+    _block: Grid
 
     def __init__(
         self, layout: Layout, texts: Texts, lists: Numbered, conns: Numbered, options: Iterable[str] = ()
@@ -48,23 +65,24 @@ class RowTable:
         self.texts = texts
         self.lists = lists
         self.conns = conns
-        self.loose: list[Any] = []  # texts and bytes that will hardly come again
-        self.full: list[Numbers] = []  # blocks
+        self.loose = []
+        self.full = []
         self.fields = len(layout.fields)
-        self.rows = 0  # of the block
-        self.capacity = 0  # of the block, rows
-        self._kinds: Numbers = numbers(self.fields)
+        self.rows = 0
+        self.capacity = 0
+        self._kinds = numbers(self.fields)
         for i, field in enumerate(layout.fields):
             self._kinds[i] = layout.kinds[i] if not field.only or field.only in options else UNWANTED
-        self.waiting: Numbers = grid(_FIRST_SLOTS, self.fields)
-        self._free: Numbers = numbers(_FIRST_SLOTS)  # a stack of free slots
+        self.waiting = grid(_FIRST_SLOTS, self.fields)
+        self._free = numbers(_FIRST_SLOTS)
         self._free_count = 0
-        self._slots = 0  # that were ever used
-        self.block: Numbers = grid(1, 1)
-        self._block: Numbers = self.block
+        self._slots = 0
+        self.block = grid(1, 1)
+        self._block = self.block
 
     # --- writing ---
 
+    @compiled
     def open(self) -> cython.Py_ssize_t:
         """A new unfinished row, in which all is ABSENT; its slot."""
         slot: cython.Py_ssize_t
@@ -81,6 +99,7 @@ class RowTable:
             self.waiting[slot, k] = ABSENT
         return slot
 
+    @compiled
     def put(self, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, value: Any) -> None:
         """Set a field of an unfinished row to a value as the NamedTuple has it. Numbers beyond int64 become null."""
         kind: cython.longlong = self._kinds[field]
@@ -107,11 +126,13 @@ class RowTable:
         for name, value in columns.items():
             self.put(slot, self.layout.places[name], value)
 
+    @compiled
     def finish(self, slot: cython.Py_ssize_t) -> None:
         """Add the row at a slot to the columns, and free the slot."""
         self.add(slot)
         self.drop(slot)
 
+    @compiled
     def add(self, slot: cython.Py_ssize_t) -> None:
         """Add the row at a slot to the columns, and keep the slot: the next row may differ in some fields only."""
         k: cython.Py_ssize_t
@@ -121,6 +142,7 @@ class RowTable:
             self._block[k, self.rows] = self.waiting[slot, k]
         self.rows += 1
 
+    @compiled
     def drop(self, slot: cython.Py_ssize_t) -> None:
         """Free a slot without a row."""
         self._free[self._free_count] = slot
@@ -211,6 +233,7 @@ class RowTable:
         free = {self._free[i] for i in range(self._free_count)}
         return [slot for slot in range(self._slots) if slot not in free]
 
+    @compiled
     def _begin_block(self) -> None:
         """A block of four times as many rows as the last one: few rows take little memory."""
         if self.rows:
@@ -220,10 +243,11 @@ class RowTable:
         self._block = self.block
         self.capacity, self.rows = rows, 0
 
+    @compiled
     def _grow(self) -> None:
         """Twice as many slots."""
         slots: cython.Py_ssize_t = self.waiting.shape[0]
-        waiting: Numbers = grid(2 * slots, self.fields)
+        waiting: Grid = grid(2 * slots, self.fields)
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         for i in range(slots):
@@ -233,6 +257,7 @@ class RowTable:
         self._free = numbers(2 * slots)  # none is free, or there would be no need to grow
 
 
+@compiled
 def int64(value: Any) -> cython.longlong:
     """A number as rows hold it: ABSENT for None, and where it does not fit."""
     if value is None:

@@ -8,34 +8,45 @@ Numbered   hashable Python objects
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes, Numbers, Writable, numbers
+from dissectors.wire.memory import copy
 
-if not cython.compiled:
-    from dissectors.wire.memory import copy
-
-    FNV_START, FNV_PRIME, LOW = 0xCBF29CE484222325, 0x100000001B3, 0x7FFFFFFFFFFFFFFF
+FNV_START, FNV_PRIME, LOW = 0xCBF29CE484222325, 0x100000001B3, 0x7FFFFFFFFFFFFFFF
 
 _ARENA = 1 << 14
 _TEXTS = 512
 
 
+@final
+@compiled
 class Texts:
     """Numbers of texts. Text i is arena[starts[i] : starts[i + 1]]; what is written there never changes."""
 
+    count: cython.Py_ssize_t
+    arena: Any
+    _arena: Writable
+    starts: Any
+    _starts: Numbers
+    _hashes: Numbers
+    _places: Numbers  # hash -> number + 1, 0 for none
+    _known: dict[str, int]
+
     def __init__(self) -> None:
         self.count = 0
-        self.arena: Writable = memoryview(bytearray(_ARENA))
-        self._arena: Writable = self.arena
-        self.starts: Numbers = numbers(_TEXTS + 1)
-        self._starts: Numbers = self.starts
-        self._hashes: Numbers = numbers(_TEXTS)
-        self._places: Numbers = numbers(2 * _TEXTS)  # hash -> number + 1, 0 for none
-        self._known: dict[str, int] = {}
+        self.arena = memoryview(bytearray(_ARENA))
+        self._arena = self.arena
+        self.starts = numbers(_TEXTS + 1)
+        self._starts = self.starts
+        self._hashes = numbers(_TEXTS)
+        self._places = numbers(2 * _TEXTS)
+        self._known = {}
 
+    @compiled
     def of(self, text: str) -> cython.Py_ssize_t:
         """The number of a text. What is no Unicode in it is escaped."""
         found = self._known.get(text)
@@ -44,6 +55,7 @@ class Texts:
             found = self._known[text] = self.number(raw, 0, len(raw))
         return found
 
+    @compiled
     def number(self, data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the text data[start : start + size]. Bytes that are no UTF-8 are escaped."""
         i: cython.Py_ssize_t
@@ -66,6 +78,7 @@ class Texts:
         """The text with a number."""
         return bytes(self.arena[self.starts[number] : self.starts[number + 1]]).decode()
 
+    @compiled
     def _is(self, i: cython.Py_ssize_t, data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
         """Whether text i is data[start : start + size]."""
         at: cython.Py_ssize_t = self._starts[i]
@@ -77,6 +90,7 @@ class Texts:
                 return False
         return True
 
+    @compiled
     def _add(
         self, key: cython.longlong, data: Bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -95,6 +109,7 @@ class Texts:
         self._place(i)
         return i
 
+    @compiled
     def _place(self, i: cython.Py_ssize_t) -> None:
         mask: cython.Py_ssize_t = self._places.shape[0] - 1
         place: cython.Py_ssize_t = self._hashes[i] & mask
@@ -118,13 +133,19 @@ class Texts:
             self._place(i)
 
 
+@final
+@compiled
 class Numbered:
     """Numbers of hashable objects: values[i] is that with the number i."""
 
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._known: dict[Hashable, int] = {}
+    values: list[Any]
+    _known: dict[Hashable, int]
 
+    def __init__(self) -> None:
+        self.values = []
+        self._known = {}
+
+    @compiled
     def of(self, value: Hashable) -> cython.Py_ssize_t:
         """The number of an object."""
         found = self._known.get(value)

@@ -12,33 +12,41 @@ its end, leave open is null.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.half import Half
-
-if not cython.compiled:
-    from dissectors.tcp.numbers import UNKNOWN_ORDER
+from dissectors.tcp.numbers import UNKNOWN_ORDER
 
 WHOLE, CUT, LATE, NONE = "whole", "cut", "late", "none"
-_WHOLE, _CUT, _LATE = WHOLE, CUT, LATE  # for what every row asks: C variables, not names that are looked up
 UNACKNOWLEDGED_NS = 500_000_000  # bytes that wait longer for their acknowledgement did not arrive
 MOST_HELD = 10_000  # rows of a connection that wait for its end
 
 
+@final
+@compiled
 class SideClosing:
     """What one side did to close the connection, and what the other side has of its bytes."""
 
+    fin_order: cython.longlong  # delivery order of its first FIN
+    fin_ns: cython.longlong
+    rst_order: cython.longlong
+    acked: cython.longlong  # stream offset up to which the other side acknowledged its bytes
+    sent: cython.longlong
+    is_whole: cython.bint  # the capture has its packets, and no byte of them is missing
+    cut: cython.longlong  # stream offset of its last frame, which never ended though no captured byte of it is missing
+
     def __init__(self) -> None:
-        self.fin_order = UNKNOWN_ORDER  # delivery order of its first FIN
+        self.fin_order = UNKNOWN_ORDER
         self.fin_ns = 0
         self.rst_order = UNKNOWN_ORDER  # … of its first RST
-        self.acked = 0  # stream offset up to which the other side acknowledged its bytes
+        self.acked = 0
         self.sent = 0  # … up to which it sent any
-        self.is_whole = True  # the capture has its packets, and no byte of them is missing
-        self.cut = -1  # stream offset of its last frame, which never ended though no captured byte of it is missing
+        self.is_whole = True
+        self.cut = -1
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = self.fin_order, self.fin_ns, self.rst_order, self.acked, self.sent, self.is_whole, self.cut
@@ -48,17 +56,27 @@ class SideClosing:
         self.fin_order, self.fin_ns, self.rst_order, self.acked, self.sent, self.is_whole, self.cut = values
 
 
+@final
+@compiled
 class Closing:
     """How a connection was closed. Nothing is noted before a peer sends a FIN or RST."""
 
+    has_begun: cython.bint  # a peer has sent a FIN or RST
+    is_over: cython.bint
+    last_ns: cython.longlong  # when the last packet came
+    is_plain: cython.bint  # stream offsets of frames are TCP's: it is no TLS
+    client: SideClosing
+    server: SideClosing
+    held: list[tuple[Any, Any, FrameFacts]]  # (report, row, answer): rows that wait for the end
+
     def __init__(self) -> None:
-        self.has_begun = False  # a peer has sent a FIN or RST
+        self.has_begun = False
         self.is_over = False  # … and no packet will come
-        self.last_ns = 0  # when the last packet came
-        self.is_plain = True  # stream offsets of frames are TCP's: it is no TLS
+        self.last_ns = 0
+        self.is_plain = True
         self.client = SideClosing()
         self.server = SideClosing()
-        self.held: list[tuple[Any, Any, FrameFacts]] = []  # (report, row, answer): rows that wait for the end
+        self.held = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = self.has_begun, self.is_over, self.last_ns, self.is_plain, self.client, self.server, self.held
@@ -75,10 +93,12 @@ class Closing:
             side.acked, side.sent = half.acked, half.top
             side.is_whole = half.packets > 0 and not half.gaps and not half.cut_bytes
 
+    @compiled
     def side(self, direction: cython.int) -> SideClosing:
         """What is known of who sends in a direction."""
         return self.server if direction else self.client
 
+    @compiled
     def judge(self, answer: FrameFacts) -> str | None:
         """The column `answer`, of an answer of which bytes came; None where it shows at the end only, or not at all."""
         receiver: SideClosing = self.side(1 - answer.direction)
@@ -86,24 +106,27 @@ class Closing:
         if not answer.complete:
             if sender.cut != answer.offset:
                 return None
-            return _LATE if receiver.fin_order != UNKNOWN_ORDER and answer.first_ns > receiver.fin_ns else _CUT
+            return LATE if receiver.fin_order != UNKNOWN_ORDER and answer.first_ns > receiver.fin_ns else CUT
         if not self.has_begun or (answer.order < receiver.fin_order and answer.order < receiver.rst_order):
-            return _WHOLE
+            return WHOLE
         if not self.is_over:
             return None
         if self._is_acknowledged(sender, answer):
-            return _WHOLE
+            return WHOLE
         told: cython.bint = receiver.rst_order != UNKNOWN_ORDER or sender.rst_order != UNKNOWN_ORDER
-        return _LATE if told or self.last_ns - answer.last_ns >= UNACKNOWLEDGED_NS else None
+        return LATE if told or self.last_ns - answer.last_ns >= UNACKNOWLEDGED_NS else None
 
-    def _is_acknowledged(self, sender: SideClosing, answer: FrameFacts) -> bool:
+    @compiled
+    def _is_acknowledged(self, sender: SideClosing, answer: FrameFacts) -> cython.bint:
         """Whether the receiver acknowledged every byte of an answer; of TLS, every byte that its sender sent."""
         return sender.acked >= (answer.offset + answer.size if self.is_plain else sender.sent)
 
-    def waits(self, answer: FrameFacts) -> bool:
+    @compiled
+    def waits(self, answer: FrameFacts) -> cython.bint:
         """Whether it shows at the end of the connection only what became of an answer."""
         return self.has_begun and not self.is_over and answer.complete and self.judge(answer) is None
 
+    @compiled
     def unanswered(self, request: FrameFacts) -> str | None:
         """The column `answer` of a request of which no answer was read."""
         answering: SideClosing = self.side(1 - request.direction)

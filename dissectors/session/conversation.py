@@ -17,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import cython
+
 from dissectors.checksum.unit_format import UnitFormat
+from dissectors.compiling.marks import compiled
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
@@ -40,16 +43,21 @@ class ConversationSummary(NamedTuple):
     pending_bytes: int = 0
 
 
+@compiled
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
+
+    closed: cython.bint
+    last_ns: int | None  # when its last packet came; known at its end
+    hung_up: cython.bint  # a peer closed the connection; where it stays False, the capture ended first
 
     CARRIED = (*Framing.CARRIED, "closed", "last_ns", "hung_up")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.closed = False
-        self.last_ns: int | None = None  # when its last packet came; known at its end
-        self.hung_up = False  # a peer closed the connection; where it stays False, the capture ended first
+        self.last_ns = None
+        self.hung_up = False
 
     def receive(self, direction: int, event: Chunk | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""

@@ -19,11 +19,14 @@ protocol sets its columns, or in `_write_frames` if it follows from times and si
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.records import Conn, Exchange
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
 from dissectors.session.closing import Closing
@@ -31,18 +34,11 @@ from dissectors.session.frame import FrameFacts
 from dissectors.session.resends import Resends
 from dissectors.tcp.chunk import CLIENT, SIDES
 
-if not cython.compiled:
-    from dissectors.rows import fields
-    from dissectors.rows.layout import ABSENT
-
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
 LONGEST_TEXT = 1000
 """Characters of a text that an event keeps; a name in Kafka has 249 at most, others may have 64 KiB."""
-
-# for what every row asks: C variables, not names that are looked up
-_ORPHAN, _PUSH, _UNANSWERED, _UNKNOWN = ORPHAN, PUSH, UNANSWERED, UNKNOWN
 
 
 class ErrorCode(NamedTuple):
@@ -58,11 +54,26 @@ class ErrorCode(NamedTuple):
     expected: bool = False  # part of normal work
 
 
+@compiled
 class PendingRequest:
     """What is kept of a request until its answer comes. None of its bytes are kept. Numbers are ABSENT if not known.
 
     A protocol's own requests are a subclass with what that protocol needs besides, whose names it adds to `fields`.
     """
+
+    frame: FrameFacts | None
+    api: str | None
+    api_code: cython.longlong
+    version: cython.longlong
+    correlation_id: cython.longlong
+    client_id: str | None
+    group: str | None
+    topics: Sequence[str] | None
+    partitions: cython.longlong
+    records: cython.longlong
+    payload_bytes: cython.longlong
+    queued_ns: cython.longlong
+    body: str | None
 
     fields: ClassVar[tuple[str, ...]] = (
         *("frame", "api", "api_code", "version", "correlation_id", "client_id", "group", "topics", "partitions"),
@@ -85,6 +96,7 @@ class PendingRequest:
         self.correlation_id = int64(correlation_id)
         self.client_id = client_id
 
+    @compiled(python=False)
     def begin(self, frame: FrameFacts | None, api: str | None, api_code: cython.longlong) -> None:
         """Set every attribute of a new request. frame: None where the request was not captured."""
         self.frame = frame
@@ -93,13 +105,13 @@ class PendingRequest:
         self.version = ABSENT
         self.correlation_id = ABSENT
         self.client_id = None
-        self.group: str | None = None
-        self.topics: Sequence[str] | None = None
+        self.group = None
+        self.topics = None
         self.partitions = ABSENT
         self.records = ABSENT
         self.payload_bytes = ABSENT
         self.queued_ns = ABSENT
-        self.body: str | None = None  # decoded, as JSON; where it is wanted only
+        self.body = None  # decoded, as JSON; where it is wanted only
 
     def __reduce__(self) -> Any:
         return _revived, (type(self), [getattr(self, name) for name in self.fields])
@@ -116,11 +128,13 @@ def _revived(kind: type[PendingRequest], values: Sequence[Any]) -> PendingReques
 # --- formulas; each time may be ABSENT, and so may the result ---------------------------------------------------------
 
 
+@compiled
 def elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
     """From start to end, ns: ABSENT where either is not known, or where the clock of the capture ran backwards."""
     return ABSENT if start < 0 or end < start else end - start  # times that are not known are below 0
 
 
+@compiled
 def queued(request: FrameFacts, response: FrameFacts, before_ns: cython.longlong) -> cython.longlong:
     """How long a whole request waited, ns, until the answer before it had been sent, at `before_ns`.
 
@@ -133,11 +147,11 @@ def queued(request: FrameFacts, response: FrameFacts, before_ns: cython.longlong
     return 0 if before_ns == ABSENT or waited < 0 else waited
 
 
-if not cython.compiled:
-    HELD_NS = 4_000_000  # a request that need not wait is answered sooner …
-    HELD_NS_PER_BYTE = 10  # … and an answer with data needs the time to read it: 100 MB/s
+HELD_NS = 4_000_000  # a request that need not wait is answered sooner …
+HELD_NS_PER_BYTE = 10  # … and an answer with data needs the time to read it: 100 MB/s
 
 
+@compiled
 def held(wait_ns: cython.longlong, queued_ns: cython.longlong, payload_bytes: cython.longlong) -> cython.longlong:
     """Whether a server held a request back, which allowed it to wait for data: 1 or 0, by the time its service took.
 
@@ -154,11 +168,33 @@ def held(wait_ns: cython.longlong, queued_ns: cython.longlong, payload_bytes: cy
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
+@final
+@compiled
 class Report:
     """Writes the rows of one connection.
 
     Callers ask `wants_exchanges` and so on first: opening a row of a table that nobody wants is an error of theirs.
     """
+
+    conn: Conn
+    sink: Sink
+    exchanges: RowTable
+    batches: RowTable
+    errors: RowTable
+    messages: RowTable
+    positions: RowTable
+    events: RowTable
+    wants_exchanges: cython.bint
+    wants_errors: cython.bint
+    wants_batches: cython.bint
+    wants_messages: cython.bint
+    wants_findings: cython.bint
+    wants_positions: cython.bint
+    wants_events: cython.bint
+    _resends: Resends
+    _closing: Closing
+    _unsettled: FrameFacts | None  # the answer of the open row, if the end of the connection judges it
+    _hold: Callable[[RowTable, int], None] | None
 
     def __init__(
         self,
@@ -174,13 +210,13 @@ class Report:
         self._resends = resends
         self._closing = closing
         self._hold = hold
-        self._unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
-        self.exchanges: RowTable = sink.exchanges
-        self.batches: RowTable = sink.batches
-        self.errors: RowTable = sink.errors
-        self.messages: RowTable = sink.messages
-        self.positions: RowTable = sink.positions
-        self.events: RowTable = sink.events
+        self._unsettled = None
+        self.exchanges = sink.exchanges
+        self.batches = sink.batches
+        self.errors = sink.errors
+        self.messages = sink.messages
+        self.positions = sink.positions
+        self.events = sink.events
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
@@ -199,6 +235,7 @@ class Report:
 
     # --- exchanges ---
 
+    @compiled
     def open_exchange(
         self, kind: str, request: PendingRequest, response: FrameFacts | None, until: Any
     ) -> cython.Py_ssize_t:
@@ -215,7 +252,7 @@ class Report:
         table.put(slot, fields.EXCHANGE_CLIENT_ID, request.client_id)
         table.put(slot, fields.EXCHANGE_GROUP, request.group)
         table.put(slot, fields.EXCHANGE_TOPICS, request.topics)
-        table.put(slot, fields.EXCHANGE_STATUS, _UNKNOWN)
+        table.put(slot, fields.EXCHANGE_STATUS, UNKNOWN)
         table.put(slot, fields.EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
         if request.body is not None and self.sink.wants_body(request.api):
             table.put(slot, fields.EXCHANGE_REQUEST, request.body)
@@ -232,13 +269,14 @@ class Report:
         table.waiting[slot, fields.EXCHANGE_RETRANSMITTED] = again
         self._write_frames(slot, request.frame, response)
         if response is not None:
-            if kind is not _PUSH:
+            if kind is not PUSH:
                 table.put(slot, fields.EXCHANGE_ANSWER, self._closing.judge(response))
                 self._unsettled = response if self._closing.waits(response) else None
-        elif kind is _UNANSWERED and request.frame is not None:
+        elif kind is UNANSWERED and request.frame is not None:
             table.put(slot, fields.EXCHANGE_ANSWER, self._closing.unanswered(request.frame))
         return slot
 
+    @compiled
     def fail(self, slot: cython.Py_ssize_t, errors: Sequence[ErrorCode]) -> None:
         """Say in an open row of `exchanges` that the answer holds errors, at least one."""
         table: RowTable = self.exchanges
@@ -247,6 +285,7 @@ class Report:
         table.put(slot, fields.EXCHANGE_ERROR_NAME, errors[0].name)
         table.put(slot, fields.EXCHANGE_ERROR_COUNT, len(errors))
 
+    @compiled
     def finish_exchange(self, slot: cython.Py_ssize_t) -> None:
         """The row of `exchanges` at a slot is complete."""
         table: RowTable = self.exchanges
@@ -267,7 +306,8 @@ class Report:
             self.exchanges.put(slot, field, value)
         self._finish(self.exchanges, slot)
 
-    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> bool:
+    @compiled
+    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> cython.bint:
         last = request if response is None else response
         if last is None:
             return False
@@ -276,6 +316,7 @@ class Report:
             return True
         return response is not None and self._resends.within(response, order)
 
+    @compiled
     def _write_frames(self, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None) -> None:
         """Set what the frames of an exchange say of it: its times, sizes and places. One of them may be None."""
         table: RowTable = self.exchanges
@@ -304,6 +345,7 @@ class Report:
 
     # --- what exchanges carry ---
 
+    @compiled
     def open_batch(self, request: PendingRequest, frame: FrameFacts | None) -> cython.Py_ssize_t:
         """Open a row for a checksummed unit of messages, which `frame` of an exchange carried; its slot.
 
@@ -319,10 +361,12 @@ class Report:
         _write_id(table, slot, fields.BATCH_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
 
+    @compiled
     def finish_batch(self, slot: cython.Py_ssize_t) -> None:
         """The row of `batches` at a slot is complete."""
         self._finish(self.batches, slot)
 
+    @compiled
     def open_message(self, request: PendingRequest, frame: FrameFacts | None) -> cython.Py_ssize_t:
         """Open a row for a message, which `frame` of an exchange carried, as for `open_batch`; its slot."""
         table: RowTable = self.messages
@@ -334,10 +378,12 @@ class Report:
         _write_id(table, slot, fields.MESSAGE_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
 
+    @compiled
     def finish_message(self, slot: cython.Py_ssize_t) -> None:
         """The row of `messages` at a slot is complete."""
         self.messages.finish(slot)
 
+    @compiled
     def error(self, error: ErrorCode, request: PendingRequest, response: FrameFacts) -> None:
         """Write a row for an error in the answer to a request, if that table is wanted."""
         if self.wants_errors:
@@ -363,6 +409,7 @@ class Report:
 
     # --- positions ---
 
+    @compiled
     def open_position(self, request: PendingRequest, frame: FrameFacts) -> cython.Py_ssize_t:
         """Open a row for a position that `frame`, the request or its answer, states; its slot.
 
@@ -420,6 +467,7 @@ class Report:
         _write_id(table, slot, fields.EVENT_EXCHANGE_ID, frame if request.frame is None else request.frame)
         table.finish(slot)
 
+    @compiled
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         if self._hold is None:
             table.finish(slot)
@@ -432,17 +480,19 @@ def _shortened(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
+@compiled
 def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | None) -> str | None:
     """Who began an exchange: "client" or "server"; None where neither frame is known."""
     frame: FrameFacts | None = response if request is None else request
     if frame is None:
         return None
     direction: cython.int = frame.direction
-    if request is None and kind == _ORPHAN:  # the frame answers the other side
+    if request is None and kind == ORPHAN:  # the frame answers the other side
         direction = 1 - direction
     return SIDES[direction]
 
 
+@compiled
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:
     """Set the id of the exchange that a frame begins, as `records.LOOSE_KINDS` has it."""
     if begins is not None:

@@ -5,14 +5,15 @@ Times are ns since the epoch, sizes bytes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
+from dissectors.compiling.marks import compiled
+from dissectors.rows.layout import ABSENT
 
 
+@compiled(freelist=256)
 class FrameFacts:
     """What a frame says of itself, without its bytes.
 
@@ -26,6 +27,15 @@ class FrameFacts:
     packet_ref: packet of the first byte
     complete: whether every byte was captured
     """
+
+    direction: cython.int
+    offset: cython.longlong
+    size: cython.longlong
+    order: cython.longlong
+    first_ns: cython.longlong
+    last_ns: cython.longlong
+    packet_ref: cython.longlong
+    complete: cython.bint
 
     __slots__ = ("complete", "direction", "first_ns", "last_ns", "offset", "order", "packet_ref", "size")
 
@@ -68,12 +78,19 @@ class FrameFacts:
         return hash(self._values())
 
 
+@final
+@compiled(freelist=64)
 class Frame(FrameFacts):
     """One frame with its bytes. `data[start:end]` holds it, prefix included, with zeros where bytes are missing.
 
     end: index after the last byte at hand: less than start + size only for a frame cut off by a hole or the end
     known: index up to which every byte was captured; start + size for a complete frame
     """
+
+    data: bytes
+    start: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    known: cython.Py_ssize_t
 
     __slots__ = ("data", "end", "known", "start")
 

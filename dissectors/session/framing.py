@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
+from dissectors.session import search
 from dissectors.session.closing import Closing
 from dissectors.session.frame import Frame
-from dissectors.session.inbox import Inbox
+from dissectors.session.inbox import INVALID, MORE, Inbox
 from dissectors.session.reporter import ConnectionReporter
 from dissectors.session.resends import Resends
 from dissectors.session.search import SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Piece
 from dissectors.wording import counted, were
 
-if not cython.compiled:
-    from dissectors.session.inbox import INVALID, MORE
-
-    NEVER = 1 << 62  # later than any order
+NEVER = 1 << 62  # later than any order
 
 
 class _Search:
@@ -39,8 +38,19 @@ class _Search:
         self.skipped = 0  # bytes
 
 
+@compiled
 class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
+
+    inboxes: tuple[Inbox, Inbox]
+    resends: Resends
+    closing: Closing
+    _budgets: tuple[SearchBudget, SearchBudget] | None  # of searches, once there is one
+    _gave_up: cython.bint  # that a search passed places over is a finding already
+    frames: cython.longlong
+    framed_bytes: cython.longlong
+    skipped_bytes: cython.longlong
+    pending_bytes: cython.longlong
 
     CARRIED = (
         *ConnectionReporter.CARRIED, "inboxes", "resends", "closing", "_budgets", "_gave_up", "frames", "framed_bytes",
@@ -55,8 +65,8 @@ class Framing(ConnectionReporter):
         if midstream:
             for inbox in self.inboxes:
                 self._begin_search(inbox)
-        self._budgets: tuple[SearchBudget, SearchBudget] | None = None  # of searches, once there is one
-        self._gave_up = False  # that a search passed places over is a finding already
+        self._budgets = None
+        self._gave_up = False
         self.frames = 0
         self.framed_bytes = 0
         self.skipped_bytes = 0
@@ -64,6 +74,7 @@ class Framing(ConnectionReporter):
 
     # --- what a protocol supplies ---
 
+    @compiled
     def measure(
         self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.longlong:
@@ -79,6 +90,7 @@ class Framing(ConnectionReporter):
         """
         raise NotImplementedError
 
+    @compiled
     def on_frame(self, frame: Frame) -> None:
         """A frame, complete or with bytes missing; in the order of `frame.order` over both directions."""
         raise NotImplementedError
@@ -114,7 +126,7 @@ class Framing(ConnectionReporter):
     def budget(self, direction: int) -> SearchBudget:
         """What `resync` may spend in a direction."""
         if self._budgets is None:
-            self._budgets = SearchBudget(), SearchBudget()
+            self._budgets = search.new_budget(), search.new_budget()
         budget = self._budgets[direction]
         budget.base = self.inboxes[direction].base
         return budget
@@ -172,6 +184,7 @@ class Framing(ConnectionReporter):
 
     # --- cutting ---
 
+    @compiled
     def cut_frames(self, final: cython.bint) -> None:
         """Hand over every frame that is complete; with `final`, no more bytes will come.
 
@@ -282,6 +295,7 @@ class Framing(ConnectionReporter):
         inbox.give_up(0 if searching else max(0, size - left))
         inbox.settle()
 
+    @compiled
     def _next_order(self, inbox: Inbox, final: cython.bint) -> cython.longlong:
         """Order of the next event of a direction (a frame, bytes that are none, a gap), or NEVER."""
         size: cython.longlong
@@ -302,6 +316,7 @@ class Framing(ConnectionReporter):
                 gap = inbox.gap_ahead
                 return NEVER if gap is None or (not final and self._awaits_framing(inbox)) else gap.order
 
+    @compiled
     def _take(self, inbox: Inbox, final: cython.bint) -> cython.int:
         """Deal with the event that `_next_order` announced."""
         if inbox.search is None and inbox.pos < inbox.end:
@@ -313,6 +328,7 @@ class Framing(ConnectionReporter):
         self._take_odd(inbox, final)
         return 0
 
+    @compiled
     def _hand_over(self, inbox: Inbox, end: cython.Py_ssize_t) -> cython.int:
         """Cut the frame of which the bytes up to an index are at hand."""
         frame: Frame = inbox.cut(end)
@@ -506,6 +522,7 @@ class Framing(ConnectionReporter):
         self.on_gap(direction, gap)
 
 
+@compiled
 def _is_unmeasured(inbox: Inbox) -> cython.bint:
     """Whether bytes are at hand, but not how long their frame is: what comes of the other direction may say it."""
     return inbox.size == MORE and inbox.pos < inbox.end

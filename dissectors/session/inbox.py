@@ -15,20 +15,19 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
+from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece
+from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 from dissectors.wire.arrays import Bytes, Numbers
 
-if not cython.compiled:
-    from dissectors.rows.layout import ABSENT
-    from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
-
-    MORE = 0  # size of a frame: the length is not there yet
-    INVALID = -1  # size of a frame: this is no frame
+MORE = 0  # size of a frame: the length is not there yet
+INVALID = -1  # size of a frame: this is no frame
 
 _HEAD = 512  # bytes that are joined to a frame whose size is not known, at most at a time
 _NO_SEGMENTS = array("q")  # of an empty window; never added to
@@ -48,6 +47,8 @@ class _Hole(NamedTuple):
     timed: bool  # the packet that carried them was captured, cut by the snap length: their time is known
 
 
+@final
+@compiled
 class Inbox:
     """Bytes of one direction that are not framed yet.
 
@@ -58,28 +59,52 @@ class Inbox:
     remembers: how many bytes right before the position stay known (`before`) when the window moves on
     """
 
+    direction: cython.int
+    search: Any
+    size: cython.longlong
+    pos: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    buf: bytes
+    _base: cython.longlong  # stream offset of buf[0]
+    _segments: array[int]  # those in buf, as in Chunk; the first may begin before it
+    _numbers: Numbers  # the same, to be read fast
+    _count: cython.Py_ssize_t  # segments
+    _mark: cython.Py_ssize_t  # of them: the one that holds pos
+    _parts: list[Chunk | Gap] | None  # behind the window
+    _parts_size: cython.longlong
+    _gathers: cython.bint  # what is pulled waits as parts until `join`
+    _queue: list[Chunk | Gap]
+    _queued: cython.longlong  # bytes in queue
+    _taken: cython.longlong  # bytes of queue[0] that were pulled
+    _holes: list[_Hole]  # in buf and parts
+    _given_up: cython.longlong  # bytes of a frame that are dropped as they come
+    remembers: cython.longlong
+    _past: bytes  # the window before this one, or its end: only where `remembers` is set
+    _past_base: cython.longlong
+    _past_segments: array[int]
+
     def __init__(self, direction: int) -> None:
         self.direction = direction
-        self.search: Any = None
+        self.search = None
         self.size = MORE
         self.buf = b""
         self.pos = 0
         self.end = 0
-        self._base = 0  # stream offset of buf[0]
-        self._segments = _NO_SEGMENTS  # those in buf, as in Chunk; the first may begin before it
-        self._numbers: Numbers = _NO_SEGMENTS  # the same, to be read fast
-        self._count = 0  # segments
-        self._mark = 0  # of them: the one that holds pos
-        self._parts: list[Chunk | Gap] | None = None  # behind the window
+        self._base = 0
+        self._segments = _NO_SEGMENTS
+        self._numbers = _NO_SEGMENTS
+        self._count = 0
+        self._mark = 0
+        self._parts = None
         self._parts_size = 0
-        self._gathers = False  # what is pulled waits as parts until `join`
-        self._queue: list[Chunk | Gap] = []
-        self._queued = 0  # bytes in queue
-        self._taken = 0  # bytes of queue[0] that were pulled
-        self._holes: list[_Hole] = []  # in buf and parts
-        self._given_up = 0  # bytes of a frame that are dropped as they come
+        self._gathers = False
+        self._queue = []
+        self._queued = 0
+        self._taken = 0
+        self._holes = []
+        self._given_up = 0
         self.remembers = 0
-        self._past = b""  # the window before this one, or its end: only where `remembers` is set
+        self._past = b""
         self._past_base = 0
         self._past_segments = _NO_SEGMENTS
 
@@ -164,6 +189,7 @@ class Inbox:
         event = self._queue[0] if self._queue else None
         return event if isinstance(event, Gap) else None
 
+    @compiled
     def order_at(self, index: cython.Py_ssize_t) -> cython.longlong:
         """Order of the segment that delivered the byte at an index of the window."""
         order: cython.longlong = self._numbers[SEGMENT_FIELDS * self._segment(self._base + index) + SEGMENT_ORDER]
@@ -174,6 +200,7 @@ class Inbox:
         row = SEGMENT_FIELDS * self._segment(offset)
         return self._segments[row + SEGMENT_TIME], self._segments[row + SEGMENT_PACKET]
 
+    @compiled
     def located(self, offset: cython.longlong) -> tuple[int, int] | None:
         """(time in ns, packet) of the byte of the window at a stream offset, framed or not; None where it has none."""
         low: cython.Py_ssize_t = 0
@@ -235,6 +262,7 @@ class Inbox:
 
     # --- frame by frame ---
 
+    @compiled
     def pull(self) -> cython.bint:
         """Bring the next delivered bytes into the window; False where there are none, or a gap comes first.
 
@@ -267,6 +295,7 @@ class Inbox:
         """From now on, whether what is pulled waits until it is joined: a search looks at it seldom."""
         self._gathers = on
 
+    @compiled
     def cut(self, end: cython.Py_ssize_t) -> Frame:
         """The frame at the position, of which the window has the bytes to index `end`. Move on."""
         start: cython.Py_ssize_t = self.pos
@@ -348,6 +377,7 @@ class Inbox:
         self._parts, self._parts_size = None, 0
         self._show(self._base + self.pos, b"".join(buffers), segments, 0)
 
+    @compiled
     def settle(self) -> None:
         """Let go of bytes that were framed, where they are more than those that stay."""
         left: cython.Py_ssize_t = self.end - self.pos
@@ -387,6 +417,7 @@ class Inbox:
 
     # --- within ---
 
+    @compiled
     def _segment(self, offset: cython.longlong) -> cython.Py_ssize_t:
         """Which segment of the window, from that at the position on, holds a stream offset."""
         low: cython.Py_ssize_t = self._mark
@@ -402,6 +433,7 @@ class Inbox:
                 high = middle - 1
         return low
 
+    @compiled
     def _next_event(self) -> Any:
         """Take the first event from the queue."""
         event: Any = self._queue.pop(0)
@@ -419,6 +451,7 @@ class Inbox:
         if not self._gathers and self.have >= self.size:
             self.join()
 
+    @compiled
     def _show(self, base: cython.longlong, buf: bytes, segments: array[int], pos: cython.Py_ssize_t) -> cython.int:
         """Make this the window, from an index of the buffer on."""
         self._base, self.buf, self._segments, self.pos, self.end = base, buf, segments, pos, len(buf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+from dissectors.compiling.marks import compiled
 from dissectors.findings import finding
 from dissectors.options import Options
 from dissectors.records import Conn, Finding
@@ -15,8 +16,15 @@ from dissectors.tcp.chunk import SIDES, Piece
 _EARLY = 64  # findings kept back until a frame proves the protocol
 
 
+@compiled
 class ConnectionReporter:
     """Findings of one connection, and the bytes that forensics looks into."""
+
+    conn: Conn
+    sink: Sink
+    options: Options
+    bases: tuple[int, int] | None  # TCP sequence numbers of stream offset 0; None under TLS
+    _early: Sequence[Finding]  # of the time before the protocol was proven
 
     CARRIED: ClassVar[tuple[str, ...]] = ("conn", "sink", "options", "bases", "_early")
     """Attributes that a pickle holds, beside those of a Python subclass; each compiled subclass adds its own."""
@@ -25,8 +33,8 @@ class ConnectionReporter:
         self.conn = conn
         self.sink = sink
         self.options = options
-        self.bases: tuple[int, int] | None = None  # TCP sequence numbers of stream offset 0; None under TLS
-        self._early: Sequence[Finding] = ()  # of the time before the protocol was proven
+        self.bases = None
+        self._early = ()
 
     def __getstate__(self) -> dict[str, Any]:
         carried = {name: getattr(self, name) for name in self.CARRIED}

@@ -17,6 +17,7 @@ import cython
 import numpy as np
 
 from dissectors.arrow import Octets
+from dissectors.compiling.marks import compiled
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
 
 Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's own stubs
@@ -31,20 +32,28 @@ class Judgement(Enum):
     WAIT = 3  # more bytes must come first
 
 
+@compiled
 class SearchBudget:
     """What the searches in one direction of a connection may still cost, in bytes read by judges."""
+
+    base: cython.longlong  # stream offset of the first byte of the buffer that is searched
+    left: cython.longlong
+    needs: cython.longlong
+    passed_over: cython.longlong  # places that were not judged: the budget was overdrawn
+    _earned_to: cython.longlong  # stream offset
+    _open: cython.longlong  # what judging the place at hand has cost so far
 
     __slots__ = ("_earned_to", "_open", "base", "left", "needs", "passed_over")
 
     def __init__(self) -> None:
-        self.base = 0  # stream offset of the first byte of the buffer that is searched
+        self.base = 0
         self.left = SEARCH_CREDIT
         self.needs = (
             0  # bytes that the place which waits must have before judging it again can decide more; 0: any more
         )
-        self.passed_over = 0  # places that were not judged: the budget was overdrawn
-        self._earned_to = 0  # stream offset
-        self._open = 0  # what judging the place at hand has cost so far
+        self.passed_over = 0
+        self._earned_to = 0
+        self._open = 0
 
     def __getstate__(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -53,6 +62,7 @@ class SearchBudget:
         for name, value in state.items():
             setattr(self, name, value)
 
+    @compiled
     def allows(self, at: cython.longlong) -> cython.bint:
         """Whether the place at index `at` may be judged."""
         offset: cython.longlong = self.base + at
@@ -69,14 +79,17 @@ class SearchBudget:
         left: int = self.left  # a Python number: C's division would round towards 0
         return self._earned_to - self.base + max(0, -(left // SEARCH_COST_PER_BYTE))
 
+    @compiled
     def spend(self, size: cython.longlong) -> None:
         """A judge reads `size` bytes. It is paid when the place is decided, however often it had to wait before."""
         self._open += size
 
+    @compiled
     def begin(self) -> None:
         """Begin to judge a place, perhaps again."""
         self._open = self.needs = 0
 
+    @compiled
     def settle(self) -> None:
         """Pay for the place at hand: it is decided."""
         self.left -= self._open + SEARCH_CANDIDATE_COST
@@ -90,6 +103,11 @@ class SearchBudget:
         """A judge can decide nothing more before `size` bytes from its place on are there."""
         self.needs = size
         return Judgement.WAIT
+
+
+def new_budget() -> SearchBudget:
+    """The budget of a direction."""
+    return SearchBudget()
 
 
 class Recogniser(Protocol):

@@ -3,47 +3,59 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.tcp.chunk import Chunk
-from dissectors.wire.arrays import Bytes, Numbers
-
-if cython.compiled:
-    from cython.cimports.dissectors.wire.memory import gather
-else:
-    from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
-    from dissectors.wire.memory import gather
+from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
+from dissectors.wire.arrays import AnyBytes, Bytes, Numbers
+from dissectors.wire.memory import gather
 
 _ROOM = 64  # segments, at first
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
+@final
+@compiled
 class Delivered:
     """Segments that follow each other. Used again for each connection: `chunk` takes what was added."""
 
+    count: cython.Py_ssize_t  # segments
+    _offset: cython.longlong  # stream offset of the first byte
+    _size: cython.longlong  # bytes
+    _buffers: list[Bytes]  # in which the bytes lie
+    _last: Any  # of them
+    _room: cython.Py_ssize_t  # segments
+    _array: array[int]  # as Chunk.segments
+    _segments: Numbers  # the array, to be written to
+    _which: Numbers  # of each segment: number of its buffer, index in it, bytes
+    _at: Numbers
+    _sizes: Numbers
+
     def __init__(self) -> None:
-        self.count = 0  # segments
-        self._offset = 0  # stream offset of the first byte
-        self._size = 0  # bytes
-        self._buffers: list[Bytes] = []  # in which the bytes lie
-        self._last: Any = None  # of them
-        self._room = 0  # segments
-        self._array = array("q")  # as Chunk.segments
-        self._segments: Numbers = None  # the array, to be written to
-        self._which: Numbers = None  # of each segment: number of its buffer, index in it, bytes
-        self._at: Numbers = None
-        self._sizes: Numbers = None
+        self.count = 0
+        self._offset = 0
+        self._size = 0
+        self._buffers = []
+        self._last = None
+        self._room = 0
+        self._array = array("q")
+        self._segments = None
+        self._which = None
+        self._at = None
+        self._sizes = None
         self._make_room(_ROOM)
 
+    @compiled
     def add(
         self,
         start: cython.longlong,
         order: cython.longlong,
         packet_ref: cython.longlong,
         time: cython.longlong,
-        buffer: Bytes,
+        buffer: AnyBytes,
         at: cython.longlong,
         size: cython.longlong,
     ) -> cython.int:
@@ -68,6 +80,7 @@ class Delivered:
         self._size += size
         return 0
 
+    @compiled
     def chunk(self) -> Chunk:
         """What was added since the last call; not to be called where nothing was."""
         data = gather(self._buffers, self._which, self._at, self._sizes, self.count, self._size)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.tcp.chunk import Chunk, Gap
 from dissectors.tcp.half import Half
-
-if not cython.compiled:
-    from dissectors.tcp.numbers import ACK, BOTH, MASK, SIGN, SYN
+from dissectors.tcp.numbers import ACK, BOTH, MASK, SIGN, SYN
 
 Events = list[Chunk | Gap]
 Ends = tuple[int, int, int, int, int, int]
@@ -23,8 +22,38 @@ _CARRIED = (
 )  # fmt: skip
 
 
+@final
+@compiled
 class Flow:
     """Both directions between endpoints a and b; direction 0 is a to b."""
+
+    ends: tuple[int, int, int, int, int, int]
+    incarnation: int
+    reassembler: Any
+    halves: tuple[Half, Half]
+    opener: int | None  # direction of the SYN
+    packets: cython.longlong
+    first_time: cython.longlong
+    last_time: cython.longlong
+    before_ns: cython.longlong  # time of the last packet before the one at hand
+    first_packet_ref: cython.longlong
+    last_packet_ref: cython.longlong
+    last_arrival: cython.longlong
+    via: cython.longlong
+    reset: cython.bint
+    closed_at: int | None
+    syn_time: int | None
+    syn_ack_time: int | None
+    ack_time: int | None
+    session: Any
+    packable: cython.bint  # it holds plain values only, as far as is known
+    touched: cython.bint
+    given_up: cython.bint  # closed early: too many were open at once
+    delivered: cython.longlong  # at the last packet
+    closer: cython.longlong
+    stream: cython.longlong
+    segment: cython.longlong
+    segments: tuple[int, ...]  # of all its packets, where its ends are seen in several
 
     def __init__(self, ends: Ends, incarnation: int, reassembler: Any, stream: int = 0, segment: int = 0) -> None:
         """reassembler: the Reassembler that all connections of a tracker share.
@@ -36,27 +65,27 @@ class Flow:
         self.reassembler = reassembler
         self.stream = stream
         self.segment = segment
-        self.segments: tuple[int, ...] = ()  # of all its packets, where its ends are seen in several
+        self.segments = ()
         self.halves = (Half(0), Half(1))
-        self.opener: int | None = None  # direction of the SYN
+        self.opener = None
         self.packets = 0
         self.first_time = 0
         self.last_time = 0
-        self.before_ns = 0  # time of the last packet before the one at hand
+        self.before_ns = 0
         self.first_packet_ref = 0
         self.last_packet_ref = 0
         self.last_arrival = 0
         self.via = 0
         self.reset = False
-        self.closed_at: int | None = None
-        self.syn_time: int | None = None
-        self.syn_ack_time: int | None = None
-        self.ack_time: int | None = None
-        self.session: Any = None
-        self.packable = True  # it holds plain values only, as far as is known
+        self.closed_at = None
+        self.syn_time = None
+        self.syn_ack_time = None
+        self.ack_time = None
+        self.session = None
+        self.packable = True
         self.touched = False
-        self.given_up = False  # closed early: too many were open at once
-        self.delivered = 0  # at the last packet
+        self.given_up = False
+        self.delivered = 0
         self.closer = -1  # direction of the first FIN or RST; BOTH where each side sent a FIN before it saw the other's
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -86,6 +115,7 @@ class Flow:
         a, b = self.halves
         return a.has_news or b.has_news
 
+    @compiled
     def begins_anew(
         self,
         half: Half,
@@ -108,6 +138,7 @@ class Flow:
             return not flags & ACK and self.closed_at is not None
         return (seq + 1) & MASK != half.base and not (flags & ACK and other.syn and ack == other.base)
 
+    @compiled
     def note_fin(self, half: Half, other: Half, ack: cython.longlong) -> cython.int:
         """Note that a direction sent its first FIN; ack: the number that it acknowledges."""
         if self.closer < 0:
@@ -116,6 +147,7 @@ class Flow:
             self.closer = BOTH
         return 0
 
+    @compiled
     def see(self, time: cython.longlong, packet_ref: cython.longlong, arrival: cython.longlong) -> cython.int:
         """Count a packet."""
         if not self.packets:

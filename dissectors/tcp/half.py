@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES, UNKNOWN_ORDER
 from dissectors.tcp.stalls import Stalls
-
-if not cython.compiled:
-    from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES, UNKNOWN_ORDER
 
 _VERSION = 4  # of what is carried
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
@@ -46,46 +45,91 @@ class Conflict(NamedTuple):
     time: int
 
 
+@compiled
 def _apart(a: cython.longlong, b: cython.longlong) -> cython.longlong:
     """Distance of two sequence numbers."""
     return min((a - b) & MASK, (b - a) & MASK)
 
 
+@final
+@compiled
 class Half:
     """State of one direction. Offsets count stream bytes from 0, the first one after SYN or the first one seen."""
 
+    direction: cython.int  # 0 or 1
+    started: cython.bint
+    syn: cython.bint
+    base: cython.longlong  # sequence number of offset 0
+    next: cython.longlong  # offset of the next byte to deliver
+    expect: cython.longlong  # sequence number that the next packet carries when nothing is missing
+    top: cython.longlong  # offset after the highest byte seen
+    held: list[HeldSegment]
+    held_bytes: cython.longlong
+    acked: cython.longlong  # highest offset that the peer acknowledged
+    ack_waived_to: cython.longlong  # acknowledgements up to here no longer hold back the peer's bytes
+    fin: cython.longlong  # offset of the FIN
+    finished: cython.bint  # everything up to the FIN was delivered
+    hole_since: tuple[int, int] | None
+    ack_wait_since: tuple[int, int] | None
+    control_ns: cython.longlong  # when the last SYN or FIN came
+    strays: cython.longlong  # packets in a row that are not of this connection
+    signatures: Annotated[list[int], "long long[16]"]
+    noted: cython.longlong  # packets whose signatures were noted
+    recent: list[Any]  # what was delivered last: recent.Runs
+    out: list[Chunk | Gap]
+    resent: list[Resent]
+    conflicts: list[Conflict]
+    more_conflicts: cython.longlong  # that are not kept
+    fin_order: cython.longlong  # order of a delivery with the packet that brought the FIN
+    fin_ns: cython.longlong  # when that came
+    rst_order: cython.longlong
+    again_to: cython.longlong  # offset after the highest byte that was sent more than once
+    packets: cython.longlong
+    bytes: cython.longlong
+    retransmissions: cython.longlong
+    retransmitted_bytes: cython.longlong
+    duplicates: cython.longlong
+    out_of_order: cython.longlong
+    gaps: cython.longlong
+    gap_bytes: cython.longlong
+    cut_bytes: cython.longlong  # of packets that the capture cut
+    zero_windows: cython.longlong
+    keep_alives: cython.longlong
+    rival: cython.longlong  # where the stream begins by another SYN-ACK, while it is open which one the peer takes
+    stalls: Stalls
+
     def __init__(self, direction: int) -> None:
-        self.direction = direction  # 0 or 1
+        self.direction = direction
         self.started = False
         self.syn = False
-        self.base = 0  # sequence number of offset 0
-        self.next = 0  # offset of the next byte to deliver
-        self.expect = 0  # sequence number that the next packet carries when nothing is missing
-        self.top = 0  # offset after the highest byte seen
-        self.held: list[HeldSegment] = _NONE
+        self.base = 0
+        self.next = 0
+        self.expect = 0
+        self.top = 0
+        self.held = _NONE
         self.held_bytes = 0
-        self.acked = 0  # highest offset that the peer acknowledged
-        self.ack_waived_to = 0  # acknowledgements up to here no longer hold back the peer's bytes
-        self.fin = -1  # offset of the FIN
-        self.finished = False  # everything up to the FIN was delivered
+        self.acked = 0
+        self.ack_waived_to = 0
+        self.fin = -1
+        self.finished = False
         # (packets of the connection, time) since when there is a hole, and since when the peer acknowledges bytes that
         # nobody saw
-        self.hole_since: tuple[int, int] | None = None
-        self.ack_wait_since: tuple[int, int] | None = None
-        self.control_ns = 0  # when the last SYN or FIN came
-        self.strays = 0  # packets in a row that are not of this connection
+        self.hole_since = None
+        self.ack_wait_since = None
+        self.control_ns = 0
+        self.strays = 0
         if not cython.compiled:
             self.signatures = [0] * SIGNATURES  # of the last packets: that of packet n at n % SIGNATURES
-        self.noted = 0  # packets whose signatures were noted
-        self.recent: list[Any] = _NONE  # what was delivered last: recent.Runs
-        self.out: list[Chunk | Gap] = _NONE
-        self.resent: list[Resent] = _NONE
-        self.conflicts: list[Conflict] = _NONE
-        self.more_conflicts = 0  # that are not kept
-        self.fin_order = UNKNOWN_ORDER  # order of a delivery with the packet that brought the FIN
-        self.fin_ns = 0  # when that came
+        self.noted = 0
+        self.recent = _NONE
+        self.out = _NONE
+        self.resent = _NONE
+        self.conflicts = _NONE
+        self.more_conflicts = 0
+        self.fin_order = UNKNOWN_ORDER
+        self.fin_ns = 0
         self.rst_order = UNKNOWN_ORDER  # … of the first RST
-        self.again_to = 0  # offset after the highest byte that was sent more than once
+        self.again_to = 0
         self.packets = 0
         self.bytes = 0
         self.retransmissions = 0
@@ -94,10 +138,10 @@ class Half:
         self.out_of_order = 0
         self.gaps = 0
         self.gap_bytes = 0
-        self.cut_bytes = 0  # of packets that the capture cut
+        self.cut_bytes = 0
         self.zero_windows = 0
         self.keep_alives = 0
-        self.rival = -1  # where the stream begins by another SYN-ACK, while it is open which one the peer takes
+        self.rival = -1
         self.stalls = Stalls()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -113,6 +157,7 @@ class Half:
         for name, value in zip(_CARRIED, values, strict=True):
             setattr(self, name, value)
 
+    @compiled
     def start(self, seq: cython.longlong, syn: cython.bint) -> cython.int:
         """Begin the stream: `seq` is the sequence number of offset 0."""
         self.started = True
@@ -121,6 +166,7 @@ class Half:
         self.ack_waived_to = 0
         return 0
 
+    @compiled
     def settle(self, number: cython.longlong) -> cython.int:
         """Decide between two SYN-ACKs: by the sequence number of a later packet, or one that the peer acknowledges."""
         if not self.next and not self.held and _apart(number, self.rival) < _apart(number, self.base):
@@ -134,6 +180,7 @@ class Half:
         """Whether nothing is known of it but a sequence number, which may be that of a keep-alive."""
         return not (self.syn or self.next or self.held)
 
+    @compiled
     def offset(self, seq: cython.longlong) -> cython.longlong:
         """Stream offset of a sequence number: the one nearest to what is expected."""
         distance: cython.longlong = (seq - self.base - self.next) & MASK
@@ -151,16 +198,19 @@ class Half:
         """Whether something was delivered or sent again and not taken, or waits for delivery."""
         return bool(self.out or self.held or self.resent)
 
+    @compiled
     def sign(self, signature: cython.longlong) -> cython.int:
         """Remember a packet, to know it again."""
         self.signatures[self.noted & (SIGNATURES - 1)] = signature
         self.noted += 1
         return 0
 
+    @compiled
     def was_last(self, signature: cython.longlong) -> cython.bint:
         """Whether the last packet was this one."""
         return self.noted > 0 and self.signatures[(self.noted - 1) & (SIGNATURES - 1)] == signature
 
+    @compiled
     def knows(self, signature: cython.longlong) -> cython.bint:
         """Whether one of the last packets was this one."""
         i: cython.Py_ssize_t

@@ -1,4 +1,4 @@
-"""Numbers that the modules of this floor share. numbers.pxd says the same to the compiler."""
+"""Numbers that the modules of this floor share."""
 
 from __future__ import annotations
 

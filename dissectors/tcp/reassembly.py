@@ -15,39 +15,38 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
-from typing import Any
+from typing import Any, final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Resent
 from dissectors.tcp.delivered import Delivered
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import Conflict, Half, HeldSegment
+from dissectors.tcp.numbers import (
+    ACK,
+    COPY_NS,
+    DELIVERIES,
+    FAR,
+    FIN,
+    MASK,
+    NAMED,
+    ORDER_SHIFT,
+    PSH,
+    RST,
+    STRAYS,
+    SYN,
+    UNACKED_GRACE,
+    UNKNOWN_ORDER,
+    UNPLACED,
+    WINDOW,
+)  # fmt: skip
 from dissectors.tcp.packets import Packets
 from dissectors.tcp.recent import RECENT_NS, History
 from dissectors.tcp.stalls import Stalls
-from dissectors.wire.arrays import Bytes
-
-if not cython.compiled:
-    from dissectors.tcp.numbers import (
-        ACK,
-        COPY_NS,
-        DELIVERIES,
-        FAR,
-        FIN,
-        MASK,
-        NAMED,
-        ORDER_SHIFT,
-        PSH,
-        RST,
-        STRAYS,
-        SYN,
-        UNACKED_GRACE,
-        UNKNOWN_ORDER,
-        UNPLACED,
-        WINDOW,
-    )  # fmt: skip
+from dissectors.wire.arrays import AnyBytes
 
 RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
@@ -59,21 +58,32 @@ _LONGEST_TRIP_NS = 300_000_000
 _offset = attrgetter("offset")
 
 
+@final
+@compiled
 class Reassembler:
     """Puts the segments of connections in order: one for all connections of a tracker."""
+
+    limits: Limits
+    history: History
+    _linger_ns: cython.longlong
+    _sides: tuple[Delivered, Delivered]  # of the connection that is dealt with
+    _time: cython.longlong  # of the packet that is dealt with
+    _packet_ref: cython.longlong
+    _arrival: cython.longlong
 
     def __init__(self, limits: Limits, history: History) -> None:
         self.limits = limits
         self.history = history
         self._linger_ns = limits.linger_ns
-        self._sides = (Delivered(), Delivered())  # of the connection that is dealt with
-        self._time = 0  # of the packet that is dealt with
+        self._sides = (Delivered(), Delivered())
+        self._time = 0
         self._packet_ref = 0
         self._arrival = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reassembler, (self.limits, self.history)
 
+    @compiled
     def take(self, flow: Flow, packets: Packets, i: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take packets [i, end) of the order, all between the endpoints of a connection.
 
@@ -109,6 +119,7 @@ class Reassembler:
 
     # --- a packet ---
 
+    @compiled
     def _packet(self, flow: Flow, half: Half, packets: Packets, j: cython.Py_ssize_t) -> cython.int:
         """Take packet j, of a direction."""
         other: Half = flow.halves[1 - half.direction]
@@ -130,6 +141,7 @@ class Reassembler:
         self._release(flow, False)
         return 0
 
+    @compiled
     def _is_copy(self, half: Half, packets: Packets, j: cython.Py_ssize_t) -> cython.bint:
         """Whether a packet was captured before: with SYN, FIN or data lately, any other just now."""
         signature: cython.longlong = packets.signature[j]
@@ -162,6 +174,7 @@ class Reassembler:
         run = self.history.look(half.recent, at)
         return run.times[bisect_right(run.starts, offset) - 1] >= time
 
+    @compiled
     def _is_stray(self, flow: Flow, half: Half, seq: cython.longlong, flags: cython.longlong) -> cython.bint:
         """Whether a packet is of an earlier connection between these endpoints, and came late."""
         if not half.syn or flags & SYN or not (flags & RST or flow.incarnation):
@@ -172,6 +185,7 @@ class Reassembler:
         half.strays += 1
         return half.strays <= STRAYS
 
+    @compiled
     def _accept(self, flow: Flow, half: Half, other: Half, packets: Packets, j: cython.Py_ssize_t) -> cython.bint:
         """Take what a packet says; False where it is a SYN that was sent again."""
         seq: cython.longlong = packets.seq[j]
@@ -257,6 +271,7 @@ class Reassembler:
             flow.syn_time = self._time
         return True
 
+    @compiled
     def _acknowledge(self, other: Half, ack: cython.longlong) -> cython.longlong:
         """Note what the peer has; the offset, without the FIN's own sequence number, or -1 if it is not believed."""
         offset: cython.longlong = other.offset(ack)
@@ -268,6 +283,7 @@ class Reassembler:
             other.acked = offset
         return offset
 
+    @compiled
     def _data(
         self,
         flow: Flow,
@@ -351,6 +367,7 @@ class Reassembler:
 
     # --- delivery ---
 
+    @compiled
     def _release(self, flow: Flow, force: cython.bint) -> cython.int:
         """Deliver what may be delivered; with `force`, give up what all else waits for."""
         a: Half = flow.halves[0]
@@ -364,6 +381,7 @@ class Reassembler:
                 moved = self._force(flow)
         return 0
 
+    @compiled
     def _advance(self, flow: Flow, half: Half, other: Half) -> cython.bint:
         """Deliver what may be delivered of a direction; whether anything has changed."""
         moved: cython.bint = False
@@ -384,6 +402,7 @@ class Reassembler:
         half, other = min(waiting, key=lambda p: (p[0].held[0].offset <= p[0].next, p[0].held[0].arrival))
         return self._step(flow, half, other, True)
 
+    @compiled
     def _order(self, flow: Flow) -> cython.longlong:
         """The order of the next delivery."""
         if flow.delivered < DELIVERIES:
@@ -441,11 +460,12 @@ class Reassembler:
         packets, time = flow.packets - since[0], self._time - since[1]
         return packets >= self.limits.grace_packets * patience or time >= self.limits.grace_ns * patience
 
+    @compiled
     def _deliver(
         self,
         flow: Flow,
         half: Half,
-        buffer: Bytes,
+        buffer: AnyBytes,
         at: cython.longlong,
         size: cython.longlong,
         packet_ref: cython.longlong,
@@ -469,6 +489,7 @@ class Reassembler:
             half.gaps += 1
             half.gap_bytes += length
 
+    @compiled
     def _flush(self, half: Half) -> cython.int:
         """Make a chunk of what was delivered since the last one, and remember its end for retransmissions."""
         side: Delivered = self._sides[half.direction]

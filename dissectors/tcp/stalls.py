@@ -14,18 +14,18 @@ only where the packets show its cause: a sender that has nothing to say is none.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import cython
 
-if not cython.compiled:
-    from dissectors.tcp.numbers import (
-        DUPLICATE_ACKS,
-        LATE_ACK_NS,
-        LATEST_ACK_NS,
-        SHORTEST_STALL_NS,
-        TIMER_NS,
-    )
+from dissectors.compiling.marks import compiled
+from dissectors.tcp.numbers import (
+    DUPLICATE_ACKS,
+    LATE_ACK_NS,
+    LATEST_ACK_NS,
+    SHORTEST_STALL_NS,
+    TIMER_NS,
+)
 
 RESEND_TIMEOUT, FAST_RETRANSMIT = "resend_timeout", "fast_retransmit"
 ZERO_WINDOW, DELAYED_ACK, UNDELIVERED = "zero_window", "delayed_ack", "undelivered"
@@ -50,26 +50,45 @@ class HeldBack(NamedTuple):
     idle_ns: int | None = None  # how long both sides were silent before the bytes were sent that were in flight
 
 
+@final
+@compiled
 class Stalls:
     """What is kept of one direction to tell its stalls. Times are ns since the epoch, 0 for none."""
 
+    advanced_ns: cython.longlong  # when bytes came last that were new
+    late_ack_ns: cython.longlong  # when a late acknowledgement of all bytes came, if no bytes have come since
+    duplicate_acks: cython.longlong  # in a row
+    duplicate_ack_ns: cython.longlong  # the last of them
+    window: cython.longlong  # that the receiver announced last
+    closed_ns: cython.longlong  # since when it announces a window of zero
+    opened_ns: cython.longlong  # when it stopped to, if no bytes have come since
+    until_ns: cython.longlong  # end of the last stall
+    count: cython.longlong  # stalls so far
+    noted: list[HeldBack]  # since `take`
+    flight_ns: cython.longlong  # when the first byte in flight was sent, since all before were acknowledged
+    flight_offset: cython.longlong  # its stream offset
+    idle_ns: cython.longlong  # silence of both sides before it
+    largest_sent: cython.longlong  # payload of a segment, since all bytes were acknowledged last
+    largest_delivered: cython.longlong
+    vain: HeldBack | None  # the first bytes that were sent again and have not been acknowledged
+
     def __init__(self) -> None:
-        self.advanced_ns = 0  # when bytes came last that were new
-        self.late_ack_ns = 0  # when a late acknowledgement of all bytes came, if no bytes have come since
-        self.duplicate_acks = 0  # in a row
-        self.duplicate_ack_ns = 0  # the last of them
-        self.window = -1  # that the receiver announced last
-        self.closed_ns = 0  # since when it announces a window of zero
-        self.opened_ns = 0  # when it stopped to, if no bytes have come since
-        self.until_ns = 0  # end of the last stall
-        self.count = 0  # stalls so far
-        self.noted: list[HeldBack] = _NONE  # since `take`
-        self.flight_ns = 0  # when the first byte in flight was sent, since all before were acknowledged
-        self.flight_offset = 0  # its stream offset
-        self.idle_ns = 0  # silence of both sides before it
-        self.largest_sent = 0  # payload of a segment, since all bytes were acknowledged last
+        self.advanced_ns = 0
+        self.late_ack_ns = 0
+        self.duplicate_acks = 0
+        self.duplicate_ack_ns = 0
+        self.window = -1
+        self.closed_ns = 0
+        self.opened_ns = 0
+        self.until_ns = 0
+        self.count = 0
+        self.noted = _NONE
+        self.flight_ns = 0
+        self.flight_offset = 0
+        self.idle_ns = 0
+        self.largest_sent = 0
         self.largest_delivered = 0  # … that was acknowledged
-        self.vain: HeldBack | None = None  # the first bytes that were sent again and have not been acknowledged
+        self.vain = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Stalls, (), tuple([getattr(self, name) for name in _CARRIED])
@@ -78,6 +97,7 @@ class Stalls:
         for name, value in zip(_CARRIED, state, strict=True):
             setattr(self, name, value)
 
+    @compiled
     def see_window(self, window: cython.longlong, time: cython.longlong) -> cython.int:
         """Take a window of zero, or any window while the one before was zero."""
         if window:
@@ -89,6 +109,7 @@ class Stalls:
                 self.closed_ns = time
         return 0
 
+    @compiled
     def see_ack(self, is_new: cython.bint, is_all: cython.bint, time: cython.longlong) -> cython.int:
         """Take an acknowledgement without data: of more bytes than before, or a duplicate while bytes are in flight.
 
@@ -114,11 +135,13 @@ class Stalls:
             self._note(DELAYED_ACK, self.advanced_ns, time, offset, packet_ref)
         self.late_ack_ns = 0
 
+    @compiled
     def depart(self, idle_ns: cython.longlong, time: cython.longlong, offset: cython.longlong) -> cython.int:
         """New bytes are sent while none are in flight. idle_ns: silence of both sides before them."""
         self.flight_ns, self.flight_offset, self.idle_ns = time, offset, idle_ns
         return 0
 
+    @compiled
     def arrive(self) -> cython.int:
         """All bytes are acknowledged."""
         if self.largest_sent > self.largest_delivered:

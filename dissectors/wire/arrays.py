@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-Bytes: TypeAlias = bytes | memoryview
-"""uint8[n], read only."""
+AnyBytes: TypeAlias = bytes | memoryview
+"""An object with uint8[n], read only."""
 
-Writable: TypeAlias = Any
+Bytes: TypeAlias = Annotated[bytes | memoryview, "const unsigned char[::1]"]
+"""uint8[n], read only, as compiled code indexes it."""
+
+Writable: TypeAlias = Annotated[Any, "unsigned char[::1]"]
 """uint8[n]: a bytearray, or a memoryview of one."""
 
-Numbers: TypeAlias = Any
-"""int64[n], or int64[n, m] where two indices are used: a memoryview that `numbers` or `grid` made."""
+Numbers: TypeAlias = Annotated[Any, "long long[::1]"]
+"""int64[n]: a memoryview that `numbers` made, or an array."""
+
+ReadOnlyNumbers: TypeAlias = Annotated[Any, "const long long[::1]"]
+"""int64[n] that need not be writable."""
+
+Grid: TypeAlias = Annotated[Any, "long long[:, ::1]"]
+"""int64[n, m]: a memoryview that `grid` made."""
+
+Ints: TypeAlias = Annotated[Any, "int[::1]"]
+"""int32[n]."""
 
 
 def numbers(n: int) -> Numbers:
@@ -19,6 +31,6 @@ def numbers(n: int) -> Numbers:
     return memoryview(bytearray(8 * n)).cast("q")
 
 
-def grid(rows: int, columns: int) -> Numbers:
+def grid(rows: int, columns: int) -> Grid:
     """int64[rows, columns] of zeros, one row after the other; neither may be 0."""
     return memoryview(bytearray(8 * rows * columns)).cast("q", (rows, columns))

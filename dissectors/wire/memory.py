@@ -6,9 +6,12 @@ contiguous uint8: bytes, bytearray, or a memoryview of them.
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import cython
 
-from dissectors.wire.arrays import Bytes, Numbers
+from dissectors.compiling.marks import compiled
+from dissectors.wire.arrays import Bytes, ReadOnlyNumbers, Writable
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AsString, PyBytes_FromStringAndSize
@@ -20,10 +23,11 @@ else:
     crc32c_of = crc32c_library.crc32c()
 
 
+@compiled
 def copy(
-    target: bytearray | memoryview,
+    target: Writable,
     at: cython.Py_ssize_t,
-    source: bytes | bytearray | memoryview,
+    source: Bytes,
     start: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> None:
@@ -36,6 +40,7 @@ def copy(
         memmove(cython.address(target[at]), cython.address(source[start]), size)
 
 
+@compiled
 def part(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
     """Copy data[start:end]; indices beyond the end stand for the end. Raises IndexError for negative ones."""
     end = min(end, len(data))
@@ -46,11 +51,12 @@ def part(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes
     return data[start:end]
 
 
+@compiled
 def gather(
     buffers: list[Bytes],
-    which: Numbers,
-    at: Numbers,
-    sizes: Numbers,
+    which: ReadOnlyNumbers,
+    at: ReadOnlyNumbers,
+    sizes: ReadOnlyNumbers,
     count: cython.Py_ssize_t,
     total: cython.Py_ssize_t,
 ) -> bytes:
@@ -65,7 +71,8 @@ def gather(
     now: cython.Py_ssize_t = -1
     if cython.compiled:
         gathered = PyBytes_FromStringAndSize(cython.NULL, total)
-        target = PyBytes_AsString(gathered)
+        target: Annotated[Any, "char*"] = PyBytes_AsString(gathered)
+        buffer: Bytes
         for i in range(count):
             if which[i] != now:
                 now = which[i]
@@ -89,7 +96,8 @@ def gather(
     return gathered
 
 
-def crc32c(data: bytes | bytearray | memoryview, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+@compiled
+def crc32c(data: Bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """CRC32C of data[start:end]. Raises IndexError."""
     _check(start, end - start, len(data))
     if not cython.compiled:
@@ -97,6 +105,7 @@ def crc32c(data: bytes | bytearray | memoryview, start: cython.Py_ssize_t, end: 
     return crc32c_of(cython.address(data[start]), end - start) if start < end else 0
 
 
+@compiled
 def _check(at: cython.Py_ssize_t, size: cython.Py_ssize_t, length: cython.Py_ssize_t) -> None:
     """Raises IndexError unless `size` items from `at` on lie within `length`."""
     if at < 0 or size < 0 or at > length - size:

@@ -17,21 +17,23 @@ Source: Protocol Buffers, "Encoding", "Message Structure".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import cython
 
-from dissectors.wire.arrays import Numbers, grid, numbers
+from dissectors.compiling.marks import compiled
+from dissectors.wire.arrays import Grid, Numbers, grid, numbers
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 from dissectors.wire.varint import within
 
-if not cython.compiled:
-    VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
-    OTHER, INT64, INT32, UINT32, FLAG, INTEGERS, OCTETS, MESSAGE = 0, 1, 2, 3, 4, 5, 6, 7
-    MOST_FIELDS, DEEPEST, LARGEST_TAG = 96, 100, 0xFFFFFFFF
-    LOW32, SIGN32 = 0xFFFFFFFF, 1 << 31
+VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
+OTHER, INT64, INT32, UINT32, FLAG, INTEGERS, OCTETS, MESSAGE = 0, 1, 2, 3, 4, 5, 6, 7
+MOST_FIELDS, DEEPEST, LARGEST_TAG = 96, 100, 0xFFFFFFFF
+LOW32, SIGN32 = 0xFFFFFFFF, 1 << 31
 
 
+@final
+@compiled
 class MessageShape:
     """What a message type's fields hold.
 
@@ -40,30 +42,44 @@ class MessageShape:
     inner: by field number, the shape of the messages in a field
     """
 
+    size: cython.Py_ssize_t
+    kinds: Numbers
+    inner: list[MessageShape | None]
+
     def __init__(self, kinds: Mapping[int, int]) -> None:
         self.size = max(kinds, default=0) + 1
         if self.size > MOST_FIELDS:
             raise ValueError(f"a field number above {MOST_FIELDS - 1}")
-        self.kinds: Numbers = numbers(self.size)
+        self.kinds = numbers(self.size)
         for number, kind in kinds.items():
             self.kinds[number] = kind
-        self.inner: list[MessageShape | None] = [None] * self.size
+        self.inner = [None] * self.size
 
 
+@final
+@compiled
 class MessageFields:
     """The fields of one message, by number. Valid until the next one is read."""
+
+    reader: WireReader
+    data: bytes  # what it was read from
+    begin: cython.Py_ssize_t  # index of the first field
+    end: cython.Py_ssize_t  # index after the last field that is whole
+    shape: MessageShape
+    _cells: Grid  # the number, or where bytes begin; where it ends, 0 for no field
 
     def __init__(self, reader: WireReader) -> None:
         """reader: may be shared with others; no two may read at the same time."""
         self.reader = reader
-        self.data = b""  # what it was read from
+        self.data = b""
         self.shape = MessageShape({})
-        self.begin = 0  # index of the first field
-        self.end = 0  # index after the last field that is whole
-        self._cells: Numbers = grid(MOST_FIELDS, 2)  # the number, or where bytes begin; where it ends, 0 for no field
+        self.begin = 0
+        self.end = 0
+        self._cells = grid(MOST_FIELDS, 2)
 
     # --- reading ---
 
+    @compiled
     def read(self, shape: MessageShape, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Read data[start:end]; False where it is no such message: then `end` is behind its last whole field."""
         r: WireReader = self.reader
@@ -83,6 +99,7 @@ class MessageFields:
             return False
         return True
 
+    @compiled
     def _field(self, shape: MessageShape, keep: cython.bint, depth: cython.int) -> None:
         """Read one field; the messages in it must be well formed. keep: note what it holds."""
         r: WireReader = self.reader
@@ -123,6 +140,7 @@ class MessageFields:
             self._cells[number, 0] = value
             self._cells[number, 1] = r.pos
 
+    @compiled
     def _bytes(self, size: cython.longlong) -> cython.Py_ssize_t:
         """Move over `size` bytes: the index of the first."""
         r: WireReader = self.reader
@@ -130,6 +148,7 @@ class MessageFields:
             raise EndsEarlyError("it ends early")
         return r.take(size)
 
+    @compiled
     def _message(
         self, shape: MessageShape | None, start: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
     ) -> None:
@@ -146,6 +165,7 @@ class MessageFields:
                 self._field(shape, False, depth)
         r.end = outer
 
+    @compiled
     def _group(self, number: cython.longlong, depth: cython.int) -> cython.Py_ssize_t:
         """Move over the fields of a group, and over the tag that ends it: the index of that tag."""
         r: WireReader = self.reader
@@ -164,24 +184,29 @@ class MessageFields:
 
     # --- what was read ---
 
+    @compiled
     def has(self, number: cython.Py_ssize_t) -> cython.bint:
         """Whether there is such a field."""
         return number < self.shape.size and self._cells[number, 1] != 0
 
+    @compiled
     def number(self, number: cython.Py_ssize_t, default: cython.longlong) -> cython.longlong:
         """A number; uint64 from 2^63 on is negative. `default`: where there is no such field."""
         return self._cells[number, 0] if self.has(number) else default
 
+    @compiled
     def start(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Index in `data` of the bytes of a field that is there."""
         start: cython.Py_ssize_t = self._cells[number, 0]
         return start
 
+    @compiled
     def stop(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Index after the bytes of a field that is there."""
         stop: cython.Py_ssize_t = self._cells[number, 1]
         return stop
 
+    @compiled
     def octets(self, number: cython.Py_ssize_t) -> bytes | None:
         """The bytes of a field; None where there is none."""
         if not self.has(number):
@@ -190,11 +215,13 @@ class MessageFields:
         stop: cython.Py_ssize_t = self._cells[number, 1]
         return self.data[start:stop]
 
+    @compiled
     def text(self, number: cython.Py_ssize_t) -> str | None:
         """The text of a field, escaped where it is no UTF-8; None where there is none."""
         raw = self.octets(number)
         return None if raw is None else raw.decode("utf-8", "backslashreplace")
 
+    @compiled
     def each(self, number: cython.longlong) -> list[tuple[int, int]]:
         """Where the bytes of a field lie in `data`, which may come several times."""
         r: WireReader = self.reader
@@ -210,6 +237,7 @@ class MessageFields:
                 found.append((start, r.pos))
         return found
 
+    @compiled
     def integers(self, number: cython.longlong) -> list[int]:
         """The numbers of a field which may come several times, one by one or packed; signed, of 64 bits."""
         r: WireReader = self.reader
@@ -227,6 +255,7 @@ class MessageFields:
                 found.append(r.varint())
         return found
 
+    @compiled
     def _next(self, number: cython.longlong) -> cython.longlong:
         """Move behind the next tag of a field that is a varint or has bytes; its wire type, -1 at the end."""
         r: WireReader = self.reader

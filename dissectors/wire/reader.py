@@ -18,15 +18,16 @@ Sources: Kafka protocol guide, "Protocol Primitive Types"; Protocol Buffers, "En
 from __future__ import annotations
 
 import threading
+from typing import final
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes
 
-if not cython.compiled:
-    PLAIN, WIDE, COMPACT = 0, 1, 2
-    SIGN32, TWO32 = 1 << 31, 1 << 32
-    LENGTH_BYTES, VARINT_BYTES = 5, 10
+PLAIN, WIDE, COMPACT = 0, 1, 2
+SIGN32, TWO32 = 1 << 31, 1 << 32
+LENGTH_BYTES, VARINT_BYTES = 5, 10
 
 
 class ReadError(ValueError):
@@ -41,15 +42,23 @@ class VarintError(ReadError):
     """A varint goes on for too many bytes."""
 
 
+@final
+@compiled
 class WireReader:
     """data[pos:end] of a buffer."""
 
+    source: bytes  # what `data` is a view of
+    data: Bytes
+    pos: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+
     def __init__(self) -> None:
-        self.source: bytes = b""  # what `data` is a view of
-        self.data: Bytes = b""
+        self.source = b""
+        self.data = b""
         self.pos = 0
         self.end = 0
 
+    @compiled
     def open(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Read data[start:end] next, at most to where the data end. Raises IndexError where `start` is negative."""
         if start < 0:
@@ -60,10 +69,12 @@ class WireReader:
         self.pos = start
         self.end = min(end, len(data))
 
+    @compiled
     def left(self) -> cython.Py_ssize_t:
         """Bytes that are left; negative behind a `skip` beyond the end."""
         return self.end - self.pos
 
+    @compiled
     def skip(self, size: cython.longlong) -> None:
         """Move over `size` bytes, none where it is negative, as the length of null is.
 
@@ -72,6 +83,7 @@ class WireReader:
         if size > 0:
             self.pos += size
 
+    @compiled
     def take(self, size: cython.longlong) -> cython.Py_ssize_t:
         """Move over `size` bytes, which must all be there: the index of the first. Raises EndsEarlyError."""
         p: cython.Py_ssize_t = self.pos
@@ -80,32 +92,38 @@ class WireReader:
             raise EndsEarlyError("it ends early")
         return p
 
+    @compiled
     def u8(self) -> cython.longlong:
         """One byte, unsigned."""
         return self.data[self.take(1)]
 
+    @compiled
     def i8(self) -> cython.longlong:
         """One byte, signed."""
         value: cython.int = self.data[self.take(1)]
         return value - 0x100 if value & 0x80 else value
 
+    @compiled
     def u16(self) -> cython.longlong:
         """Two bytes, unsigned."""
         p: cython.Py_ssize_t = self.take(2)
         return (self.data[p] << 8) | self.data[p + 1]
 
+    @compiled
     def i16(self) -> cython.longlong:
         """Two bytes, signed."""
         p: cython.Py_ssize_t = self.take(2)
         value: cython.int = (self.data[p] << 8) | self.data[p + 1]
         return value - 0x10000 if value & 0x8000 else value
 
+    @compiled
     def u32(self) -> cython.longlong:
         """Four bytes, unsigned."""
         p: cython.Py_ssize_t = self.take(4)
         high: cython.longlong = self.data[p]
         return (high << 24) | (self.data[p + 1] << 16) | (self.data[p + 2] << 8) | self.data[p + 3]
 
+    @compiled
     def i32(self) -> cython.longlong:
         """Four bytes, signed."""
         p: cython.Py_ssize_t = self.take(4)
@@ -113,6 +131,7 @@ class WireReader:
         high = (high << 24) | (self.data[p + 1] << 16) | (self.data[p + 2] << 8) | self.data[p + 3]
         return (high ^ SIGN32) - SIGN32
 
+    @compiled
     def i64(self) -> cython.longlong:
         """Eight bytes, signed."""
         p: cython.Py_ssize_t = self.take(8)
@@ -122,6 +141,7 @@ class WireReader:
         low = (low << 24) | (self.data[p + 5] << 16) | (self.data[p + 6] << 8) | self.data[p + 7]
         return ((high ^ SIGN32) - SIGN32) * TWO32 + low
 
+    @compiled
     def integer(self, size: cython.int) -> cython.longlong:
         """A signed number of 1, 2, 4 or 8 bytes."""
         if size == 4:
@@ -130,17 +150,20 @@ class WireReader:
             return self.i16()
         return self.i64() if size == 8 else self.i8()
 
+    @compiled
     def u16le(self) -> cython.longlong:
         """Two bytes, unsigned, the lowest first."""
         p: cython.Py_ssize_t = self.take(2)
         return self.data[p] | (self.data[p + 1] << 8)
 
+    @compiled
     def u32le(self) -> cython.longlong:
         """Four bytes, unsigned, the lowest first."""
         p: cython.Py_ssize_t = self.take(4)
         high: cython.longlong = self.data[p + 3]
         return (high << 24) | (self.data[p + 2] << 16) | (self.data[p + 1] << 8) | self.data[p]
 
+    @compiled
     def i64le(self) -> cython.longlong:
         """Eight bytes, signed, the lowest first."""
         p: cython.Py_ssize_t = self.take(8)
@@ -150,6 +173,7 @@ class WireReader:
         high = (high << 24) | (self.data[p + 6] << 16) | (self.data[p + 5] << 8) | self.data[p + 4]
         return ((high ^ SIGN32) - SIGN32) * TWO32 + low
 
+    @compiled
     def uvarint(self) -> cython.longlong:
         """An unsigned varint of at most LENGTH_BYTES bytes. Raises VarintError where it is longer."""
         value: cython.longlong = self.data[self.take(1)]
@@ -165,6 +189,7 @@ class WireReader:
                 return value
         raise VarintError(f"a varint of more than {LENGTH_BYTES} bytes")
 
+    @compiled
     def varint(self) -> cython.longlong:
         """A varint of 64 bits, as the signed number with these bits. Raises VarintError where it is longer."""
         value: cython.ulonglong = self.data[self.take(1)]
@@ -180,12 +205,14 @@ class WireReader:
                 return value if cython.compiled else _signed(value)
         raise VarintError(f"a varint of more than {VARINT_BYTES} bytes")
 
+    @compiled
     def announced(self, kind: cython.int) -> cython.longlong:
         """The length of what follows, negative for null. It may be more than is left."""
         if kind == COMPACT:
             return self.uvarint() - 1
         return self.i32() if kind == WIDE else self.i16()
 
+    @compiled
     def length(self, kind: cython.int) -> cython.longlong:
         """The length of what follows, of which all is there; negative for null. Raises EndsEarlyError."""
         n: cython.longlong = self.announced(kind)
@@ -193,6 +220,7 @@ class WireReader:
             self.take(n)
         return n
 
+    @compiled
     def skip_tags(self) -> None:
         """Move over tagged fields (KIP-482): their count, then number, size and bytes of each."""
         left: cython.longlong = self.uvarint()
@@ -216,6 +244,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
+@compiled
 def reader() -> WireReader:
     """The reader of this thread, which all share: whoever uses it opens it first, and is done before others run."""
     return _here.reader

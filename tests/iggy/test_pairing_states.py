@@ -22,6 +22,7 @@ from dissectors.iggy.pairing_states import (
     following,
 )
 from dissectors.iggy.pending import INVALID_COMMAND, Answer, IggyRequest
+from dissectors.limits import PAIRING_STEPS_PER_FRAME
 from dissectors.session.frame import Frame
 from tests.feeding import CLIENT
 
@@ -120,11 +121,11 @@ def test_every_row_of_the_table_occurs_and_no_other(monkeypatch: pytest.MonkeyPa
         return follow(state, event)
 
     monkeypatch.setattr(match, "following", record)
-    monkeypatch.setattr(match, "PAIRING_STEPS_PER_FRAME", 1)  # so that searches are abandoned, too
     for seed in range(1_500):
         random = Random(seed)
         monkeypatch.setattr(match, "PAIRING_CREDIT", random.choice((0, 5, 20, 1 << 19)))
         walk = Walk(random)
         for _ in range(40):
+            walk.pairing._steps -= PAIRING_STEPS_PER_FRAME - 1  # so that searches are abandoned, too
             walk.step()
     assert occurred == set(TRANSITIONS)

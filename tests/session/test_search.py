@@ -108,7 +108,7 @@ def test_what_is_passed_over_does_not_depend_on_where_the_bytes_were_cut(cuts: l
 def test_bytes_of_any_kind_hold_no_frame_and_cost_what_is_allowed(
     kind: str, protocol: object, direction: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dissectors.session.framing.SearchBudget", CountingBudget)
+    monkeypatch.setattr("dissectors.session.search.new_budget", CountingBudget)
     data = ALMOST[kind]
     _, conversation = feed(
         protocol,  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from functools import cache
 
 import cython
 
+from dissectors.compiling.marks import compiled
 from dissectors.wire.codecs import decompress, listeners
 from dissectors.wire.codecs.common import Data
 
@@ -27,6 +28,7 @@ def _digest_of() -> Callable[[Data, int], bytes]:
     return xxh3_128_digest
 
 
+@compiled
 def decompressed_size(codec: str, data: Data, limit: cython.longlong) -> cython.longlong:
     """How many bytes `decompress` gives, whose errors it raises."""
     sizes = _sizes.get(codec)
