@@ -6,7 +6,7 @@ from the syntax tree; nothing is imported.
     annotation in a marked class            attribute: a C value, or an object of a type that the compiler knows
     marked function or method               C function; its types are those of the annotations
     whole number in capitals                C constant, wherever in the package it comes from
-    other name that marked code uses        C variable of the module, which no dictionary is asked for
+    other name that functions use           C variable of the module, which no dictionary is asked for
     import of what is marked elsewhere      cimport
 
     annotation                              C type
@@ -102,10 +102,21 @@ class Module:
             if not all(isinstance(name, ast.Name) for name in names):
                 continue
             self.assigned[node] += [name.id for name in names]
-            values = [node.value] if isinstance(target, ast.Name) else _unpacked(node.value, len(names))
+            values = [node.value] if isinstance(target, ast.Name) else self._unpacked(node.value, len(names))
             self.values |= {name.id: value for name, value in zip(names, values) if value is not None}
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             self.annotations[node.target.id] = node.annotation
+
+    def _unpacked(self, value: ast.expr | None, count: int) -> Iterable[ast.expr | None]:
+        """The values that so many names get: of a tuple, of a range of literal numbers, or of an enumeration."""
+        if isinstance(value, ast.Tuple):
+            return value.elts
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "range":
+            return [ast.parse(str(number), mode="eval").body for number in range(*map(ast.literal_eval, value.args))]
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef) and isinstance(value, ast.Name) and node.name == value.id:
+                return [each.value for each in node.body if isinstance(each, ast.Assign)]
+        return [None] * count
 
     @property
     def is_compiled(self) -> bool:
@@ -198,10 +209,10 @@ class Module:
 
     @cached_property
     def used(self) -> set[str]:
-        """Names of the top level that marked code uses."""
-        bodies: list[ast.FunctionDef] = list(self.functions.values())
-        for each in self.classes.values():
-            bodies += [node for node in each.body if isinstance(node, ast.FunctionDef) and mark_of(node)]
+        """Names that its functions and methods use."""
+        tops = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+        methods = [node for each in self.tree.body if isinstance(each, ast.ClassDef) for node in each.body]
+        bodies = [*tops, *(node for node in methods if isinstance(node, ast.FunctionDef))]
         return {name for body in bodies for part in (*body.body, *body.args.defaults) for name in _names(part)}
 
     @cached_property
@@ -224,14 +235,14 @@ class Module:
 
     @cached_property
     def constants(self) -> dict[str, int]:
-        """The C constants that marked code uses, and those that are assigned together with them."""
+        """The C constants that functions use, and those that are assigned together with them."""
         own = [name for names in self.assigned.values() if self.used.intersection(names) for name in names]
         names = [*own, *(name for name in self.imports if name in self.used)]
         return {name: number for name in names if (number := self.constant(name)) is not None}
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """The C variables, with their types: names that marked code uses and that are assigned or imported once."""
+        """The C variables, with their types: names that functions use and that are assigned or imported once."""
         declared = {each.partition(" as ")[2] or each for names in self.cimports.values() for each in names}
         plain = {name for names in self.assigned.values() for name in names} | set(self.imports) | self._foreign
         methods = {
@@ -463,15 +474,6 @@ def attributes(node: ast.ClassDef) -> dict[str, ast.AnnAssign]:
 def _name_of(decorator: ast.expr) -> str:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return called.id if isinstance(called, ast.Name) else ""
-
-
-def _unpacked(value: ast.expr | None, count: int) -> Iterable[ast.expr | None]:
-    """The values that so many names get: of a tuple, or of a range of literal numbers."""
-    if isinstance(value, ast.Tuple):
-        return value.elts
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "range":
-        return [ast.parse(str(number), mode="eval").body for number in range(*map(ast.literal_eval, value.args))]
-    return [None] * count
 
 
 def _names(node: ast.AST) -> Iterator[str]:

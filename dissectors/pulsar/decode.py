@@ -217,7 +217,7 @@ class PulsarCommand:
         return first.value - (1 << 64) if first.value >> 63 else first.value
 
 
-ID_SHAPE = api.shape("MessageIdData")
+ID_SHAPE: MessageShape = api.shape("MessageIdData")
 
 
 def _own_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:

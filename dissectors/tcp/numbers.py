@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dissectors.capture import block
+from dissectors.capture.block import ACK as ACK
+from dissectors.capture.block import FIN as FIN
+from dissectors.capture.block import PSH as PSH
+from dissectors.capture.block import RST as RST
+from dissectors.capture.block import SYN as SYN
 
-FIN, SYN, RST, PSH, ACK = block.FIN, block.SYN, block.RST, block.PSH, block.ACK
 MASK = 0xFFFFFFFF  # of a sequence number
 SIGN = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
 UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet

@@ -106,7 +106,7 @@ def test_what_python_may_override_gives_an_object_where_it_gives_nothing(package
     assert "cpdef int f(self) except -1" in declared(package, f"@final\n{text}")
 
 
-def test_constants_and_names_that_marked_code_uses_are_c_values_wherever_they_come_from(package: Path) -> None:
+def test_constants_and_names_that_functions_use_are_c_values_wherever_they_come_from(package: Path) -> None:
     lines = declared(package, "@compiled\ndef f() -> None:\n    whole(NEAR), FAR, WORD, NAMES\n")
     assert "NEAR = 1" in lines
     assert 'const long long FAR "(1099511627776LL)"' in lines
@@ -114,11 +114,16 @@ def test_constants_and_names_that_marked_code_uses_are_c_values_wherever_they_co
     assert "from dissectors.other cimport Base, whole" in lines
 
 
-def test_what_only_other_code_uses_stays_a_name_of_python(package: Path) -> None:
-    text = module(package, "OWN = 7\ndef f():\n    return OWN, WORD\n")
+def test_what_no_function_uses_stays_a_name_of_python(package: Path) -> None:
+    text = module(package, "OWN = 7\nSUM = [OWN, WORD]\n")
     assert not text.constants
     assert not text.variables
     assert "OWN = 7" in text.source()
+
+
+def test_the_members_of_an_enumeration_are_constants_where_they_get_names_at_once(package: Path) -> None:
+    text = "class Role(IntEnum):\n    FIRST = 3\n    LAST = 9\n\nFIRST, LAST = Role\n\ndef f():\n    return LAST\n"
+    assert module(package, text).constants == {"FIRST": 3, "LAST": 9}
 
 
 def test_every_statement_stays_on_its_line_and_python_finds_the_constants(package: Path) -> None:
