@@ -2,6 +2,7 @@
 
 JOIN_CONSUMER_GROUP, LEAVE_CONSUMER_GROUP    joined, left: the user that is logged in
 CREATE_, UPDATE_, DELETE_, PURGE_ …          streams, topics, partitions, groups and users; never a password
+CREATE_, GET_CONSUMER_GROUP                  the number of a group, by which clients may ask for it
 GET_CLUSTER_METADATA                         the addresses of the nodes, each once a connection
 """
 
@@ -16,6 +17,7 @@ from dissectors.session.exchange import ErrorCode, Report
 from dissectors.session.frame import FrameFacts
 
 CLUSTER = "GET_CLUSTER_METADATA"
+CREATE_GROUP, GET_GROUP = "CREATE_CONSUMER_GROUP", "GET_CONSUMER_GROUP"
 _VERBS = {"CREATE": "created", "DELETE": "deleted", "UPDATE": "altered", "PURGE": "altered", "CHANGE": "altered"}
 _OBJECTS = ("STREAM", "TOPIC", "PARTITIONS", "CONSUMER_GROUP", "USER", "PERMISSIONS", "PASSWORD")
 KINDS: Mapping[str, str] = {
@@ -24,9 +26,12 @@ KINDS: Mapping[str, str] = {
     "DELETE_PARTITIONS": "altered",
     "JOIN_CONSUMER_GROUP": "joined",
     "LEAVE_CONSUMER_GROUP": "left",
+    GET_GROUP: "named",
     CLUSTER: "advertised",
 }
 """Command -> kind of its event."""
+READ = frozenset({CLUSTER, CREATE_GROUP, GET_GROUP})
+"""Commands whose answers are read for events."""
 NAMES_USER = frozenset({"CREATE_USER", "DELETE_USER", "UPDATE_USER", "UPDATE_PERMISSIONS", "CHANGE_PASSWORD"})
 """Commands whose request names a user."""
 _ADDRESSES = 1000  # that are remembered on one connection
@@ -49,12 +54,14 @@ class IggyEvents:
     ) -> None:
         """Take the answer to a command of KINDS. values: what its body says; user: who is logged in."""
         kind = KINDS[request.api or ""]
+        if request.api in (CREATE_GROUP, GET_GROUP) and not errors and values.keys() >= {"id", "name"}:
+            self._write("named", request, facts, group=values["name"], number=values["id"])
         if kind == "advertised":
             self._nodes(request, values.get("nodes") or (), facts)
         elif kind in ("joined", "left"):
             if not errors:
                 self._write(kind, request, facts, subject=user)
-        else:
+        elif kind != "named":
             code = errors[0].code if errors else 0
             text = None if kind in ("created", "deleted") else str(request.api).lower().replace("_", " ")
             self._write(kind, request, facts, subject=_subject(request), number=code, text=text)

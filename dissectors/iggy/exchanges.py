@@ -265,7 +265,7 @@ class IggyExchanges(PlainState):
             or self._shows(request)
             or (request.api == "SEND_MESSAGES" and bool(request.batches))
             or (request.api in positions.READ and self.rows.report.wants_positions)
-            or (request.api == events.CLUSTER and self.rows.report.wants_events)
+            or (request.api in events.READ and self.rows.report.wants_events)
         )
 
     @compiled

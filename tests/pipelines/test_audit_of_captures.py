@@ -68,6 +68,12 @@ def replaced(data: bytes, row: dict[str, Any]) -> bytes | None:
     return bytes(changed) if found else None
 
 
+def at(row: dict[str, Any]) -> str:
+    """The offsets of a batch, as statements say them."""
+    first, last = row["base_offset"], row["last_offset"]
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
 @pytest.mark.parametrize("name", ["kafka-codecs.pcap", "kafka-loss.pcap"])
 def test_a_batch_that_answers_do_not_hold_is_found(name: str, tmp_path: Path) -> None:
     data = (SAMPLES / name).read_bytes()
@@ -79,7 +85,7 @@ def test_a_batch_that_answers_do_not_hold_is_found(name: str, tmp_path: Path) ->
         path.write_bytes(made)
         (found,) = lost(tables_of(path))
         assert (found.topic, found.messages) == (row["topic"], row["records"])
-        assert f"partition {row['partition']} from offset {row['base_offset']}," in found.sentence
+        assert f"{at(row)} of partition {row['partition']}" in found.sentence
 
 
 @pytest.mark.parametrize("name", ["kafka-codecs.pcap", "kafka-loss.pcap"])
@@ -90,7 +96,7 @@ def test_each_batch_whose_delivery_is_removed_is_found(name: str) -> None:
     for row in rows[:: 1 + len(rows) // 6]:
         (found,) = lost(without(tables, row))
         assert (found.topic, found.messages) == (row["topic"], row["records"])
-        assert f"from offset {row['base_offset']}," in found.sentence
+        assert f"{at(row)} of partition" in found.sentence
 
 
 def without_entry(tables: dict[str, pa.Table], topic: str, group: str, position: str) -> dict[str, pa.Table]:
@@ -131,7 +137,7 @@ def test_a_leader_that_lacks_acknowledged_messages_is_found(tmp_path: Path) -> N
     changed.write_bytes(data)
     (found,) = lost(tables_of(changed))
     assert (found.topic, found.group, found.messages) == ("cluf-lead", None, 2)
-    assert "partition 0 from offset 2, were acknowledged in leader epoch 0" in found.sentence
+    assert "offsets 2 to 3 of partition 0, were acknowledged in leader epoch 0" in found.sentence
 
 
 @needs_captures

@@ -254,7 +254,8 @@ def _removed_on_purpose(ask: Ask) -> set[str]:
     """Topics from which brokers remove messages on purpose while others are kept.
 
     Their configuration says so, or batches came with fewer messages than offsets; or their messages have keys, and no
-    configuration says that they are only deleted by age: compaction keeps the last message of each key.
+    configuration says that they are only deleted by age: compaction keeps the last message of each key. A broker looks
+    for what to compact every 15 s (log.cleaner.backoff.ms), so what is read sooner has not been compacted.
     """
     return {
         row["topic"]
@@ -264,8 +265,11 @@ def _removed_on_purpose(ask: Ask) -> set[str]:
                 AND records < last_offset - base_offset + 1
             UNION SELECT topic FROM events
             WHERE protocol = 'kafka' AND kind = 'compacted' AND text LIKE '%compact%' AND topic IS NOT NULL
-            UNION SELECT topic FROM batches WHERE keyed AND topic IS NOT NULL AND topic NOT IN (
-                SELECT topic FROM events WHERE kind = 'compacted' AND topic IS NOT NULL)""")
+            UNION SELECT topic FROM batches
+            WHERE topic IS NOT NULL AND topic NOT IN (
+                SELECT topic FROM events WHERE kind = 'compacted' AND topic IS NOT NULL)
+            GROUP BY topic HAVING bool_or(keyed) AND epoch_us(max(time) FILTER (role = 'consume'))
+                - epoch_us(min(time) FILTER (role = 'produce')) >= 15000000""")
     }
 
 
