@@ -111,7 +111,7 @@ def test_the_page_of_the_samples_has_every_section(out: Path) -> None:
     assert (out / report.PAGE).stat().st_size < 1_000_000
 
 
-def test_a_bad_checksum_has_its_card_and_is_critical_behind_work_that_was_refused(out: Path) -> None:
+def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     page = (out / report.PAGE).read_text(encoding="utf-8")
     plain = re.sub(r"<[^>]+>", "", page[page.index('<article class="case"') : page.index("</article>")])
     assert "One bit flipped" in plain
@@ -119,9 +119,7 @@ def test_a_bad_checksum_has_its_card_and_is_critical_behind_work_that_was_refuse
     assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
-    first, *others = sentences(out / report.PAGE)
-    assert first.startswith("critical3 messages of err-ep for topic err-e were refused for good")
-    assert any(sentence.startswith("critical1 of ") for sentence in others)
+    assert sentences(out / report.PAGE)[0].startswith("critical1 of ")
 
 
 def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
