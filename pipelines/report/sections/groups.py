@@ -30,7 +30,7 @@ def _build(page: Builder) -> Iterator[Any]:
             from exchanges where "group" is not null group by all
         )
         select *, count(*) over () as total from (
-            select g.*, coalesce(clients, []) as clients, clients_total
+            select g.*, coalesce(clients, []) as clients, coalesce(clients_total, 0) as clients_total
             from ({GROUPS.query(DuckDB(), Ask())}) g left join named n on n.protocol = g.protocol
                 and n."group" = g."group" and n.topic is not distinct from g.topic
         ) order by {GROUPS.ordering} limit {CARRIED}""")
