@@ -450,7 +450,7 @@ class KafkaConversation(Conversation):
                 call.session = self.sessions.fetch(call.session_number, call.session_epoch, notes)
         if api.special:
             special.requested(self, frame, call, api, notes, at)
-        if self.rows.report.wants_events and (api.eventful or (api.key == FETCH and self.events.rack is None)):
+        if self.rows.report.wants_events and api.eventful:
             self.events.requested(self, frame, call, api, at)
         if self.rows.report.wants_positions:
             positions.asked(self, call, api, notes)
@@ -563,7 +563,7 @@ class KafkaConversation(Conversation):
                 )
         if api.special and not faults:
             special.answered(self, frame, call, api, notes)
-        if self.rows.report.wants_events and self.events.looks_at(api, call, faults):
+        if self.rows.report.wants_events and self.events.looks_at(api, call, notes, faults):
             self.events.answered(self, frame, call, api, notes, faults)
         if self.rows.report.wants_positions:
             positions.answered(self, frame, call, api, notes, faults)

@@ -2,8 +2,7 @@
 
 Requests and answers of the APIs in EVENTFUL are rare, and are decoded in full, by their schema. Of the many heartbeats
 the notes of the walk are enough. Of Produce and Fetch two answers say more than their columns: an error that names the
-new leader (KIP-951), and one that sends a consumer to a nearer replica (KIP-392), which only consumers that name their
-rack get.
+new leader (KIP-951), and one that sends a consumer to a nearer replica (KIP-392), in an answer without records.
 
 Source: the schemas of the messages; KIP-800 (reasons), KIP-848 (epochs), KIP-932 (share groups), KIP-1071 (status).
 """
@@ -45,7 +44,7 @@ _RESPONSE_HEAD = 8  # bytes before the body, or the tagged fields, of an answer
 _MOST = 1000  # events of one request; members, and addresses, that are remembered on one connection
 _RELEASE, _REJECT = 2, 3  # acknowledge types of a share group
 _NOT_LEADER = frozenset({6, 74})  # NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH
-_RACK_SINCE = 11  # version of Fetch from which on a consumer names its rack
+_REPLICA_SINCE = 11  # version of Fetch from which on an answer may name another replica
 _TOPIC, _BROKER = 2, 4
 _RESOURCES = {_BROKER: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
 _STATUS = {
@@ -78,16 +77,14 @@ class KafkaEvents:
 
     epochs: (group, member) -> the newest epoch; status: (group, member) -> what its group lacks
     advertised: addresses of brokers
-    rack: whether the consumer of the connection names its rack; None until it fetches
     """
 
-    __slots__ = ("advertised", "epochs", "rack", "status")
+    __slots__ = ("advertised", "epochs", "status")
 
     def __init__(self) -> None:
         self.epochs: dict[tuple[str, str], int] = {}
         self.status: dict[tuple[str | None, str | None], str] = {}
         self.advertised: set[tuple[int, str]] = set()
-        self.rack: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)
@@ -100,18 +97,14 @@ class KafkaEvents:
     def requested(
         self, conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, at: int
     ) -> None:
-        """Take a request of an API in EVENTFUL, or a consumer's Fetch. at: index after its client id."""
-        if not frame.complete or (api.key == FETCH and (api.version < _RACK_SINCE or self.rack is not None)):
-            return
-        if api.key not in _REQUESTS and api.key != FETCH:
+        """Take a request of an API in EVENTFUL. at: index after its client id."""
+        if not frame.complete or api.key not in _REQUESTS:
             return
         try:
             body = api.full_request(frame.data, api.request_body(frame.data, at), frame.start + frame.size).body
         except ReadError:
             return
-        if api.key == FETCH:
-            self.rack = bool(body.get("rackId"))
-        elif api.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
+        if api.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
             _write(conversation, call, frame.facts, _acknowledged(body))
         else:
             call.told = body
@@ -125,7 +118,7 @@ class KafkaEvents:
         notes: BodyNotes,
         faults: Sequence[Fault],
     ) -> None:
-        """Take an answer to a request of an API in EVENTFUL, or to a Produce or Fetch with an error or for a rack."""
+        """Take an answer to a request of an API in EVENTFUL, or to a Produce or Fetch that says where to go instead."""
         if api.key in HEARTBEATS:
             found: Iterable[Happened] = () if faults else self._heartbeat(api, frame, call, notes)
         elif api.key in (PRODUCE, FETCH):
@@ -136,11 +129,14 @@ class KafkaEvents:
             return
         _write(conversation, call, frame.facts, found)
 
-    def looks_at(self, api: ApiVersion, call: KafkaRequest, faults: Sequence[Fault]) -> bool:
-        """Whether an answer may say something: of most that is plain from what is known of it."""
+    def looks_at(self, api: ApiVersion, call: KafkaRequest, notes: BodyNotes, faults: Sequence[Fault]) -> bool:
+        """Whether an answer may say something: of most that is plain from what is known of it.
+
+        A broker that sends a consumer to another replica names a partition and gives no records.
+        """
         if api.key in EVENTFUL:
             return True
-        if api.key == FETCH and self.rack and not call.payload_bytes:
+        if api.key == FETCH and api.version >= _REPLICA_SINCE and notes.partitions and not call.payload_bytes:
             return True
         return api.key in (PRODUCE, FETCH) and any(fault.code in _NOT_LEADER for fault in faults)
 

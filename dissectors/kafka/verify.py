@@ -103,10 +103,10 @@ class BatchVerifier:
                     self._report_bad(frame, records, batch)
             if batch.codec == "none" and (batch.control or not self.report.wants_messages):
                 batch.uncompressed = batch.size - (batch.body - batch.start if batch.magic == 2 else 0)
-                if batch.magic == 2 and batch.whole and not batch.control:
-                    batch.keyed = _has_key(frame.data, batch.body, batch.start + batch.size)
             else:
                 self._unfold(frame, records, batch)
+            if batch.codec == "none" and batch.magic == 2 and batch.whole and not batch.control:
+                batch.keyed = _has_key(frame.data, batch.body, batch.start + batch.size)
 
     # --- what is rare ---
 

@@ -21,7 +21,7 @@ class FrameFacts:
     offset: stream offset of the first byte
     size: as announced, length prefix included
     order: delivery order of the last byte
-    first_ns: first arrival of the first byte
+    first_ns: first arrival of any byte
     last_ns: when all of it had arrived: the latest first arrival of any of its bytes, or of the last byte where others
         are missing; ABSENT where the last byte was not captured
     packet_ref: packet of the first byte

@@ -316,11 +316,12 @@ class Inbox:
         frame.last_ns = self._numbers[last + SEGMENT_TIME] if frame.complete else ABSENT
         if self._holes:
             self._mark_holes(frame)
-        if frame.complete:
-            while last > first:  # a segment may have come later than those behind it: it was lost, and sent again
-                last -= SEGMENT_FIELDS
-                if self._numbers[last + SEGMENT_TIME] > frame.last_ns:
-                    frame.last_ns = self._numbers[last + SEGMENT_TIME]
+        while last > first:  # a segment may have come after those behind it: it was lost, and sent again
+            if self._numbers[last + SEGMENT_TIME] < frame.first_ns:
+                frame.first_ns = self._numbers[last + SEGMENT_TIME]
+            last -= SEGMENT_FIELDS
+            if frame.complete and self._numbers[last + SEGMENT_TIME] > frame.last_ns:
+                frame.last_ns = self._numbers[last + SEGMENT_TIME]
         self.pos, self.size = end, MORE
         if at + 1 < self._count and self._numbers[SEGMENT_FIELDS * (at + 1) + SEGMENT_START] <= self._base + end:
             at += 1

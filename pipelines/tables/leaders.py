@@ -54,17 +54,25 @@ def _leaders(d: Dialect, ask: Ask) -> str:
                 {d.first("packet", "at_us", "file", "packet")} as packet
             from numbered group by {_PLACE}, run
         ), {d.once("spans", spans)}, marks as (
-            select protocol, topic, {part}, 'end' as what, value, {d.micros("time")} as at_us
+            select protocol, topic, {part}, 'end' as what, value, {d.micros("time")} as at_us,
+                cast(null as bigint) as answered
             from positions where what = 'high_watermark' and protocol = 'kafka' and topic is not null
             union all
-            select protocol, topic, {part}, 'end' as what, last_offset + 1 as value, {d.micros("time")} as at_us
+            select protocol, topic, {part}, 'end' as what, last_offset + 1 as value, {d.micros("time")} as at_us,
+                cast(null as bigint) as answered
             from batches where protocol = 'kafka' and last_offset is not null and topic is not null
                 and coalesce(outcome, '') <> 'error'
             union all
-            select protocol, topic, {part}, 'fetch' as what, value, {d.micros("time")} as at_us
-            from positions where what = 'fetch' and replica is not null and topic is not null
+            select f.protocol, f.topic, coalesce(f.partition, -1) as part, 'fetch' as what, f.value,
+                {d.micros("f.time")} as at_us, a.value as answered
+            from positions f left join (
+                select site, exchange_id, topic, partition, max(value) as value from positions
+                where what = 'high_watermark' group by site, exchange_id, topic, partition
+            ) a on f.site = a.site and f.exchange_id = a.exchange_id and f.topic = a.topic
+                and f.partition is not distinct from a.partition
+            where f.what = 'fetch' and f.replica is not null and f.topic is not null
         ), followed as (
-            select *, {ended} as end_value from marks
+            select *, greatest({ended}, answered) as end_value from marks
         ), behind as (
             select s.protocol, s.topic, s.part, s.run,
                 max(case when end_value is not null then greatest(end_value - value, 0) end) as most

@@ -93,6 +93,7 @@ def test_a_transaction_is_told_with_its_time_out_and_that_it_was_given_up() -> N
         (CLIENT, request(26, 0, 2, end)),
         (SERVER, response(26, 0, 2, struct.pack(">ih", 0, 0))),
     ) == [
-        {"kind": "transaction_began", "subject": "tx", "number": 60_000},
+        {"kind": "transaction_began", "subject": "tx", "number": 60_000, "text": "7"},
+        {"kind": "transaction_ended", "subject": "tx", "number": 7, "text": "abort"},
         {"kind": "transaction_aborted", "subject": "tx", "number": 7},
     ]

@@ -787,23 +787,30 @@ def _marks(batches: Rows, positions: Rows, place: Any) -> list[tuple[datetime, i
     if place[0] != "kafka":
         return []
     mine = [row for row in (*batches, *positions) if (row["protocol"], row["topic"], row["partition"]) == place]
-    marks = [(row["time"], "end", row["value"]) for row in mine if row.get("what") == "high_watermark"]
+    told = [row for row in mine if row.get("what") == "high_watermark"]
+    marks: list[tuple[datetime, str, int, int | None]] = [(row["time"], "end", row["value"], None) for row in told]
+    answers: dict[Any, int] = {}
+    for row in told:
+        if row["exchange_id"]:
+            key = row["site"], row["exchange_id"]
+            answers[key] = max(answers.get(key, row["value"]), row["value"])
     marks += [
-        (row["time"], "fetch", row["value"])
+        (row["time"], "fetch", row["value"], answers.get((row["site"], row["exchange_id"])))
         for row in mine
         if row.get("what") == "fetch" and row["replica"] is not None
     ]
     marks += [
-        (row["time"], "end", row["last_offset"] + 1)
+        (row["time"], "end", row["last_offset"] + 1, None)
         for row in mine
         if "what" not in row and row["last_offset"] is not None and row["outcome"] != "error"
     ]
     end: int | None = None
     found = []
-    for at, what, value in sorted(marks):
+    for at, what, value, answered in sorted(marks, key=lambda mark: mark[:3]):
         end = value if what == "end" else end
-        if what == "fetch" and end is not None:
-            found.append((at, max(end - value, 0)))
+        known = [each for each in (end, answered) if each is not None]
+        if what == "fetch" and known:
+            found.append((at, max(max(known) - value, 0)))
     return found
 
 

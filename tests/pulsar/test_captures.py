@@ -29,7 +29,8 @@ def dissected(truth: dict[str, Any], **more: Any) -> dict[str, list[dict[str, An
 
 
 def same(found: str | None, wanted: str) -> bool:
-    """Segments of a scalable topic count as the topic."""
+    """Segments of a scalable topic count as the topic; a name without a tenant is one of public/default."""
+    wanted = wanted if "/" in wanted else f"public/default/{wanted}"
     segment = re.match(r"segment://(.+)/[0-9a-f]{4}-[0-9a-f]{4}-\d+$", found or "")
     return (segment[1] if segment else found or "").split("://")[-1] == wanted.split("://")[-1]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.report.payload import CARRIED
+from pipelines.report.payload import CARRIED, first_names
 from pipelines.report.section import Builder, Section, heading
+from pipelines.sql.words import CLIENT
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.groups import GROUPS
 from pipelines.tables.rebalances import REBALANCES
-from pipelines.tables.table import Ask
+from pipelines.tables.table import Ask, TableColumn
+
+_CLIENTS = TableColumn("clients", "clients that named it", "list")
 
 
 def rebalances(page: Builder) -> None:
@@ -21,9 +24,17 @@ def rebalances(page: Builder) -> None:
 def _build(page: Builder) -> Iterator[Any]:
     rebalances(page)
     groups = page.rows(f"""
-        select *, count(*) over () as total from ({GROUPS.query(DuckDB(), Ask())})
-        order by {GROUPS.ordering} limit {CARRIED}""")
-    yield page.table(GROUPS.name, GROUPS.columns, groups, more="records/exchanges")
+        with named as (
+            select protocol, "group", case when protocol <> 'kafka' then topics[1] end as topic,
+                {first_names("client", CLIENT)}
+            from exchanges where "group" is not null group by all
+        )
+        select *, count(*) over () as total from (
+            select g.*, coalesce(clients, []) as clients, coalesce(clients_total, 0) as clients_total
+            from ({GROUPS.query(DuckDB(), Ask())}) g left join named n on n.protocol = g.protocol
+                and n."group" = g."group" and n.topic is not distinct from g.topic
+        ) order by {GROUPS.ordering} limit {CARRIED}""")
+    yield page.table(GROUPS.name, (*GROUPS.columns, _CLIENTS), groups, more="records/exchanges")
     found = page.rows(f"""
         select * replace (epoch_us(time) as time), count(*) over () as total from rebalances
         order by {REBALANCES.ordering} limit {CARRIED}""")

@@ -3,7 +3,8 @@
 A fetch position that the log does not have (retention removed what lay there, or the log was cut off) is refused. A
 client then takes the first or the last offset of the log, as auto.offset.reset says, and reads on there. Everything
 between both positions was passed over, whoever wrote it and whether the capture shows that or not. Positions that the
-reader's group had got before, and share groups, whose fetches are no positions of a reader, are left out.
+reader's group had got before, and share groups, whose fetches are no positions of a reader, are left out, and so are
+connections of which bytes are missing.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ RESETS = """
             AND e.topic IS NOT DISTINCT FROM p.topic AND e.partition IS NOT DISTINCT FROM p.partition
             AND e.name = 'OFFSET_OUT_OF_RANGE'
         JOIN exchanges x ON x.site = p.site AND x.exchange_id = p.exchange_id
+        JOIN connections c ON c.site = p.site AND c.connection = p.connection AND c.incarnation = p.incarnation
+            AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
         WHERE p.what = 'fetch' AND p.replica IS NULL AND p.topic IS NOT NULL AND p.partition IS NOT NULL
             AND p.api = 'Fetch'
+    ), read_whole AS (
+        SELECT n.* FROM positions n JOIN connections c
+            ON c.site = n.site AND c.connection = n.connection AND c.incarnation = n.incarnation
+        WHERE coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
     ), went AS (
         SELECT r.*, n.value AS went_to, n.time AS until,
             row_number() OVER (
                 PARTITION BY r.site, r.topic, r.partition, r.client_ip, r.client_id, r.time ORDER BY n.time, n.packet
             ) AS nth
-        FROM refused r JOIN positions n ON n.site = r.site AND n.topic = r.topic AND n.partition = r.partition
+        FROM refused r JOIN read_whole n ON n.site = r.site AND n.topic = r.topic AND n.partition = r.partition
             AND n.client_ip = r.client_ip AND n.client_id IS NOT DISTINCT FROM r.client_id AND n.what = 'fetch'
             AND n.replica IS NULL AND n.time > r.time AND n.value <> r.stood
     ), groups AS (

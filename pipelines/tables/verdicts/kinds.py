@@ -14,7 +14,7 @@ SEVERITIES = (CRITICAL, WARNING, NOTE)  # the worst first
 LOST, REFUSED, SKIPPED, DOUBLED, STOPPED = "lost", "refused", "skipped", "doubled", "stopped"
 UNREACHABLE, BEHIND, LATE = "unreachable", "behind", "late"
 HARMS = {
-    LOST: "messages were taken by a broker, and are gone or were never delivered",
+    LOST: "messages were taken by a broker, and are gone or were never delivered, or their bytes broke",
     REFUSED: "work was asked for and not done: a batch, a commit, a login, a transaction",
     SKIPPED: "a group passed over messages that it never got",
     DOUBLED: "messages stand twice in a log, or were delivered again",
@@ -42,6 +42,7 @@ KINDS: dict[str, VerdictKind] = {
         CRITICAL,
         "A checksum does not match the bytes that it covers.",
         "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
+        harm=LOST,
     ),
     "refused_as_corrupt": VerdictKind(
         CRITICAL,
