@@ -19,6 +19,8 @@ class Timed:
 
     def __init__(self, client: Side = CLIENT, server: Side = SERVER) -> None:
         self.packets: list[Packet] = []
+        self.stamped = False  # whether packets from now on have timestamps, as ms, each with the peer's last one
+        self._stamps = {CLIENT: 0, SERVER: 0}
         self.next = {CLIENT: 0, SERVER: 0}  # stream offset of each side's next byte
         self._ends = {CLIENT: client, SERVER: server}
         self._count = 0
@@ -37,10 +39,25 @@ class Timed:
             self._add(ms, source, offset, self.next[_other(source)], payload, ACK | PSH, 65535)
         return self
 
-    def ack(self, ms: float, source: Side, *, upto: int | None = None, window: int = 65535) -> Timed:
-        """Acknowledge the peer's bytes, all or up to a stream offset, without data."""
+    def ack(
+        self,
+        ms: float,
+        source: Side,
+        *,
+        upto: int | None = None,
+        window: int = 65535,
+        twice: tuple[int, int] | None = None,
+        echo: int | None = None,
+    ) -> Timed:
+        """Acknowledge the peer's bytes, all or up to a stream offset, without data.
+
+        twice: the stretch of them that has come twice (D-SACK)
+        echo: the timestamp that is echoed, by default the peer's last one, ms
+        """
         upto = self.next[_other(source)] if upto is None else upto
-        self._add(ms, source, self.next[source], upto, b"", ACK, window)
+        edges = [_START[_other(source)] + offset for offset in twice or ()]
+        options = struct.pack(">BBBBII", 1, 1, 5, 10, *edges) if edges else b""
+        self._add(ms, source, self.next[source], upto, b"", ACK, window, options, echo)
         return self
 
     def flag(self, ms: float, source: Side, flags: int) -> Timed:
@@ -48,9 +65,24 @@ class Timed:
         self._add(ms, source, self.next[source], self.next[_other(source)], b"", flags, 65535)
         return self
 
-    def _add(self, ms: float, source: Side, offset: int, upto: int, payload: bytes, flags: int, window: int) -> None:
+    def _add(
+        self,
+        ms: float,
+        source: Side,
+        offset: int,
+        upto: int,
+        payload: bytes,
+        flags: int,
+        window: int,
+        options: bytes = b"",
+        echo: int | None = None,
+    ) -> None:
         other = _other(source)
         self._count += 1
+        if self.stamped:
+            self._stamps[source] = round(ms)
+            echo = self._stamps[other] if echo is None else echo
+            options = struct.pack(">BBBBII", 1, 1, 8, 10, round(ms), echo) + options
         packet = segment(
             self._ends[source],
             self._ends[other],
@@ -61,6 +93,7 @@ class Timed:
             time=T0 + round(ms * MS),
             ip_id=self._count,
             window=window,
+            options=options,
         )
         self.packets.append(packet)
 

@@ -42,9 +42,11 @@ def tcp(
     flags: int,
     payload: bytes = b"",
     window: int = 65535,
+    options: bytes = b"",
 ) -> bytes:
-    """A TCP segment with a right checksum."""
-    head = struct.pack(">HHIIBBHHH", sport, dport, seq % 2**32, ack % 2**32, 0x50, flags, window, 0, 0)
+    """A TCP segment with a right checksum. options: a multiple of four bytes."""
+    offset = 5 + len(options) // 4 << 4
+    head = struct.pack(">HHIIBBHHH", sport, dport, seq % 2**32, ack % 2**32, offset, flags, window, 0, 0) + options
     a, b = ipaddress.ip_address(src).packed, ipaddress.ip_address(dst).packed
     size = len(head) + len(payload)
     pseudo = a + b + (struct.pack(">BBH", 0, 6, size) if len(a) == 4 else struct.pack(">IHBB", size, 0, 0, 6))
@@ -89,9 +91,10 @@ def segment(
     ip_id: int = 1,
     keep: int | None = None,
     window: int = 65535,
+    options: bytes = b"",
 ) -> Packet:
     """One Ethernet frame with a TCP segment; `keep` cuts it as a snaplen does."""
-    body = tcp(source.ip, target.ip, source.port, target.port, seq, ack, flags, payload, window)
+    body = tcp(source.ip, target.ip, source.port, target.port, seq, ack, flags, payload, window, options)
     frame = ethernet(ip(source.ip, target.ip, 6, body, ip_id))
     return Packet(time, frame[:keep], len(frame))
 

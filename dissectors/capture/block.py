@@ -45,6 +45,8 @@ class PacketBlock:
     window: Ints
     ip_id: Ints  # 0 for IPv6
     check: Ints  # TCP checksum as on the wire
+    stamps: Ints  # TCP timestamps, value << 32 | echo; 0 for none
+    duplicate: Ints  # bytes that arrived twice, by D-SACK: left edge << 32 | right edge; 0 for none
     at: Ints  # index of the payload in buffer
     size: Ints  # payload bytes on the wire
     have: Ints  # payload bytes captured

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dissectors.arrow import Ints
+from dissectors.capture import tcp_options
 from dissectors.capture.block import VIA
 from dissectors.wire.structs import structs
 
@@ -183,6 +184,8 @@ class Layers:
         self.flags = np.zeros(n, np.int64)
         self.window = np.zeros(n, np.int64)
         self.check = np.zeros(n, np.int64)
+        self.stamps = np.zeros(n, np.int64)
+        self.duplicate = np.zeros(n, np.int64)
 
     def over(self, buffer: bytes | memoryview) -> None:
         """Read from this buffer: the one given at first, or a longer one that begins with it."""
@@ -489,6 +492,8 @@ def _tcp(x: Layers, here: Ints) -> None:
     x.flags[here], x.window[here], x.check[here] = tcp["flags"], tcp["window"], tcp["check"]
     x.pos[here] = p + header
     x.kind[here] = np.where(good, TCP, OTHER)
+    stop = np.minimum(p + header, x.end[here])
+    x.stamps[here], x.duplicate[here] = tcp_options.read(x.u8, x.be32, p + _TCP.itemsize, stop, x.ack[here])
 
 
 # kind -> (bytes that must be there, handler)

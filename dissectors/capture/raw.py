@@ -139,6 +139,8 @@ def _tcp_packets(raw: RawBlock, file: int, clock: Ints, layers: Layers, buffer: 
         layers.window[index],
         layers.ip_id[index],
         layers.check[index],
+        layers.stamps[index],
+        layers.duplicate[index],
         at,
         size,
         np.clip(layers.end[index] - at, 0, size),

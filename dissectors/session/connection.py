@@ -16,6 +16,7 @@ from dissectors.session.conversation import Conversation, ConversationSummary, P
 from dissectors.session.exchange import elapsed
 from dissectors.session.preambles import Preamble
 from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
+from dissectors.tcp import spurious
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
@@ -166,6 +167,7 @@ class ConnectionSession:
             elif not self.conversation.frames:
                 self._hand_back()
         for half in self.flow.halves:
+            spurious.give_up(half)
             half.stalls.end(half.acked, self.flow.last_time)
         self._report_stalls()
         if self.conn is None:
@@ -492,6 +494,7 @@ class ConnectionSession:
                         segment_bytes=one.size,
                         delivered_segment_bytes=one.largest_delivered,
                         idle_ns=one.idle_ns,
+                        spurious=one.spurious,
                     )
                 )
 
@@ -552,6 +555,7 @@ class ConnectionSession:
             client_bytes=client.bytes,
             server_bytes=server.bytes,
             retransmissions=client.retransmissions + server.retransmissions,
+            spurious=client.spurious + server.spurious,
             retransmitted_bytes=client.retransmitted_bytes + server.retransmitted_bytes,
             duplicates=client.duplicates + server.duplicates,
             out_of_order=client.out_of_order + server.out_of_order,

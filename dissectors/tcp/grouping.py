@@ -23,7 +23,7 @@ _KEY = f"V{_ENDS.size}"  # of a connection: its endpoints as bytes, which take a
 _SHARE_BITS = SHARES.bit_length() - 1  # of a hash, its highest
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
 MIXED = -1  # of a connection whose packets have several VLANs or VNIs
-_AS_THEY_ARE = ("seq", "ack", "flags", "window", "at", "size", "have", "via", "time")  # columns
+_AS_THEY_ARE = ("seq", "ack", "flags", "window", "stamps", "duplicate", "at", "size", "have", "via", "time")  # columns
 
 
 class Grouped:

@@ -11,14 +11,14 @@ from dissectors.tcp.chunk import Chunk, Gap, Resent
 from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES, UNKNOWN_ORDER
 from dissectors.tcp.stalls import Stalls
 
-_VERSION = 4  # of what is carried
+_VERSION = 5  # of what is carried
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _CARRIED = (
     "started", "syn", "base", "next", "expect", "top", "held", "held_bytes", "acked", "ack_waived_to", "fin",
     "finished", "hole_since", "ack_wait_since", "control_ns", "strays", "noted", "recent", "out", "resent",
     "conflicts", "more_conflicts", "fin_order", "fin_ns", "rst_order", "again_to", "packets", "bytes",
     "retransmissions", "retransmitted_bytes", "duplicates", "out_of_order", "gaps", "gap_bytes", "cut_bytes",
-    "zero_windows", "keep_alives", "rival", "stalls",
+    "zero_windows", "keep_alives", "rival", "stalls", "doubted", "spurious",
 )  # fmt: skip
 
 
@@ -97,6 +97,8 @@ class Half:
     keep_alives: cython.longlong
     rival: cython.longlong  # where the stream begins by another SYN-ACK, while it is open which one the peer takes
     stalls: Stalls
+    doubted: list[Any]  # segments that were sent again, perhaps needlessly: spurious.Doubted
+    spurious: cython.longlong  # those of which this is certain
 
     def __init__(self, direction: int) -> None:
         self.direction = direction
@@ -143,6 +145,8 @@ class Half:
         self.keep_alives = 0
         self.rival = -1
         self.stalls = Stalls()
+        self.doubted = _NONE
+        self.spurious = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         signatures = tuple([self.signatures[i] for i in range(SIGNATURES)])

@@ -20,6 +20,8 @@ class Packets:
     ack: ReadOnlyNumbers
     flags: ReadOnlyNumbers
     window: ReadOnlyNumbers
+    stamps: ReadOnlyNumbers  # TCP timestamps and D-SACK as PacketBlock has them
+    duplicate: ReadOnlyNumbers
     at: ReadOnlyNumbers  # of the payload in the buffer
     size: ReadOnlyNumbers  # payload bytes on the wire
     have: ReadOnlyNumbers  # payload bytes captured
@@ -37,6 +39,8 @@ class Packets:
         self.ack = columns["ack"]
         self.flags = columns["flags"]
         self.window = columns["window"]
+        self.stamps = columns["stamps"]
+        self.duplicate = columns["duplicate"]
         self.at = columns["at"]
         self.size = columns["size"]
         self.have = columns["have"]

@@ -21,6 +21,7 @@ import cython
 
 from dissectors.compiling.marks import compiled
 from dissectors.limits import Limits
+from dissectors.tcp import spurious
 from dissectors.tcp.chunk import Chunk, Gap, Resent
 from dissectors.tcp.delivered import Delivered
 from dissectors.tcp.flow import Flow
@@ -226,6 +227,8 @@ class Reassembler:
             if other.started:
                 before: cython.longlong = other.acked
                 acked = self._acknowledge(other, packets.ack[j])
+                if other.doubted:
+                    spurious.judge(other, acked, packets.duplicate[j], packets.stamps[j], self._time)
                 if acked > before:
                     stalls.duplicate_acks = 0
                     if acked >= other.top:
@@ -321,13 +324,14 @@ class Reassembler:
         else:
             start = packets.at[j]
             data = bytes(packets.buffer[start : start + packets.have[j]])
-            self._wait(half, HeldSegment(offset, self._arrival, size, data, ack, self._packet_ref, self._time))
+            held = HeldSegment(offset, self._arrival, size, data, ack, self._packet_ref, self._time)
+            self._wait(half, held, packets.stamps[j])
         if is_new:
             stalls.advanced_ns = self._time
         return 0
 
-    def _wait(self, half: Half, segment: HeldSegment) -> None:
-        """Hold what is new of a segment; note what was sent before."""
+    def _wait(self, half: Half, segment: HeldSegment, stamps: int) -> None:
+        """Hold what is new of a segment; note what was sent before. stamps: its TCP timestamps."""
         offset, size, data, time = segment.offset, segment.size, segment.data, segment.time
         end = offset + size
         again = []  # stretches that were sent before
@@ -341,7 +345,7 @@ class Reassembler:
             again += _sent_before(half, offset, end, time)
             half.out_of_order += not again
         if again:
-            self._repeat(half, again)
+            self._repeat(half, again, stamps)
         if size:
             half.top = max(half.top, end)
             if not half.held:
@@ -349,15 +353,17 @@ class Reassembler:
             insort(half.held, segment._replace(offset=offset, size=size, data=data))
             half.held_bytes += len(data)
 
-    def _repeat(self, half: Half, stretches: list[tuple[int, int]]) -> None:
+    def _repeat(self, half: Half, stretches: list[tuple[int, int]], stamps: int) -> None:
         """Count a segment with bytes that were sent before."""
         half.retransmissions += 1
         offset, end = stretches[0][0], stretches[-1][1]
         half.again_to = max(half.again_to, end)
+        held = None
         if end > half.acked:
             behind = bisect_left(half.held, end, key=_offset) if offset >= half.next else len(half.held)
             missing_ns = half.held[behind].time if behind < len(half.held) else 0
-            half.stalls.repeat(missing_ns, self._time, offset, end, half.acked, self._packet_ref)
+            held = half.stalls.repeat(missing_ns, self._time, offset, end, half.acked, self._packet_ref)
+        spurious.doubt(half, offset, end, self._time, stamps, held)
         order = self._arrival << ORDER_SHIFT
         if not half.resent:
             half.resent = []

@@ -48,6 +48,7 @@ class HeldBack(NamedTuple):
     size: int | None = None  # payload of the segment that was waited for, sent again
     largest_delivered: int | None = None  # largest payload of a segment of the direction that was acknowledged by then
     idle_ns: int | None = None  # how long both sides were silent before the bytes were sent that were in flight
+    spurious: bool | None = None  # whether the other side had the bytes that were sent again; None where not known
 
 
 @final
@@ -129,10 +130,10 @@ class Stalls:
         """
         if self.opened_ns:
             if time - self.opened_ns <= soon_ns:
-                self._note(ZERO_WINDOW, self.closed_ns, time, offset, packet_ref)
+                self.put(self._found(ZERO_WINDOW, self.closed_ns, time, offset, packet_ref))
             self.closed_ns = self.opened_ns = 0
         elif time - self.late_ack_ns <= soon_ns:
-            self._note(DELAYED_ACK, self.advanced_ns, time, offset, packet_ref)
+            self.put(self._found(DELAYED_ACK, self.advanced_ns, time, offset, packet_ref))
         self.late_ack_ns = 0
 
     @compiled
@@ -149,9 +150,10 @@ class Stalls:
         self.largest_sent = 0
         return 0
 
-    def repeat(self, missing_ns: int, time: int, offset: int, end: int, acked: int, packet_ref: int) -> None:
+    def repeat(self, missing_ns: int, time: int, offset: int, end: int, acked: int, packet_ref: int) -> HeldBack | None:
         """The bytes [offset, end) come again, and only those before `acked` are acknowledged.
 
+        Returns the stall that this ends, if any, which whoever knows whether it was spurious notes by `put`.
         missing_ns: since when later bytes show that they are missing; 0 where they were captured before.
         """
         if self.vain is None or self.vain.offset < acked:
@@ -160,8 +162,11 @@ class Stalls:
         start = max(missing_ns or self.advanced_ns, self.until_ns)
         told = self.duplicate_ack_ns if self.duplicate_acks >= DUPLICATE_ACKS else 0
         kind = RESEND_TIMEOUT if time - max(start, told) >= TIMER_NS else FAST_RETRANSMIT
-        self._note(kind, start, time, offset, packet_ref, end - offset)
         self.duplicate_acks = 0
+        found = self._found(kind, start, time, offset, packet_ref)
+        if found is None:
+            return None
+        return found._replace(size=end - offset, largest_delivered=self.largest_delivered or None, idle_ns=self.idle_ns)
 
     def end(self, acked: int, time: int) -> None:
         """No packet will come, and bytes before `acked` were acknowledged: note those that were sent again in vain.
@@ -171,9 +176,14 @@ class Stalls:
         vain, self.vain = self.vain, None
         if vain is None or acked > vain.offset or time - vain.end < TIMER_NS or not vain.start:
             return
-        if not self.noted:
-            self.noted = []
-        self.noted.append(vain._replace(end=time, largest_delivered=self.largest_delivered or None))
+        self.put(vain._replace(end=time, largest_delivered=self.largest_delivered or None))
+
+    def put(self, held: HeldBack | None) -> None:
+        """Note a stall."""
+        if held is not None:
+            if not self.noted:
+                self.noted = []
+            self.noted.append(held)
 
     def take(self) -> list[HeldBack]:
         """What was noted since the last call."""
@@ -181,15 +191,11 @@ class Stalls:
         self.noted = _NONE
         return noted
 
-    def _note(self, kind: str, start: int, end: int, offset: int, packet_ref: int, size: int | None = None) -> None:
+    def _found(self, kind: str, start: int, end: int, offset: int, packet_ref: int) -> HeldBack | None:
+        """What ends at `end`; None where it is too short, or one too many."""
         start = max(start, self.until_ns)
         self.until_ns = max(self.until_ns, end)
         if not start or end - start < SHORTEST_STALL_NS:
-            return
+            return None
         self.count += 1
-        if self.count > MOST:
-            return
-        if not self.noted:
-            self.noted = []
-        of_flight = (None, None, None) if size is None else (size, self.largest_delivered or None, self.idle_ns)
-        self.noted.append(HeldBack(kind, start, end, offset, packet_ref, *of_flight))
+        return HeldBack(kind, start, end, offset, packet_ref) if self.count <= MOST else None

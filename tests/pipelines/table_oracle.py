@@ -148,7 +148,7 @@ def _causes(exchanges: Rows, stalls: Rows) -> Rows:
     known = ("time", "request_ns", "wait_ns", "response_ns", "total_ns")
     calls = [row for row in exchanges if row["kind"] == "call"]
     calls = [row for row in calls if all(row[column] is not None for column in known)]
-    held = _grouped(stalls, _connection)
+    held = _grouped([row for row in stalls if not row["spurious"]], _connection)
     throttling = _grouped([row for row in calls if (row["throttle_ms"] or 0) > 0], _connection)
     sums: dict[Any, Rows] = defaultdict(list)
     for row in calls:

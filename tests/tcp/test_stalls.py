@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dissectors.limits import Limits
+from dissectors.tcp import spurious
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.stalls import MOST, HeldBack, Stalls
 from dissectors.tcp.tracker import Tracker
@@ -27,6 +28,7 @@ def flow_of(tmp_path: Path, timed: Timed, block_bytes: int | None = None) -> Flo
     flows |= {id(flow): flow for flow, _ in tracker.finish()}
     (flow,) = flows.values()
     for half in flow.halves:
+        spurious.give_up(half)
         half.stalls.end(half.acked, flow.last_time)
     return flow
 
@@ -43,7 +45,7 @@ def stalls(tmp_path: Path, timed: Timed, *, block_bytes: int | None = None) -> l
     return [
         ("client" if i == client else "server", s.kind, (s.start - T0) / MS, (s.end - T0) / MS, s.offset)
         for i, half in enumerate(flow.halves)
-        for s in half.stalls.noted
+        for s in sorted(half.stalls.noted, key=lambda stall: stall.end)
     ]
 
 
@@ -138,7 +140,7 @@ def test_stalls_do_not_overlap_and_do_not_depend_on_blocks(tmp_path: Path) -> No
 def test_what_is_known_of_a_direction_can_be_carried_on_elsewhere() -> None:
     one = Stalls()
     one.advanced_ns = one.until_ns = T0
-    one.repeat(0, T0 + 300 * MS, 5, 9, 0, 7)
+    one.put(one.repeat(0, T0 + 300 * MS, 5, 9, 0, 7))
     two = pickle.loads(pickle.dumps(one))
     assert two.take() == [HeldBack("resend_timeout", T0, T0 + 300 * MS, 5, 7, 4, None, 0)]
     assert two.until_ns == T0 + 300 * MS
@@ -148,7 +150,7 @@ def test_of_a_flood_of_losses_a_bounded_number_is_noted() -> None:
     one = Stalls()
     one.advanced_ns = T0
     for n in range(1, MOST + 3):
-        one.repeat(0, T0 + n * 2 * MS, 0, 9, 0, 0)
+        one.put(one.repeat(0, T0 + n * 2 * MS, 0, 9, 0, 0))
         if n == 10:
             assert len(one.take()) == 10
     assert (len(one.noted), one.count) == (MOST - 10, MOST + 2)

@@ -11,21 +11,32 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import LOSSY, RESENT_WAIT_NS
 from pipelines.tables.verdicts.verdict import Ruling
 
-_RESENT = "kind = 'call' and retransmitted and coalesce(throttle_ms, 0) = 0"
 _PARTS = ", ".join(f"coalesce(p.{part.name}_ns, 0)" for part in PARTS)
-# where packets are lost so often that a sender waited for its timer, whatever requests it met
+_RESENDS = "kind in ('resend_timeout', 'fast_retransmit') and not coalesce(spurious, false)"
+# where packets are lost so often that a sender waited for its timer, whatever requests it met: most of what was sent
+# again was missing (what was not may still stand for an acknowledgement that was lost)
 _LOSSY = f"""(
-    select sum(retransmissions - coalesce(spurious, 0)) >= {LOSSY} * sum(client_packets::hugeint + server_packets)
+    select sum(retransmissions) >= {LOSSY} * sum(client_packets::hugeint + server_packets)
+        and sum(coalesce(spurious, 0)) * 2 <= sum(retransmissions)
     from connections) and exists (from stalls where kind = 'resend_timeout' and not coalesce(spurious, false))"""
-# requests of whose time the largest part went to bytes that were lost and sent again; needless resending is none
+# requests of whose time the largest part went to bytes that were lost and sent again; needless resending is none.
+# Of an answer that was lost behind the capture point the exchange seemed to be over, and its client waited on
 _DELAYED = f"""
-    select c.* replace (p.resent_ns as cost_ns)
-    from v_calls c join v_causes p on p.site = c.site and p.exchange_id = c.exchange_id
-    where {_RESENT} and (p.resent_ns >= {RESENT_WAIT_NS} and p.resent_ns >= greatest({_PARTS})
-        or p.resent_ns > 0 and {_LOSSY})"""
+    with answers as (
+        select site, connection, incarnation, time, max(duration_ns) as longer_ns from stalls
+        where kind = 'resend_timeout' and direction = 'server' and not coalesce(spurious, false) group by all
+    )
+    select c.* replace (
+        greatest(coalesce(p.resent_ns, 0), coalesce(a.longer_ns, 0)) as cost_ns,
+        c.total_ns + coalesce(a.longer_ns, 0) as total_ns)
+    from v_calls c left join v_causes p on p.site = c.site and p.exchange_id = c.exchange_id
+    left join answers a on a.site = c.site and a.connection = c.connection and a.incarnation = c.incarnation
+        and abs(epoch_us(a.time) - epoch_us(c.time) - c.total_ns // 1000) <= 1
+    where kind = 'call' and coalesce(throttle_ms, 0) = 0 and (a.longer_ns >= {RESENT_WAIT_NS}
+        or p.resent_ns >= {RESENT_WAIT_NS} and p.resent_ns >= greatest({_PARTS}) or p.resent_ns > 0 and {_LOSSY})"""
 
 
-@needs(SomeRows("v_calls", _RESENT))
+@needs(SomeRows("stalls", _RESENDS))
 def retransmissions(capture: Capture) -> Iterator[Ruling]:
     """Slow requests of which bytes were retransmitted; nothing where there is none."""
     if not capture.keep("v_delayed", _DELAYED):
