@@ -76,7 +76,7 @@ class _Rows:
         """A field of all rows: of one block in its own order, as it lies there."""
         parts = [block[place] for block in self._blocks]
         numbers: Ints = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return numbers if self._turn is None else numbers[self._turn]
+        return numbers if self._turn is None else numbers.take(self._turn)
 
     def _key(self, name: str) -> Ints:
         """A field as its column is ordered: rows without a value come last."""

@@ -13,7 +13,7 @@ import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Bytes, Ints, ReadOnlyNumbers, Writable
-from dissectors.wire.memory import copy
+from dissectors.wire.memory import copy, copy_texts
 
 MOST, ID_SIZE, LONGEST_ID = 0x7FFFFFFF, 16, 16 + 2 + 19
 
@@ -37,11 +37,7 @@ def numbered(arena: Bytes, starts: ReadOnlyNumbers, which: ReadOnlyNumbers) -> C
                 raise OverflowError("texts of more than 2 GiB in a column")
         ends[i + 1] = total
     characters = bytearray(total)
-    out: Writable = characters
-    for i in range(n):
-        w = which[i]
-        if w != ABSENT:
-            copy(out, ends[i], arena, starts[w], starts[w + 1] - starts[w])
+    copy_texts(characters, ends, arena, starts, which)
     return offsets, characters
 
 

@@ -23,7 +23,7 @@ from dissectors.compiling.marks import compiled
 from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
-from dissectors.wire.arrays import Grid, Numbers, grid, numbers
+from dissectors.wire.arrays import Grid, Numbers, grid, numbers, unset_grid
 
 _TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
@@ -239,7 +239,7 @@ class RowTable:
         if self.rows:
             self.full.append(self.block)
         rows = min(max(_FIRST_ROWS, 4 * len(self)), _MOST_ROWS)
-        self.block = grid(self.fields, rows)
+        self.block = unset_grid(self.fields, rows)
         self._block = self.block
         self.capacity, self.rows = rows, 0
 

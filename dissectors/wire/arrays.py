@@ -1,8 +1,10 @@
-"""Arrays of numbers without numpy, which compiled and uncompiled code index alike."""
+"""Arrays of numbers as memoryviews, which compiled and uncompiled code index alike."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
+
+import numpy as np
 
 AnyBytes: TypeAlias = bytes | memoryview
 """An object with uint8[n], read only."""
@@ -34,3 +36,8 @@ def numbers(n: int) -> Numbers:
 def grid(rows: int, columns: int) -> Grid:
     """int64[rows, columns] of zeros, one row after the other; neither may be 0."""
     return memoryview(bytearray(8 * rows * columns)).cast("q", (rows, columns))
+
+
+def unset_grid(rows: int, columns: int) -> Grid:
+    """int64[rows, columns] of any values, for who writes each cell before reading it."""
+    return np.empty((rows, columns), np.int64).data

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import cython
 
 from dissectors.compiling.marks import compiled
-from dissectors.wire.arrays import Bytes, ReadOnlyNumbers, Writable
+from dissectors.wire.arrays import Bytes, Ints, ReadOnlyNumbers, Writable
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AsString, PyBytes_FromStringAndSize
@@ -38,6 +38,33 @@ def copy(
         target[at : at + size] = bytes(source[start : start + size])
     elif size:
         memmove(cython.address(target[at]), cython.address(source[start]), size)
+
+
+@compiled
+def copy_texts(target: Writable, ends: Ints, source: Bytes, starts: ReadOnlyNumbers, which: ReadOnlyNumbers) -> None:
+    """Text i, source[starts[w] : starts[w + 1]] with w = which[i], to target[ends[i] : ends[i + 1]].
+
+    A w below 0 stands for no text. Raises IndexError for one that is not in `starts`, or does not fit.
+    """
+    i: cython.Py_ssize_t
+    w: cython.longlong
+    at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    room: cython.Py_ssize_t = len(target)
+    length: cython.Py_ssize_t = len(source)
+    for i in range(len(which)):
+        w = which[i]
+        if w < 0:
+            continue
+        start, at = starts[w], ends[i]
+        size = starts[w + 1] - start
+        if start < 0 or size < 0 or at < 0 or start > length - size or at > room - size:
+            raise IndexError(f"{size} bytes at {start} of {length}, to {at} of {room}")
+        if not cython.compiled:
+            target[at : at + size] = bytes(source[start : start + size])
+        elif size:
+            memcpy(cython.address(target[at]), cython.address(source[start]), size)
 
 
 @compiled
