@@ -15,14 +15,13 @@ Source: tcpdump.org, pcap-savefile(5); libpcap's list of magics.
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import IO, NamedTuple
 
 import numpy as np
 
 from dissectors.arrow import Ints
+from dissectors.capture.captured_sizes import captured_sizes
 from dissectors.capture.raw import RawBlock
 from dissectors.capture.source import block_sizes, read_fully, step_back
 from dissectors.errors import TruncatedError
@@ -65,21 +64,11 @@ def link_type(header: bytes, format: PcapFormat) -> int:
 
 def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple[Ints, int, str | None]:
     """(index of each whole packet's header in buffer, index after the last whole packet, what is wrong there)."""
-    length = struct.Struct(format.order + "I").unpack_from
     header, most = format.header, limits.packet_bytes
-    lengths = array("I")
-    add = lengths.append
-    at, captured = start + _LENGTH, 0
-    with suppress(struct.error):  # there is no further one
-        while True:
-            (captured,) = length(buffer, at)
-            if captured > most:
-                break
-            add(captured)
-            at += header + captured
-    sizes = np.array(lengths, np.int64)
+    sizes = np.empty(len(buffer) // header + 1, np.int64)
+    sizes = sizes[: captured_sizes(buffer, start + _LENGTH, header, format.order == ">", most, sizes.data)]
     edges = np.cumsum(np.concatenate(([start], sizes + header)))
-    whole = len(lengths) - int(edges[-1] > len(buffer))
+    whole = len(sizes) - int(edges[-1] > len(buffer))
     zeros = bytes(header)  # room that was never written, or lost in a crash
     wrong = {zeros: "zeros", **dict.fromkeys(_FILES, "the header of a file")}
     for empty in np.flatnonzero(sizes[:whole] == 0).tolist():  # a file's header has zeros where a packet's length is
@@ -87,8 +76,10 @@ def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple
             if buffer.startswith(beginning, edges[empty]):
                 return edges[:empty], int(edges[empty]), f"{what} where a packet was expected"
     stop = int(edges[whole])
-    if captured > most and stop + header <= len(buffer):
-        return edges[:whole], stop, f"a packet announces {captured} bytes"
+    if stop + header <= len(buffer):
+        (captured,) = struct.unpack_from(format.order + "I", buffer, stop + _LENGTH)
+        if captured > most:
+            return edges[:whole], stop, f"a packet announces {captured} bytes"
     return edges[:whole], stop, None
 
 
