@@ -24,9 +24,11 @@ from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers, unset_grid
+from dissectors.wire.memory import copy_row
 
 _TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
+_EMPTY = 0  # the slot of a row in which all is ABSENT
 # Columns of a block lie one behind the other. Were their size a power of two, the cells of a row would compete for few
 # lines of the processor's cache, so it is 64 bytes less.
 _FIRST_ROWS = 256 - 8
@@ -76,7 +78,9 @@ class RowTable:
         self.waiting = grid(_FIRST_SLOTS, self.fields)
         self._free = numbers(_FIRST_SLOTS)
         self._free_count = 0
-        self._slots = 0
+        self._slots = _EMPTY + 1
+        for k in range(self.fields):
+            self.waiting[_EMPTY, k] = ABSENT
         self.block = grid(1, 1)
         self._block = self.block
 
@@ -86,7 +90,6 @@ class RowTable:
     def open(self) -> cython.Py_ssize_t:
         """A new unfinished row, in which all is ABSENT; its slot."""
         slot: cython.Py_ssize_t
-        k: cython.Py_ssize_t
         if self._free_count:
             self._free_count -= 1
             slot = self._free[self._free_count]
@@ -95,8 +98,7 @@ class RowTable:
             if slot == self.waiting.shape[0]:
                 self._grow()
             self._slots += 1
-        for k in range(self.fields):
-            self.waiting[slot, k] = ABSENT
+        copy_row(self.waiting, slot, _EMPTY)
         return slot
 
     @compiled
@@ -231,7 +233,7 @@ class RowTable:
     def _open_slots(self) -> list[int]:
         """The slots of unfinished rows."""
         free = {self._free[i] for i in range(self._free_count)}
-        return [slot for slot in range(self._slots) if slot not in free]
+        return [slot for slot in range(_EMPTY + 1, self._slots) if slot not in free]
 
     @compiled
     def _begin_block(self) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import cython
 
 from dissectors.compiling.marks import compiled
-from dissectors.wire.arrays import Bytes, Ints, ReadOnlyNumbers, Writable
+from dissectors.wire.arrays import Bytes, Grid, Ints, ReadOnlyNumbers, Writable
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AsString, PyBytes_FromStringAndSize
@@ -21,6 +21,8 @@ else:
     from dissectors.wire import crc32c_library
 
     crc32c_of = crc32c_library.crc32c()
+
+_CELL = 8  # bytes of a number in a grid
 
 
 @compiled
@@ -38,6 +40,19 @@ def copy(
         target[at : at + size] = bytes(source[start : start + size])
     elif size:
         memmove(cython.address(target[at]), cython.address(source[start]), size)
+
+
+@compiled
+def copy_row(cells: Grid, target: cython.Py_ssize_t, source: cython.Py_ssize_t) -> None:
+    """cells[target] = cells[source]. Raises IndexError."""
+    k: cython.Py_ssize_t
+    _check(target, 1, cells.shape[0])
+    _check(source, 1, cells.shape[0])
+    if cython.compiled:
+        memmove(cython.address(cells[target, 0]), cython.address(cells[source, 0]), cells.shape[1] * _CELL)
+    else:
+        for k in range(cells.shape[1]):
+            cells[target, k] = cells[source, k]
 
 
 @compiled
