@@ -130,6 +130,9 @@ def _macros() -> tuple[str, ...]:
     return (
         # of a sum: 0 of none
         f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",
+        # of `address id`, the two parts; null where there is no id
+        "client_address(client) as nullif(split_part(client, ' ', 1), '')",
+        "client_name(client) as nullif(substr(client, strpos(client || ' ', ' ') + 1), '')",
         f"removed(protocol, api_code, version) as {removed_in_kafka_4()}",
     )
 

@@ -44,7 +44,7 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
         every = sum(ended.get(client, 0) for client in row["clients"])
         least = "at least " if row["cut"] else ""
         messages = f", with {least}{say.counted(row['messages'], 'message')}" if row["messages"] else ""
-        whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
+        whose = f"{say.clients(row)} ({row['id']})" if row["id"] else say.clients(row)
         yield Ruling(
             "transactions_aborted",
             f"Producer {whose} aborted {row['count']} of {say.counted(every, 'transaction')}{messages}.",
