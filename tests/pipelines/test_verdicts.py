@@ -466,6 +466,27 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     )
 
 
+def test_a_transaction_that_timed_out_is_told_with_its_id_and_time_out_and_not_as_a_fenced_producer() -> None:
+    began = call(0, api="InitProducerId")
+    joined = call(1, api="AddPartitionsToTxn")
+    late = call(41, api="EndTxn", status="error", error_code=47, error_name="INVALID_PRODUCER_EPOCH")
+    (row,) = said(
+        exchanges=[began, joined, late],
+        errors=[error(late, "INVALID_PRODUCER_EPOCH")],
+        events=[
+            event("transaction_began", began, subject="pay-1", number=20_000, text="7"),
+            event("transaction_joined", joined, subject="pay-1", number=7, topic="orders"),
+            event("transaction_ended", late, subject="pay-1", number=7, text="commit"),
+        ],
+        connections=[connection()],
+    )
+    assert (row["kind"], row["severity"], row["count"]) == ("transactions_aborted", "warning", 1)
+    assert row["sentence"] == (
+        "payer on 10.0.0.2 did not end transaction pay-1 in time: the coordinator aborted it after its time-out of "
+        "20.0 s."
+    )
+
+
 def test_a_share_group_says_what_it_released_and_rejected() -> None:
     fetch = answered(1, api="ShareFetch", group="g", records=46)
     (row,) = said(

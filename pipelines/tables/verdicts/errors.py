@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
+from pipelines.tables.verdicts.capture import HEARD, MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.changes import with_deletion
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
@@ -124,6 +124,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
     told = [
         f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
         f"healed and {capture.explained()}",
+        capture.kept(HEARD),
         *([_SKIPPED] if any(one.kind == "messages_skipped" for one in capture.told) else ()),
         *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
         _DISCARDED,
