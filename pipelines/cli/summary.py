@@ -85,7 +85,7 @@ def summary(
         shown(known)
         return
     with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
-        made = answers.summary(tables)
+        made = answers.summary(tables, cut=selection.cut)
         shown(made)
         said = tables is not every or any(spot.kind == DAMAGED for spot in made.blind)  # beside the answer
     if kept is not None and not said:

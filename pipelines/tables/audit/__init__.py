@@ -32,7 +32,7 @@ from typing import Any
 
 from pipelines.sql.database import Row, fetched
 from pipelines.tables.audit import doubled, entries, losses, overwritten, passed_over, promises, resends
-from pipelines.tables.audit.statement import LOST, ORDER, SKIPPED, Look, Statement
+from pipelines.tables.audit.statement import LOST, ORDER, SKIPPED, UNKNOWN, Look, Statement
 
 __all__ = ["LOST", "NOT_DELIVERED", "TABLES", "Statement", "audit"]
 
@@ -54,8 +54,11 @@ _LOOKS: tuple[Look, ...] = (
 )
 
 
-def audit(duckdb: Any) -> list[Statement]:
-    """All statements, losses first. duckdb: a connection in which the record tables TABLES have their names."""
+def audit(duckdb: Any, cut: str = "") -> list[Statement]:
+    """All statements, losses first. duckdb: a connection in which the record tables TABLES have their names.
+
+    cut: what was asked for, where the tables have only its rows. Of what is not among them, nothing can be told.
+    """
 
     def ask(query: str) -> list[Row]:
         return fetched(duckdb, query)
@@ -63,7 +66,26 @@ def audit(duckdb: Any) -> list[Statement]:
     for name, query in {**losses.VIEWS, **entries.VIEWS}.items():
         duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
     found = [statement for look in _LOOKS for statement in look(ask)]
+    if cut:
+        found = list(dict.fromkeys(_of_a_part(each, cut) for each in found))
     return sorted(
         found,
         key=lambda each: (ORDER.index(each.what), each.protocol, each.topic or "", each.group or "", each.sentence),
+    )
+
+
+def _of_a_part(said: Statement, cut: str) -> Statement:
+    """A statement as far as it holds where other rows are left out: what seems to be missing may be among them."""
+    if said.what not in (*NOT_DELIVERED, UNKNOWN):
+        return said._replace(rests_on=f"{said.rests_on}; only what was asked for was looked at ({cut})")
+    who = f"{'subscription' if said.protocol == 'pulsar' else 'group'} {said.group}" if said.group else "readers"
+    return Statement(
+        UNKNOWN,
+        said.protocol,
+        said.topic,
+        said.group,
+        None,
+        f"Whether {who} got all messages of topic {said.topic} cannot be told: the filter ({cut}) leaves out what may "
+        "answer that. Ask without it.",
+        "the options of the command",
     )

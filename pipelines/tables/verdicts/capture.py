@@ -159,12 +159,13 @@ _NAME = re.compile(r"\bv_[a-z]+\b")
 class Capture:
     """The records of a capture set, as checks ask them."""
 
-    def __init__(self, duckdb: Any, empty: Collection[str] = ()) -> None:
+    def __init__(self, duckdb: Any, empty: Collection[str] = (), cut: str = "") -> None:
         """duckdb: a connection in which the record tables have their names, each exchange counted once.
 
-        empty: record tables that are known to have no rows.
+        empty: record tables that are known to have no rows; cut: what was asked for, where others are left out.
         """
         self.duckdb = duckdb
+        self.cut = cut
         self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
