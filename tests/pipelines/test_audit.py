@@ -241,6 +241,18 @@ def test_only_what_the_group_had_committed_and_asks_for_again_is_doubled() -> No
     assert messages(position=14, offset=14) == []
 
 
+def test_what_was_fetched_ahead_and_dropped_is_told_apart_from_what_is_doubled() -> None:
+    def said(position: int, offset: int) -> list[tuple[str, int | None]]:
+        again = batch(60, 10, "consume", exchange_id="fetch-59", client="other")
+        positions = [*asked(59, position, 20), committed(55, offset), committed(90, 20)]
+        found = told([*both(0, 10), again], positions, [joined(0), joined(0, "other"), joined(55, "other")])
+        return [(each.what, each.messages) for each in found if each.what in ("doubled", "fetched again")]
+
+    assert said(position=10, offset=14) == [("doubled", 4), ("fetched again", 6)]
+    assert said(position=14, offset=14) == [("fetched again", 6)]
+    assert said(position=10, offset=20) == [("doubled", 10)]
+
+
 def test_messages_that_came_three_times_are_counted_once_with_their_further_deliveries() -> None:
     again = [batch(60, 10, "consume"), batch(61, 10, "consume")]
     (thrice,) = [each for each in told([*both(0, 10), *again], [committed(55, 20)]) if each.what == "doubled"]

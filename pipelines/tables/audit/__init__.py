@@ -7,6 +7,8 @@ delivered     what was checked so, and found
 skipped       acknowledged, and passed over by a group that never asked for it
 cannot tell   why nothing can be said of a topic and a group
 doubled       delivered more than once to members of a group, with what lies between the deliveries
+fetched again  likewise, but the group had not committed them: what was fetched ahead and dropped costs the network, and
+              reached no application, unless it processes messages without a commit
 sent twice    the same messages at two offsets: a resend by a producer that is not idempotent, or under another epoch
 out of order  a batch that was sent again, and stands behind one that was sent after it
 unconfirmed   produced with acks=0, or 1: what that risks
@@ -63,7 +65,7 @@ def audit(duckdb: Any, cut: str = "") -> list[Statement]:
     def ask(query: str) -> list[Row]:
         return fetched(duckdb, query)
 
-    for name, query in {**losses.VIEWS, **entries.VIEWS}.items():
+    for name, query in {**losses.VIEWS, **doubled.VIEWS, **entries.VIEWS}.items():
         duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
     found = [statement for look in _LOOKS for statement in look(ask)]
     if cut:
