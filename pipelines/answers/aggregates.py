@@ -29,9 +29,10 @@ def named(query: str) -> list[str]:
     return [name for name in COLUMNS if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
 
 
-def made(tables: Relations, names: Collection[str]) -> Tables:
+def made(tables: Relations, names: Collection[str], cut: str = "") -> Tables:
     """Aggregate tables by their names with prefix. tables: RECORDS, as capture points saw them.
 
+    cut: what was asked for, as `Selection.cut` says it, where the tables have only its rows.
     Raises InputError where a table cannot be read.
     """
     from pipelines.tables.compute import bound, choose_bucket, relations
@@ -44,7 +45,7 @@ def made(tables: Relations, names: Collection[str]) -> Tables:
     judgement = None
     if not {VERDICTS.name, IMPACTS.name, TRANSACTIONS.name}.isdisjoint(wanted):
         with counted_once(tables) as (once, _), database_of(once) as connection:
-            judgement = judged(connection, empty(once))
+            judgement = judged(connection, empty(once), cut)
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():
         for name in RECORDS:
             engine.add(f"all_{name}", tables[name])

@@ -67,15 +67,18 @@ class Summary:
     error_kinds: int  # names and APIs among all of them
 
 
-def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None) -> Summary:
-    """Summarise record tables TABLES; with so many `rows` of the slowest requests and of the most frequent errors."""
+def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None, cut: str = "") -> Summary:
+    """Summarise record tables TABLES; with so many `rows` of the slowest requests and of the most frequent errors.
+
+    cut: what was asked for, as `Selection.cut` says it, where the tables have only its rows.
+    """
     without_rows = empty(tables)
     with database_of(tables) as duckdb:
         errors = [] if "errors" in without_rows else fetched(duckdb, _ERRORS)
         return Summary(
             fetched(duckdb, _SPAN)[0],
             fetched(duckdb, _PROTOCOLS),
-            judged(duckdb, without_rows).verdicts.to_pylist(),
+            judged(duckdb, without_rows, cut).verdicts.to_pylist(),
             _blind_spots(tables, cut_packets),
             fetched(duckdb, _SLOWEST.format(count=rows)),
             errors[:rows],

@@ -25,8 +25,9 @@ def audit(
     For each topic and group: what was acknowledged and never delivered although the group went past, or is gone from
     the log since another leader took over; what came more than once, and why; what a resend doubled or put out of
     order; what was sent with acks=0 or 1; transactions that held the last stable offset. Each statement says what it
-    rests on, and where the capture does not show enough, that it cannot tell. Exit code 1 if something that was
-    acknowledged is gone, was never delivered, or was skipped.
+    rests on, and where the capture does not show enough, that it cannot tell. With --since, --until, --client and
+    the like, what seems to be missing may be what they leave out: that cannot be told either. Exit code 1 if something
+    that was acknowledged is gone, was never delivered, or was skipped.
 
     \b
     Examples:
@@ -38,13 +39,13 @@ def audit(
     from pipelines.tables import audit as answers
 
     topic, group = part.topic, part.group  # of statements: what one rests on may name neither
-    selection = replace(part, topic=None, group=None).selection
+    selection = replace(part, topic=None, group=None).selection  # of rows
     options = reading.options(selection.tables(answers.TABLES))
     with reading.run(reading.captures(captures), options) as run:
         wanted = selection.of(reading.noting(run.records(), part.selection))
         with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
             with database_of(tables) as duckdb:
-                stated = answers.audit(duckdb)
+                stated = answers.audit(duckdb, selection.cut)
             found = [
                 statement
                 for statement in stated

@@ -96,7 +96,7 @@ def sql(
         with _database(every, full=full) as connection:
             for text in queries(columns | makes) if query is None else [query]:
                 missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
-                for name, table in aggregates.made(tables, missing).items():
+                for name, table in aggregates.made(tables, missing, selection.cut).items():
                     give_name(connection, name, table)
                 try:
                     _answer(connection, text, format or named(out), out, reading.inputs(captures), files)

@@ -85,7 +85,7 @@ def summary(
         shown(known)
         return
     with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
-        made = answers.summary(tables)
+        made = answers.summary(tables, cut=selection.cut)
         shown(made)
         said = tables is not every or any(spot.kind == DAMAGED for spot in made.blind)  # beside the answer
     if kept is not None and not said:
@@ -129,7 +129,8 @@ def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None, silent: 
     print("What is wrong" if worst != NOTE else "Nothing wrong was seen; worth knowing:")
     for verdict in verdicts[:limit]:
         printing.show_text(verdict["sentence"], lead=f"{verdict['rank']}. {verdict['severity']}: ")
-        about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict),
+        who = verdict_words.who(verdict)
+        about = ("" if who in verdict["sentence"] else who, verdict_words.when(verdict), verdict_words.cost(verdict),
                  verdict_words.where(verdict))  # fmt: skip
         printing.show_text(" · ".join(part for part in about if part), indent=3)
         if limit is None and verdict["detail"]:

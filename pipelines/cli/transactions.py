@@ -42,8 +42,9 @@ def transactions(
 ) -> None:
     """Transactions of Kafka and Pulsar: who began them, how long they were open, what they wrote, how they ended.
 
-    Outcomes: committed, aborted, fenced (a newer producer of the same transactional id took over), open (no end in the
-    capture), or the error with which ending it failed.
+    Outcomes: committed, aborted, timed out (the coordinator aborted it, as it was open for longer than allowed), fenced
+    (a newer producer of the same transactional id took over), open (no end in the capture), or the error with which
+    ending it failed.
 
     \b
     Examples:

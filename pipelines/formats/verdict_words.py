@@ -7,18 +7,17 @@ from typing import Any
 
 from pipelines.formats import cells, units
 from pipelines.formats.plain import cut
+from pipelines.formats.who import LONGEST_ID, clients
 
 Row = Mapping[str, Any]
-NAMED = 3  # clients that are named before they are counted
-LONGEST_NAME = 250  # characters of one of them: names may have 64 KiB
+NAMED = 3  # brokers that are named before they are counted
 _ONE = {"exchanges": "exchange", "batches": "batch", "connections": "connection", "findings": "finding"}
 _SECOND = 1_000_000_000
 
 
 def who(verdict: Row) -> str:
     """Whom it concerns: clients, else brokers."""
-    clients = sorted({name.partition(" ")[2] or name for name in verdict["clients"]})
-    return _listed(clients, "client") or _listed(verdict["servers"], "broker")
+    return clients(verdict) or _listed(verdict["servers"], "broker")
 
 
 def when(verdict: Row) -> str:
@@ -48,5 +47,5 @@ def where(verdict: Row) -> str:
 
 def _listed(names: Sequence[str], noun: str) -> str:
     return (
-        ", ".join(cut(name, LONGEST_NAME) for name in names) if len(names) <= NAMED else units.counted(len(names), noun)
+        ", ".join(cut(name, LONGEST_ID) for name in names) if len(names) <= NAMED else units.counted(len(names), noun)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.formats import units, verdict_words
+from pipelines.formats import units, verdict_words, who
 from pipelines.formats.plain import cut
 from pipelines.report import evidence
 from pipelines.report.elements import Html, join, shown, sign, tag
@@ -79,7 +79,7 @@ def _checked(page: Builder) -> str:
 def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None) -> Html:
     """One verdict: whole as a sentence; more of it where it is chosen."""
     severity, first = verdict["severity"], verdict_words.where(verdict)
-    who, when, cost = (words(verdict) for words in (verdict_words.who, verdict_words.when, verdict_words.cost))
+    whom, when, cost = (words(verdict) for words in (verdict_words.who, verdict_words.when, verdict_words.cost))
     clock, _, length = when.partition(" for ")
     chain = [
         join(
@@ -104,7 +104,7 @@ def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None)
         ),
         tag(
             "div",
-            tag("span", who, class_="meta"),
+            tag("span", whom, class_="meta"),
             tag("span", clock, tag("small", f" for {length}") if length else None, class_="meta"),
             tag("span", cost, class_="meta"),
             class_="metas",
@@ -113,6 +113,7 @@ def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None)
         tag(
             "div",
             tag("div", *chain, class_="chain") if chain else None,
+            _clients(verdict),
             rows or tag("p", first, class_="note"),
             class_="more",
         ),
@@ -121,6 +122,16 @@ def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None)
         data_rank=str(verdict["rank"]),
         data_kind=verdict["kind"],
     )
+
+
+def _clients(verdict: Row) -> Html | None:
+    """The clients by address and id, where the sentence counts several of them."""
+    named = verdict["clients"]
+    if len(named) <= 1:
+        return None
+    hidden = (verdict.get("client_hosts") or 0) > len(set(who.addresses(named)))
+    listed = ", ".join(cut(name, who.LONGEST_ID) for name in named)
+    return tag("p", f"{who.clients(verdict)}: {listed}{' and others' if hidden else ''}", class_="note")
 
 
 def _button(verdict: Row, carried: evidence.CarriedEvidence | None) -> Html:

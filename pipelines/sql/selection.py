@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dissectors import records
@@ -59,6 +59,14 @@ class Selection:
     def looked_at(self) -> str:
         """What a sentence that finds nothing is about."""
         return "what was asked for" if self else "these captures"
+
+    @property
+    def cut(self) -> str:
+        """What was asked for, in words, where rows that are left out may belong to the work that others are part of.
+
+        Empty where nothing is left out, or other protocols only, which have no work in common.
+        """
+        return str(self) if replace(self, protocol=None) else ""
 
     @property
     def names(self) -> dict[str, str]:

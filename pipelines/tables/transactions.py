@@ -7,6 +7,10 @@ Kafka    begins with AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit or the
          open transaction the coordinator aborts
 Pulsar   NEW_TXN, which says its id, to END_TXN; each SEND names the transaction that it belongs to
 
+A transaction that is open for longer than its producer allowed (transaction.timeout.ms) is aborted by the coordinator,
+which looks for such ones every 10 s (transaction.abort.timed.out.transaction.cleanup.interval.ms) and tells nobody: the
+producer hears of it by an error. Such a transaction has timed out, and was open for as long as it was allowed.
+
 An EndTxn that the coordinator turns down for now (CONCURRENT_TRANSACTIONS) leaves the transaction open: clients send it
 again. What a transaction holds is what the capture shows: batches and offsets of other connections of the same
 producer count.
@@ -27,6 +31,10 @@ from pipelines.tables.dialect import Dialect
 from pipelines.tables.table import Ask, Table, TableColumn
 
 COMMITTED, ABORTED, OPEN, FENCED, FAILED = "committed", "aborted", "open", "fenced", "failed"
+TIMED_OUT = "timed out"
+ENDED_BY_COORDINATOR = (47, 48, 90, 120)
+"""INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED, TRANSACTION_ABORTABLE: errors by which a producer hears
+that its transaction was ended without it."""
 BEGAN, JOINED, ENDED = "transaction_began", "transaction_joined", "transaction_ended"
 """Kinds of events."""
 
@@ -44,19 +52,20 @@ SCHEMA = pa.schema(
     ]
 )  # fmt: skip
 
-_CLIENT = CLIENT.replace("client_", "e.client_")
+_CLIENT, _OF_BATCH = (CLIENT.replace("client_", f"{row}.client_") for row in ("e", "b"))
 _STEPS = f"""
     select e.time, e.protocol, e.kind, e.topic, e."group", e.subject, e.number, e.text, {_CLIENT} as client,
         e.file, e.packet, x.total_ns, x.time as asked, x.status, x.error_code, x.error_name, x.records
     from events e left join exchanges x on x.site = e.site and x.exchange_id = e.exchange_id
     where e.kind in ('{BEGAN}', '{JOINED}', '{ENDED}')
     union all by name
-    select time, protocol, 'batch' as kind, topic, producer as subject, producer_epoch as number, {CLIENT} as client,
-        file, packet, records
-    from batches
-    where protocol = 'kafka' and role = 'produce' and transactional and producer is not null
+    select b.time, b.protocol, 'batch' as kind, b.topic, producer as subject, producer_epoch as number,
+        {_OF_BATCH} as client, file, packet, b.records, x.total_ns, x.time as asked, x.error_code
+    from batches b left join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id
+    where b.protocol = 'kafka' and role = 'produce' and transactional and producer is not null
         and not coalesce(control, false)
     order by time, kind, packet"""
+_LOOKS_EVERY = timedelta(seconds=10)  # the coordinator, for transactions that are open for too long
 _LISTED = 20  # topics and groups of a row
 
 
@@ -79,6 +88,10 @@ class Transaction:
     groups: set[str] = field(default_factory=set)  # whose offsets it commits
     file: str | None = None  # where its end lies, or its beginning
     packet: int | None = None
+
+    def is_over(self, time: datetime) -> bool:
+        """Whether it was open for longer than allowed at a time."""
+        return self.allowed_ms is not None and time > self.began + timedelta(milliseconds=self.allowed_ms)
 
     def row(self) -> Row:
         """The transaction as a row of the table; durations in ns."""
@@ -107,10 +120,19 @@ class _History:
     def __init__(self) -> None:
         self.found: list[Transaction] = []
         self._open: dict[tuple[str, str], Transaction] = {}  # by protocol and producer id, or Pulsar's id
+        self._timed_out: set[str] = set()  # producer ids of Kafka that have not begun anew since
         self._names: dict[str, tuple[str, int | None]] = {}  # Kafka's producer id -> transactional id, ms allowed
 
     def take(self, step: Row) -> None:
         """One step: an event of a transaction, or a batch of one."""
+        if step["protocol"] == "kafka" and step["error_code"] in ENDED_BY_COORDINATOR:
+            producer = str(step["subject"] if step["kind"] == "batch" else step["number"])
+            mine = self._open.get(("kafka", producer))
+            answered = (step["asked"] or step["time"]) + timedelta(microseconds=(step["total_ns"] or 0) // 1000)
+            if mine is not None and mine.is_over(answered):
+                self._times_out(("kafka", producer), step)
+            if producer in self._timed_out:
+                return  # the producer hears of what was ended before
         if step["kind"] == "batch":
             mine = self._of(step, step["subject"], step["number"])
             mine.records += step["records"] or 0
@@ -129,8 +151,12 @@ class _History:
     def _begins_anew(self, step: Row) -> None:
         for key, one in list(self._open.items()):
             if one.protocol == "kafka" and one.name == step["subject"]:
-                self._close(key, step, FENCED)
+                if one.is_over(step["time"] - _LOOKS_EVERY):
+                    self._times_out(key, step)
+                else:
+                    self._close(key, step, FENCED)
         if step["text"] is not None:
+            self._timed_out.discard(step["text"])
             self._names[step["text"]] = (step["subject"], step["number"])
 
     def _joins(self, step: Row) -> None:
@@ -151,6 +177,13 @@ class _History:
         self._close(("kafka", producer), step, COMMITTED if step["text"] == "commit" else ABORTED)
         if step["status"] == "error" and error(step["error_code"] or 0).retriable:
             self._open["kafka", producer] = mine
+
+    def _times_out(self, key: tuple[str, str], step: Row) -> None:
+        mine = self._open.pop(key)
+        mine.outcome, mine.error = TIMED_OUT, None
+        mine.ended = mine.began + timedelta(milliseconds=mine.allowed_ms or 0)
+        mine.file, mine.packet = step["file"], step["packet"]
+        self._timed_out.add(key[1])
 
     def _of(self, step: Row, producer: str, epoch: int | None) -> Transaction:
         """The open transaction of a producer; a new one where it has none."""
@@ -216,8 +249,9 @@ TRANSACTIONS = Table(
         TableColumn("client", "who began it"),
         TableColumn(
             "outcome",
-            "committed, aborted, fenced (a newer producer of the same id took over), open (no end in the capture), or "
-            "the error with which ending it failed",
+            "committed, aborted, timed out (it was open for longer than allowed, so the coordinator aborted it), "
+            "fenced (a newer producer of the same id took over), open (no end in the capture), or the error with which "
+            "ending it failed",
         ),
         TableColumn("open_ns", "from its first request or batch to its end", "ns"),
         TableColumn("end_ns", "how long the coordinator took to end it", "ns"),

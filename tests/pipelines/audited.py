@@ -6,7 +6,7 @@ from pipelines.answers.records import Relations, database_of
 from pipelines.tables.audit import Statement, audit
 
 
-def audited(tables: Relations) -> list[Statement]:
-    """All statements on these records, losses first."""
+def audited(tables: Relations, cut: str = "") -> list[Statement]:
+    """All statements on these records, losses first. cut: what was asked for, where others are left out."""
     with database_of(tables) as duckdb:
-        return audit(duckdb)
+        return audit(duckdb, cut)

@@ -58,7 +58,12 @@ def joined(at: float, client: str = "reader") -> Row:
 
 
 def told(
-    batches: Rows, positions: Rows, exchanges: Rows | None = None, events: Rows | None = None, **connection: Any
+    batches: Rows,
+    positions: Rows,
+    exchanges: Rows | None = None,
+    events: Rows | None = None,
+    cut: str = "",
+    **connection: Any,
 ) -> list[Statement]:
     """The statements on some records of which only what matters is given."""
     common = {"start_time": NOON, "gap_bytes": 0, "cut_bytes": 0, "gaps": 0}
@@ -69,7 +74,7 @@ def told(
         "events": events or [],
         "connections": [place(0) | common | connection],
     }
-    return audited({name: pa.Table.from_pylist(given.get(name, []), schema(name)) for name in TABLES})
+    return audited({name: pa.Table.from_pylist(given.get(name, []), schema(name)) for name in TABLES}, cut)
 
 
 def both(*bases: int, lacks: tuple[int, ...] = (), **more: Any) -> Rows:
@@ -107,6 +112,23 @@ def test_what_was_delivered_is_said_with_what_that_rests_on() -> None:
 def test_nobody_is_accused_without_proof(why: str, positions: Rows, more: Row) -> None:
     found = told(both(0, 10, 20, 30, lacks=(10,)), positions, **more)
     assert "lost" not in {statement.what for statement in found}, why
+
+
+@pytest.mark.parametrize("asked_for", [[*asked(51, 10, 40), committed(90, 40)], [committed(90, 40)], []])
+def test_where_rows_are_left_out_nobody_is_accused_and_the_filter_is_named(asked_for: Rows) -> None:
+    (unknown,) = told(both(0, 10, 20, 30, lacks=(10,)), asked_for, cut="client app-c")
+    assert unknown.what == "cannot tell"
+    assert unknown.sentence == (
+        "Whether group g got all messages of topic t cannot be told: the filter (client app-c) leaves out what may "
+        "answer that. Ask without it."
+    )
+
+
+def test_what_was_doubled_is_doubled_whatever_is_left_out_and_says_what_was_looked_at() -> None:
+    again = [*both(0, 10), batch(60, 0, "consume"), batch(61, 10, "consume")]
+    found = told(again, [*asked(59, 0, 20), committed(55, 20)], cut="since 12:00")
+    assert "doubled" in {each.what for each in found}
+    assert all("since 12:00" in each.rests_on + each.sentence for each in found)
 
 
 def test_what_one_answer_holds_around_a_batch_proves_that_it_is_lost() -> None:
@@ -217,6 +239,18 @@ def test_only_what_the_group_had_committed_and_asks_for_again_is_doubled() -> No
     assert messages(position=15, offset=20) == [5]  # answers hold whole batches
     assert messages(position=10, offset=14) == [4]  # the others had been fetched ahead, and nobody processed them
     assert messages(position=14, offset=14) == []
+
+
+def test_what_was_fetched_ahead_and_dropped_is_told_apart_from_what_is_doubled() -> None:
+    def said(position: int, offset: int) -> list[tuple[str, int | None]]:
+        again = batch(60, 10, "consume", exchange_id="fetch-59", client="other")
+        positions = [*asked(59, position, 20), committed(55, offset), committed(90, 20)]
+        found = told([*both(0, 10), again], positions, [joined(0), joined(0, "other"), joined(55, "other")])
+        return [(each.what, each.messages) for each in found if each.what in ("doubled", "fetched again")]
+
+    assert said(position=10, offset=14) == [("doubled", 4), ("fetched again", 6)]
+    assert said(position=14, offset=14) == [("fetched again", 6)]
+    assert said(position=10, offset=20) == [("doubled", 10)]
 
 
 def test_messages_that_came_three_times_are_counted_once_with_their_further_deliveries() -> None:

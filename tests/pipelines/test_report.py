@@ -245,7 +245,7 @@ def test_a_folder_of_a_version_without_verdicts_gets_them_from_its_records(tmp_p
     slow = exchange(total_ns=4_000_000_000, wait_ns=3_900_000_000)
     out = fabricate.folder(tmp_path, {"exchanges": fabricate.records("exchanges", [slow])}, {})
     (out / "tables" / "verdicts.parquet").unlink()
-    assert any("1 Produce request of c took 4.00 s" in one for one in sentences(report.write(out)))
+    assert any("1 Produce request of c on 10.0.0.9 took 4.00 s" in one for one in sentences(report.write(out)))
 
 
 def test_the_box_says_what_the_captures_cannot_show(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dissectors import records
 from dissectors.kafka.errors import error
 from pipelines.answers.records import database_of
 from pipelines.cli import app
-from pipelines.tables.transactions import ABORTED, FENCED, OPEN, transactions
+from pipelines.tables.transactions import ABORTED, FENCED, OPEN, TIMED_OUT, transactions
 from tests.captures import needs_captures, truths
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-transactions.pcap"
@@ -82,7 +82,7 @@ def test_a_producer_and_its_consumers_know_how_many_records_were_committed_and_a
             == told[outcome]
         )
     assert {row["outcome"] for row in rows} == {
-        "committed", "aborted", FENCED, "PRODUCER_FENCED", "INVALID_TXN_STATE",
+        "committed", "aborted", FENCED, "PRODUCER_FENCED", TIMED_OUT,
     }  # fmt: skip
 
 
@@ -148,6 +148,28 @@ def test_a_newer_producer_fences_the_open_transaction_and_one_without_end_stays_
 def test_a_transaction_says_how_long_it_was_open_and_may_be() -> None:
     (one,) = told(begins(0, 30_000), adds(1), ends(5, how="abort"))
     assert (one["outcome"], one["open_ns"], one["allowed_ns"]) == (ABORTED, 4_000_000_000, 30_000_000_000)
+
+
+@pytest.mark.parametrize("code", [47, 48, 90])
+def test_a_transaction_that_the_coordinator_ended_after_its_time_has_timed_out_then(code: int) -> None:
+    (one,) = told(begins(0, 20_000), adds(1), ends(41, code))
+    assert (one["outcome"], one["open_ns"], one["end_ns"]) == (TIMED_OUT, 20_000_000_000, None)
+
+
+def test_an_error_before_the_time_is_over_is_no_time_out() -> None:
+    (one,) = told(begins(0, 20_000), adds(1), ends(5, 90))
+    assert one["outcome"] == "PRODUCER_FENCED"
+
+
+def test_a_producer_that_begins_anew_long_after_the_time_finds_its_transaction_timed_out() -> None:
+    found = told(begins(0, 20_000), adds(1), begins(32, 20_000), adds(33), ends(34))
+    assert [row["outcome"] for row in found] == [TIMED_OUT, "committed"]
+    # the coordinator looks every 10 s, so until then the newer producer may have ended it
+    assert [row["outcome"] for row in told(begins(0, 20_000), adds(1), begins(25))] == [FENCED]
+
+
+def test_further_errors_about_a_transaction_that_timed_out_begin_no_other() -> None:
+    assert [row["outcome"] for row in told(begins(0, 20_000), adds(1), ends(41, 47), ends(42, 47))] == [TIMED_OUT]
 
 
 def test_batches_of_a_producer_belong_to_its_open_transaction() -> None:

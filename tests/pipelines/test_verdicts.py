@@ -14,6 +14,7 @@ import dissectors
 from dissectors import findings
 from dissectors.records import schema
 from pipelines.answers.records import Relations, database_of, empty
+from pipelines.formats import who
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import engine
 from pipelines.tables.verdicts.engine import judged
@@ -150,12 +151,43 @@ def test_a_verdict_counts_the_rows_that_it_names() -> None:
     (row,) = said(exchanges=[*held_back, call(9)], connections=[connection()])
     assert list(row) == SCHEMA.names
     assert (row["rank"], row["kind"], row["severity"]) == (1, "throttled", "warning")
-    assert row["sentence"] == "A quota of the broker throttled payer 3 times, for up to 402 ms."
+    assert row["sentence"] == "A quota of the broker throttled payer on 10.0.0.2: 3 times, for up to 402 ms."
     assert (row["count"], row["cost_ns"]) == (3, (400 + 401 + 402) * MS)
     assert [one["exchange_id"] for one in row["evidence"]] == [one["exchange_id"] for one in held_back]
     assert row["clients"] == ["10.0.0.2 payer"]
     assert (row["servers"], row["topics"], row["groups"]) == (["10.0.0.1:9092"], ["orders"], [])
     assert row["first_time"] == NOON
+
+
+def test_a_fleet_is_counted_by_ids_and_by_hosts_also_beyond_the_names_that_a_row_lists() -> None:
+    throttled = [
+        call(n / 10, throttle_ms=200, client_id=f"producer-{n % 16}", client_ip=f"10.1.0.{n}") for n in range(132)
+    ]
+    (row,) = said(exchanges=throttled, connections=[connection()])
+    assert "throttled 16 client ids on 132 hosts: 132 times" in row["sentence"]
+    assert (row["client_ids"], row["client_hosts"]) == (16, 132)
+    assert (len(row["clients"]), len(row["addresses"])) == (20, 20)
+    assert row["addresses"][0] == "10.1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("clients", "said_of"),
+    [
+        ([], ""),
+        (["10.0.0.7 billing"], "billing on 10.0.0.7"),
+        (["10.0.0.7 billing", "10.0.0.7"], "billing on 10.0.0.7"),
+        (["10.0.0.7 a", "10.0.0.7 b"], "a and b on 10.0.0.7"),
+        (["10.0.0.7 a", "10.0.0.8 b"], "a on 10.0.0.7 and b on 10.0.0.8"),
+        (["10.0.0.7 a", "10.0.0.8 a"], "a on 2 hosts"),
+        (["10.0.0.7 a", "10.0.0.8"], "a on 10.0.0.7 and 10.0.0.8"),
+        (["10.0.0.7 a", "10.0.0.7 b", "10.0.0.7 c"], "3 client ids on 10.0.0.7"),
+        (["10.0.0.7", "10.0.0.8"], "10.0.0.7 and 10.0.0.8"),
+        (["10.0.0.7", "10.0.0.8", "10.0.0.9"], "3 client hosts"),
+        (["10.0.0.7 3"], "client 3 on 10.0.0.7"),
+    ],
+)
+def test_a_client_is_an_id_and_an_address(clients: list[str], said_of: str) -> None:
+    assert who.clients(who.of(clients)) == said_of
 
 
 def test_the_worst_come_first_and_what_costs_more_before_what_costs_less() -> None:
@@ -344,9 +376,9 @@ def test_a_broker_that_is_stopped_in_order_is_lost_also_where_another_port_is_re
 def test_a_lost_broker_says_for_how_long_its_clients_could_not_produce() -> None:
     calls = [call(n / 10) for n in range(1, 78)] + [call(16 + n / 10, broker=9093, port=9) for n in range(20)]
     (row,) = lost([*KILLED, connection(9, 15, 60, broker=9093)], calls)
-    assert "payer could not produce for 8.30 s" in row["sentence"]
+    assert "payer on 10.0.0.2 could not produce for 8.30 s" in row["sentence"]
     assert row["cost_ns"] == 8_300 * MS
-    assert row["chain"][-1]["text"] == "Produce of payer is answered again, after 8.30 s"
+    assert row["chain"][-1]["text"] == "Produce of payer on 10.0.0.2 is answered again, after 8.30 s"
 
 
 def test_a_broker_that_comes_back_and_goes_again_was_lost_twice() -> None:
@@ -424,10 +456,35 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
     aborted = event("transaction_aborted", ends[1], subject="tx", number=7)
     rows = said(exchanges=ends, batches=[batch], events=[aborted], connections=[connection()])
-    assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, with 12 messages."]
+    assert [row["sentence"] for row in rows] == [
+        "Producer payer on 10.0.0.2 (tx) aborted 1 of 3 transactions, with 12 messages."
+    ]
     ends.append(call(1.5, complete=False))  # the capture lacks bytes of the Produce that the batch is of
     rows = said(exchanges=ends, batches=[batch], events=[aborted], connections=[connection()])
-    assert rows[0]["sentence"] == "Producer payer (tx) aborted 1 of 3 transactions, with at least 12 messages."
+    assert (
+        rows[0]["sentence"] == "Producer payer on 10.0.0.2 (tx) aborted 1 of 3 transactions, with at least 12 messages."
+    )
+
+
+def test_a_transaction_that_timed_out_is_told_with_its_id_and_time_out_and_not_as_a_fenced_producer() -> None:
+    began = call(0, api="InitProducerId")
+    joined = call(1, api="AddPartitionsToTxn")
+    late = call(41, api="EndTxn", status="error", error_code=47, error_name="INVALID_PRODUCER_EPOCH")
+    (row,) = said(
+        exchanges=[began, joined, late],
+        errors=[error(late, "INVALID_PRODUCER_EPOCH")],
+        events=[
+            event("transaction_began", began, subject="pay-1", number=20_000, text="7"),
+            event("transaction_joined", joined, subject="pay-1", number=7, topic="orders"),
+            event("transaction_ended", late, subject="pay-1", number=7, text="commit"),
+        ],
+        connections=[connection()],
+    )
+    assert (row["kind"], row["severity"], row["count"]) == ("transactions_aborted", "warning", 1)
+    assert row["sentence"] == (
+        "payer on 10.0.0.2 did not end transaction pay-1 in time: the coordinator aborted it after its time-out of "
+        "20.0 s."
+    )
 
 
 def test_a_share_group_says_what_it_released_and_rejected() -> None:
@@ -454,7 +511,7 @@ def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_
     closed = event("closed_by_broker", close, topic="t", text="pulsar://10.0.0.1:6652")
     (row,) = said(exchanges=[close, opened], events=[closed], connections=[connection()])
     assert (row["count"], row["counted"], row["topics"]) == (1, "exchanges", ["t"])
-    assert row["sentence"] == "Topic t moved once (:6650, :6652); payer was out 200 ms."
+    assert row["sentence"] == "Topic t moved once (:6650, :6652); payer on 10.0.0.2 was out 200 ms."
     assert row["chain"][0]["text"] == "broker 10.0.0.1:6650 closes it; it names 10.0.0.1:6652"
     seek = pulsar(call(4.9, api="SEEK"), server_port=6650)
     assert said(exchanges=[close, opened, seek], events=[closed], connections=[connection()]) == []
@@ -538,8 +595,8 @@ def commits(*offsets: int, api: str = "OffsetCommit", **more: Any) -> dict[str, 
 def test_a_group_that_commits_a_smaller_offset_went_back() -> None:
     (row,) = said(**commits(10, 60, 7, 60, 50))
     assert row["sentence"] == (
-        "Group g went back twice in 1 partition of topic orders, by up to 53 messages: m committed a smaller offset "
-        "than before."
+        "Group g went back twice in 1 partition of topic orders, by up to 53 messages: m on 10.0.0.2 committed "
+        "a smaller offset than before."
     )
     assert (row["kind"], row["severity"], row["counted"], row["count"]) == (
         "offsets_moved_back", "warning", "exchanges", 2,
@@ -628,7 +685,7 @@ def test_a_producer_that_asks_for_no_answer_is_told() -> None:
     silent_calls = [call(n, kind="oneway", status="unknown") for n in range(3)]
     (row,) = said(exchanges=silent_calls, connections=[connection()])
     assert (row["kind"], row["severity"], row["count"]) == ("acks_zero", "note", 3)
-    assert row["sentence"].startswith("payer sent 3 requests for topic orders with acks=0")
+    assert row["sentence"].startswith("payer on 10.0.0.2 sent 3 requests for topic orders with acks=0")
 
 
 def asks(every: float, times: int, **more: Any) -> Rows:
@@ -639,7 +696,8 @@ def test_a_client_that_asks_for_metadata_more_often_than_a_retry_does_is_told() 
     (row,) = said(exchanges=asks(0.5, 80), connections=[connection()])
     assert (row["kind"], row["count"]) == ("metadata_storm", 80)
     assert row["sentence"] == (
-        "payer sent Metadata for topic orders 80 times, 60 or more of them within a minute on one connection."
+        "payer on 10.0.0.2 sent Metadata for topic orders 80 times, 60 or more of them within a minute on "
+        "one connection."
     )
     assert said(exchanges=asks(1.1, 80), connections=[connection()]) == []
     each_another = [row | {"topics": [str(n)]} for n, row in enumerate(asks(0.01, 80))]  # a client that starts
@@ -663,7 +721,9 @@ def test_timestamps_from_the_future_are_a_matter_of_clocks() -> None:
 
     (row,) = said(batches=stamped(3600, 9))
     assert (row["kind"], row["severity"], row["count"]) == ("clock", "note", 9)
-    assert row["sentence"] == "Timestamps of 9 batches of payer are 1 h 00 min ahead of the capture's clock."
+    assert (
+        row["sentence"] == "Timestamps of 9 batches of payer on 10.0.0.2 are 1 h 00 min ahead of the capture's clock."
+    )
     for batches in (stamped(0.5, 9), stamped(-3600, 9), stamped(3600, 2), [*stamped(3600, 3), *stamped(0, 9)]):
         assert said(batches=batches) == []
 
@@ -695,9 +755,17 @@ def test_a_plaintext_client_of_a_tls_listener_is_a_mismatch() -> None:
 
 def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() -> None:
     for asked, closer, sentence in (
-        ("client", "client", "1 PING of payer had no answer from 10.0.0.1:9092; 1 connection was closed by the client"),
-        ("server", "server", "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed by the broker"),
-        ("server", None, "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed"),
+        (
+            "client",
+            "client",
+            "1 PING of payer on 10.0.0.2 had no answer from 10.0.0.1:9092; 1 connection was closed by the client",
+        ),
+        (
+            "server",
+            "server",
+            "1 PING of 10.0.0.1:9092 had no answer from payer on 10.0.0.2; 1 connection was closed by the broker",
+        ),
+        ("server", None, "1 PING of 10.0.0.1:9092 had no answer from payer on 10.0.0.2; 1 connection was closed"),
     ):
         ping = pulsar(call(10, api="PING", topics=None, initiator=asked, **UNANSWERED))
         other = pulsar(call(10, api="SEND", port=2))
@@ -715,14 +783,17 @@ def test_a_broken_rule_of_the_protocol_names_who_broke_it() -> None:
     broken = [event("rule_broken", send, subject="unknown_producer", text=text, direction="client") for send in sends]
     (row,) = said(events=broken, exchanges=sends, connections=[connection()])
     assert (row["kind"], row["severity"], row["count"]) == ("protocol_violation", "warning", 2)
-    assert row["sentence"] == f"payer broke a rule of the protocol twice: {text}."
+    assert row["sentence"] == f"payer on 10.0.0.2 broke a rule of the protocol twice: {text}."
 
 
 def test_lookups_that_were_sent_on_name_their_topic_and_the_other_broker() -> None:
     asked = pulsar(answered(1, api="LOOKUP", topics=["persistent://a/b/c"]))
     told = event("redirected", asked, topic="persistent://a/b/c", text="pulsar://10.0.0.3:6650")
     (row,) = said(exchanges=[asked], events=[told], connections=[connection()])
-    assert row["sentence"] == "Broker 10.0.0.1:9092 sent 1 lookup of topic a/b/c by payer on to 10.0.0.3:6650."
+    assert (
+        row["sentence"]
+        == "Broker 10.0.0.1:9092 sent 1 lookup of topic a/b/c, by payer on 10.0.0.2, on to 10.0.0.3:6650."
+    )
     (link,) = row["chain"]
     assert (link["text"], link["packet"]) == ("lookup of topic a/b/c: ask 10.0.0.3:6650", asked["request_packet"])
 
@@ -765,7 +836,7 @@ def test_a_server_of_another_era_is_told_instead_of_the_errors_that_it_answers()
         connections=[connection()],
     )
     assert (row["kind"], row["severity"], row["count"]) == ("wrong_protocol_version", "critical", 1)
-    assert "could not read the login; client payer speaks iggy-vsr-0.10 (protocol 0.12.0)" in row["sentence"]
+    assert "could not read the login; payer on 10.0.0.2 speaks iggy-vsr-0.10 (protocol 0.12.0)" in row["sentence"]
 
 
 def test_a_server_of_another_era_for_one_client_explains_nothing_of_others() -> None:
@@ -820,7 +891,7 @@ def test_logins_that_were_refused_for_several_reasons_are_one_verdict() -> None:
     told = [error(one, name, topic=None) for one, name in zip(failed, names, strict=True)]
     (row,) = said(exchanges=failed, errors=told, connections=[connection()])
     assert row["sentence"] == (
-        "The broker refused 3 logins of payer: ILLEGAL_SASL_STATE and SASL_AUTHENTICATION_FAILED."
+        "The broker refused 3 logins of payer on 10.0.0.2: ILLEGAL_SASL_STATE and SASL_AUTHENTICATION_FAILED."
     )
 
 
@@ -850,7 +921,7 @@ def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
     answers = [call(at, api=None, kind="orphan", status="error", exchange_id=f"o{at}") for at in (1, 2)]
     told = [error(one, "InvalidCommand", api=None, topic=None, retriable=False) for one in answers]
     (row,) = said(exchanges=answers, errors=told, connections=[connection()])
-    assert row["sentence"] == "payer got 2 answers with InvalidCommand to requests that are not known."
+    assert row["sentence"] == "payer on 10.0.0.2 got 2 answers with InvalidCommand to requests that are not known."
 
 
 # --- permits ---------------------------------------------------------------------------------------------------------
@@ -915,7 +986,7 @@ def single(connections: int) -> Rows:
 def test_a_habit_is_the_same_over_one_connection_and_over_many(count: int) -> None:
     (row,) = said(batches=single(count), connections=[connection(port) for port in range(1, count + 1)])
     assert (row["kind"], row["count"]) == ("unbatched", 400)
-    assert row["sentence"].startswith("400 of 400 batches of payer")
+    assert row["sentence"].startswith("400 of 400 batches of payer on 10.0.0.2")
 
 
 def test_a_group_that_its_broker_says_cannot_work_is_told_with_the_status() -> None:
@@ -939,4 +1010,4 @@ def test_errors_about_a_topic_name_who_deleted_it_before() -> None:
         connections=[connection()],
     )
     assert row["kind"] == "errors"
-    assert "cleaner deleted topic orders before" in row["detail"]
+    assert "cleaner on 10.0.0.2 deleted topic orders before" in row["detail"]

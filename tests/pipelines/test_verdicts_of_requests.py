@@ -53,7 +53,8 @@ def test_a_broker_that_closes_instead_of_an_answer_is_told_with_the_request() ->
     (row,) = said(exchanges=[request], connections=[connection(end=9, **CLOSED)])
     assert row["kind"] == "closed_unanswered"
     assert row["sentence"] == (
-        "10.0.0.1:9092 closed the connection instead of an answer to 1 request of payer: Produce version 9, 518 B."
+        "10.0.0.1:9092 closed the connection instead of an answer to 1 request of payer on 10.0.0.2: Produce "
+        "version 9, 518 B."
     )
     assert row["detail"] == "The first: Produce version 9 of 518 bytes, packet 101 of a.pcap."
 
@@ -101,7 +102,7 @@ def test_old_messages_are_counted_by_request() -> None:
     (row,) = said(exchanges=requests, batches=messages, connections=[connection()])
     assert (row["kind"], row["count"], row["counted"]) == ("old_message_format", 2, "exchanges")
     assert row["sentence"] == (
-        "10 messages in 2 requests of payer for topic orders have format 1, which brokers must convert."
+        "10 messages in 2 requests of payer on 10.0.0.2 for topic orders have format 1, which brokers must convert."
     )
 
 
@@ -111,7 +112,7 @@ def test_old_messages_that_are_sent_one_by_one_are_unbatched() -> None:
     rows = said(exchanges=requests, batches=messages, connections=[connection()])
     (row,) = [row for row in rows if row["kind"] != "old_message_format"]
     assert (row["kind"], row["count"]) == ("unbatched", 20)
-    assert row["sentence"] == "20 of 21 batches of payer for topic orders hold one message each."
+    assert row["sentence"] == "20 of 21 batches of payer on 10.0.0.2 for topic orders hold one message each."
 
 
 def test_a_consumer_that_gets_only_the_beginning_of_a_message_is_stuck() -> None:
@@ -120,4 +121,4 @@ def test_a_consumer_that_gets_only_the_beginning_of_a_message_is_stuck() -> None
     stated = place(0) | {"what": "fetch", "topic": "orders", "partition": 3, "value": 17, "api": "Fetch"}
     (row,) = said(exchanges=[*fetches, *fine], positions=[stated], connections=[connection()])
     assert (row["kind"], row["count"], row["first_time"]) == ("stuck_consumer", 3, NOON)
-    assert row["sentence"].startswith("payer fetched offset 17 of orders-3 3 times")
+    assert row["sentence"].startswith("payer on 10.0.0.2 fetched offset 17 of orders-3 3 times")

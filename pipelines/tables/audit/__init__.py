@@ -7,6 +7,8 @@ delivered     what was checked so, and found
 skipped       acknowledged, and passed over by a group that never asked for it
 cannot tell   why nothing can be said of a topic and a group
 doubled       delivered more than once to members of a group, with what lies between the deliveries
+fetched again  likewise, but the group had not committed them: what was fetched ahead and dropped costs the network, and
+              reached no application, unless it processes messages without a commit
 sent twice    the same messages at two offsets: a resend by a producer that is not idempotent, or under another epoch
 out of order  a batch that was sent again, and stands behind one that was sent after it
 unconfirmed   produced with acks=0, or 1: what that risks
@@ -32,7 +34,7 @@ from typing import Any
 
 from pipelines.sql.database import Row, fetched
 from pipelines.tables.audit import doubled, entries, losses, overwritten, passed_over, promises, resends
-from pipelines.tables.audit.statement import LOST, ORDER, SKIPPED, Look, Statement
+from pipelines.tables.audit.statement import LOST, ORDER, SKIPPED, UNKNOWN, Look, Statement
 
 __all__ = ["LOST", "NOT_DELIVERED", "TABLES", "Statement", "audit"]
 
@@ -54,16 +56,38 @@ _LOOKS: tuple[Look, ...] = (
 )
 
 
-def audit(duckdb: Any) -> list[Statement]:
-    """All statements, losses first. duckdb: a connection in which the record tables TABLES have their names."""
+def audit(duckdb: Any, cut: str = "") -> list[Statement]:
+    """All statements, losses first. duckdb: a connection in which the record tables TABLES have their names.
+
+    cut: what was asked for, where the tables have only its rows. Of what is not among them, nothing can be told.
+    """
 
     def ask(query: str) -> list[Row]:
         return fetched(duckdb, query)
 
-    for name, query in {**losses.VIEWS, **entries.VIEWS}.items():
+    for name, query in {**losses.VIEWS, **doubled.VIEWS, **entries.VIEWS}.items():
         duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
     found = [statement for look in _LOOKS for statement in look(ask)]
+    if cut:
+        found = list(dict.fromkeys(_of_a_part(each, cut) for each in found))
     return sorted(
         found,
         key=lambda each: (ORDER.index(each.what), each.protocol, each.topic or "", each.group or "", each.sentence),
+    )
+
+
+def _of_a_part(said: Statement, cut: str) -> Statement:
+    """A statement as far as it holds where other rows are left out: what seems to be missing may be among them."""
+    if said.what not in (*NOT_DELIVERED, UNKNOWN):
+        return said._replace(rests_on=f"{said.rests_on}; only what was asked for was looked at ({cut})")
+    who = f"{'subscription' if said.protocol == 'pulsar' else 'group'} {said.group}" if said.group else "readers"
+    return Statement(
+        UNKNOWN,
+        said.protocol,
+        said.topic,
+        said.group,
+        None,
+        f"Whether {who} got all messages of topic {said.topic} cannot be told: the filter ({cut}) leaves out what may "
+        "answer that. Ask without it.",
+        "the options of the command",
     )

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.sql.database import Row
-from pipelines.tables.audit.statement import DOUBLED, OWNER, Ask, Statement, messages_of, statement
+from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWNER, Ask, Statement, messages_of, statement
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
 
-
-def doubled(ask: Ask) -> Iterator[Statement]:
-    """What members of a group got more than once, by what lies between two deliveries."""
-    for row in ask(
-        _by_cause(f"""
+VIEWS = {
+    # deliveries of batches to a group after their first one, how many messages of each its members had processed, as
+    # they had committed them, and how many not
+    "again": f"""
         WITH placed AS (
             SELECT g.*, coalesce((SELECT max(value) FROM positions p WHERE p.what = 'fetch' AND p.site = g.site
                     AND p.exchange_id = g.exchange_id AND p.topic = g.topic AND p.partition = g.partition), base)
@@ -39,22 +38,32 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                     SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'ConsumerGroupHeartbeat'
                         AND x.time BETWEEN before AND e.time) AS assigned
             FROM every e WHERE before IS NOT NULL
-        ), processed AS (
-            SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice FROM (
-                SELECT c.*, coalesce((
-                    SELECT max(number) FROM steps s WHERE s.owner = c.owner AND s.topic = c.topic
-                        AND s.part = c.partition AND s.at_us <= epoch_us(c.time)), 0) AS committed
-                FROM causes c)
         )
+        SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice,
+            greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
+            client <> client_before AS moved, connection <> connection_before AS reconnected
+        FROM (
+            SELECT c.*, coalesce((
+                SELECT max(number) FROM steps s WHERE s.owner = c.owner AND s.topic = c.topic
+                    AND s.part = c.partition AND s.at_us <= epoch_us(c.time)), 0) AS committed
+            FROM causes c)""",
+}
+"""Relations that the look reads; they read those of `losses`."""
+
+
+def doubled(ask: Ask) -> Iterator[Statement]:
+    """What members of a group got more than once, by what lies between two deliveries."""
+    for row in ask(
+        _by_cause("""
         SELECT protocol, topic, partition, owner, base, twice AS records, time, file, packet, CASE
                 WHEN back THEN 'the group committed a smaller offset than before'
-                WHEN client <> client_before AND (joined OR assigned) THEN 'a rebalance gave the partition to '
+                WHEN moved AND (joined OR assigned) THEN 'a rebalance gave the partition to '
                     || 'another member, which began before the committed offset'
-                WHEN client <> client_before THEN 'another member fetched them'
+                WHEN moved THEN 'another member fetched them'
                 WHEN joined THEN 'the group rebalanced, and the member began before the committed offset'
-                WHEN connection <> connection_before THEN 'the member fetched them again on another connection'
+                WHEN reconnected THEN 'the member fetched them again on another connection'
                 ELSE 'the member fetched them again' END AS why
-        FROM processed WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")
+        FROM again WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")
     ):
         yield statement(
             DOUBLED, row,
@@ -62,6 +71,24 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             f"than once{_extra(row)}: {row['why']}.",
             "batches of the same offsets on their way to members of the group, from the position on that they asked "
             "for and before the offset that the group had committed; what was fetched ahead and dropped does not count",
+            messages=row["messages"],
+        )  # fmt: skip
+    for row in ask(
+        _by_cause("""
+        SELECT protocol, topic, partition, owner, base, dropped AS records, time, file, packet, CASE
+                WHEN moved AND (joined OR assigned) THEN 'a rebalance gave the partition to another member'
+                WHEN moved THEN 'another member fetched them'
+                WHEN joined THEN 'the group rebalanced'
+                ELSE 'the member went back to a smaller position' END AS why
+        FROM again WHERE protocol = 'kafka' AND dropped > 0""")
+    ):
+        yield statement(
+            DROPPED, row,
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} were fetched for group "
+            f"{row['owner']} again{_extra(row)}, as the group had not committed them: {row['why']}. What its members "
+            "had fetched ahead was dropped, or processed without a commit.",
+            "batches of the same offsets on their way to members of the group, from the position on that they asked "
+            "for, and behind the offset that the group had committed",
             messages=row["messages"],
         )  # fmt: skip
     for row in ask(

@@ -73,11 +73,16 @@ def held(ask: Ask) -> Iterator[Statement]:
             whose = f"a transaction of {row['client']}"
         else:
             whose = "a transaction that began before the capture"
+        allowed, more = row["allowed_ms"], ""
+        if allowed:
+            over = row["time"] + timedelta(milliseconds=allowed)
+            more = f"; its producer lets it stay open for {units.duration(allowed * 1_000_000)}"
+            if row["ended"] is not None and row["ended"] > over:
+                row["ended"] = over
+                more += ", and then the coordinator aborts it"
         whole = row["ended"] is not None and row["client"] is not None
         row["until"] = max(row["ended"] or row["last_seen"], row["last_seen"])
         row["time_ns"] = (row["until"] - row["time"]) // timedelta(microseconds=1) * 1000
-        allowed = row["allowed_ms"]
-        more = f"; its producer lets it stay open for {units.duration(allowed * 1_000_000)}" if allowed else ""
         yield statement(
             HELD, row,
             f"In partition {row['partition']} of topic {row['topic']}, {whose} held readers of committed messages at "

@@ -10,8 +10,9 @@ from pipelines.formats import units
 from pipelines.sql.database import Row
 
 LOST, DELIVERED, SKIPPED, UNKNOWN = "lost", "delivered", "skipped", "cannot tell"
+DROPPED = "fetched again"
 DOUBLED, TWICE, DISORDER, UNCONFIRMED, HELD = "doubled", "sent twice", "out of order", "unconfirmed", "held"
-ORDER = (LOST, UNKNOWN, SKIPPED, DOUBLED, TWICE, DISORDER, HELD, UNCONFIRMED, DELIVERED)
+ORDER = (LOST, UNKNOWN, SKIPPED, DOUBLED, TWICE, DISORDER, HELD, UNCONFIRMED, DROPPED, DELIVERED)
 """What statements are about, in the order in which they are shown."""
 
 PLACE = "protocol, topic, partition"

@@ -47,7 +47,7 @@ def unreachable_address(capture: Capture) -> Iterator[Ruling]:
         select c.*, a.told, a.attempts from v_calls c join ({named}) a using (site, connection, incarnation)
         where c.kind in ('call', 'unanswered') and c.api in {_LOOKUPS}"""
     for row in capture.rows(together(asked, ["protocol", "told"], "max(attempts) as attempts")):
-        who = say.clients(row["clients"])
+        who = say.clients(row)
         span = say.span((say.micros(row["last_time"]) - say.micros(row["first_time"])) * 1000)
         local = row["told"].startswith(("localhost", "127.", "[::1]", "0.0.0.0"))
         if row["count"] < ASKED_AGAIN and not row["attempts"] and not local:
@@ -73,7 +73,7 @@ def tls_refused(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(refused, ["server", "tls_alert"])):
         side, _, alert = row["tls_alert"].partition(": ")
         reason = alert.partition(" ")[2].replace("_", " ")
-        clients = say.clients(row["clients"])
+        clients = say.clients(row)
         if side == "client":
             text = f"{clients} refused the TLS certificate or handshake of {row['server']} {say.times(row['count'])}"
         else:

@@ -19,6 +19,7 @@ Tables that a check keeps for those behind it; a query may name them through `Ca
     v_told         exchanges whose duration a verdict has explained: (site, exchange_id)
     v_mismatched   connections of a client and a server of different protocol versions
     v_undelivered  connections with bytes that TCP never got acknowledged
+    v_heard        requests by which producers heard that their transaction had timed out: (site, exchange_id)
     v_moved        answers that say that a partition is led elsewhere, where it was found
 
 All views but v_causes, v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns,
@@ -44,13 +45,13 @@ from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import CONNECTION, Ask
 from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
-from pipelines.tables.transactions import transactions
+from pipelines.tables.transactions import TIMED_OUT, transactions
 from pipelines.tables.verdicts.say import counted, literal, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 
-TOLD, MISMATCHED, MOVED, UNDELIVERED = "v_told", "v_mismatched", "v_moved", "v_undelivered"
+TOLD, MISMATCHED, MOVED, UNDELIVERED, HEARD = "v_told", "v_mismatched", "v_moved", "v_undelivered", "v_heard"
 
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
@@ -130,6 +131,9 @@ def _macros() -> tuple[str, ...]:
     return (
         # of a sum: 0 of none
         f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",
+        # of `address id`, the two parts; null where there is no id
+        "client_address(client) as nullif(split_part(client, ' ', 1), '')",
+        "client_name(client) as nullif(substr(client, strpos(client || ' ', ' ') + 1), '')",
         f"removed(protocol, api_code, version) as {removed_in_kafka_4()}",
     )
 
@@ -155,12 +159,13 @@ _NAME = re.compile(r"\bv_[a-z]+\b")
 class Capture:
     """The records of a capture set, as checks ask them."""
 
-    def __init__(self, duckdb: Any, empty: Collection[str] = ()) -> None:
+    def __init__(self, duckdb: Any, empty: Collection[str] = (), cut: str = "") -> None:
         """duckdb: a connection in which the record tables have their names, each exchange counted once.
 
-        empty: record tables that are known to have no rows.
+        empty: record tables that are known to have no rows; cut: what was asked for, where others are left out.
         """
         self.duckdb = duckdb
+        self.cut = cut
         self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
         self._made: set[str] = set()  # views that a query has named
@@ -173,6 +178,11 @@ class Capture:
         if not self.may_have("events") and not self.may_have("batches"):
             return TRANSACTIONS.empty_table()
         return transactions(self.duckdb)
+
+    @cached_property
+    def timed_out(self) -> list[Row]:
+        """Transactions of Kafka that the coordinator aborted, as they were open for longer than allowed."""
+        return [one for one in self.transactions.to_pylist() if one["outcome"] == TIMED_OUT]
 
     def may_have(self, view: str) -> bool:
         """Whether a record table, or one of the views in _MADE_OF, may have rows."""

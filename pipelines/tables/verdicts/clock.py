@@ -27,7 +27,7 @@ def clock(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(_AHEAD, ["protocol"], median)):
         yield Ruling(
             "clock",
-            f"Timestamps of {say.counted(row['count'], 'batch')} of {say.clients(row['clients'])} are "
+            f"Timestamps of {say.counted(row['count'], 'batch')} of {say.clients(row)} are "
             f"{say.span(row['median_us'] * 1000)} ahead of the capture's clock.",
             row,
         )

@@ -38,7 +38,7 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
         failed = f"select * from v_connections where {which} and {apart} and {ours}"
         for row in capture.rows(together(failed, ["server"])):
             attempts = say.counted(row["count"], "connection attempt")
-            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}"
+            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row)}"
             (later,) = capture.rows(f"""
                 select min(start_time) as time from v_connections
                 where server = {say.literal(row["server"])} and handshake = 'full'
@@ -62,7 +62,7 @@ def zero_window(capture: Capture) -> Iterator[Ruling]:
             where protocol = {say.literal(row["protocol"])}""")
         yield Ruling(
             "zero_window",
-            f"On {say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} a receiver stopped reading "
+            f"On {say.counted(row['count'], 'connection')} of {say.clients(row)} a receiver stopped reading "
             f"and announced a TCP window of zero {say.times(row['packets'])}.",
             row,
             f"That took {say.span(cost['closed_ns'])}, {say.share(cost['closed_ns'], cost['total_ns'])} of the time of "
@@ -94,7 +94,7 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         speaks = ", which speaks plaintext to others" if row["plain_there"] else ""
         yield Ruling(
             "tls_mismatch",
-            f"{say.clients(row['clients'])} tried TLS {say.times(row['count'])} with {row['server']}{speaks}: each "
+            f"{say.clients(row)} tried TLS {say.times(row['count'])} with {row['server']}{speaks}: each "
             "connection was closed without an answer.",
             row,
         )
@@ -103,7 +103,7 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         where {_ALERTED} and (server_bytes = {_ALERT} or (tls_there and not plain_there))"""
     for row in capture.rows(together(alerted, ["protocol", "server"], "bool_or(tls_there) as tls_there")):
         why = "others speak TLS with it" if row["tls_there"] else f"its answer has the {_ALERT} bytes of a TLS alert"
-        who = say.clients(row["clients"])
+        who = say.clients(row)
         yield Ruling(
             "tls_mismatch",
             f"{who} spoke plaintext {say.times(row['count'])} to {row['server']}, and {why}; no request was answered.",
@@ -117,7 +117,7 @@ def foreign_peer(capture: Capture) -> Iterator[Ruling]:
     strange = f"select * from v_connections where {_HTTP} and (protocol is not null or server in (from v_spoken))"
     answers = "server_bytes > 0 and coalesce(frames, 0) > 0"
     for row in capture.rows(together(f"select *, {answers} as instead from ({strange})", ["server", "instead"])):
-        who, times = say.clients(row["clients"]), say.times(row["count"])
+        who, times = say.clients(row), say.times(row["count"])
         text = f"{row['server']} answered {who} in HTTP, {times}: it is no broker."
         if not row["instead"]:
             text = f"{who} spoke HTTP to {row['server']}, {times}: it is no client of a broker."

@@ -69,12 +69,12 @@ CHECKS = (
     path_lost,
     connections_reset,
     messages,
+    transactions_aborted,
     errors,
     answer_cut,
     consumer_behind,
     delivery_stopped,
     throttled,
-    transactions_aborted,
     offsets_moved_back,
     share_group,
     group_not_ready,
@@ -109,12 +109,13 @@ CHECKS = (
 """In this order: those behind leave out what verdicts before them explain."""
 
 
-def judged(duckdb: Any, empty: Collection[str] = ()) -> Judged:
+def judged(duckdb: Any, empty: Collection[str] = (), cut: str = "") -> Judged:
     """The tables `verdicts` and `impacts`, the worst first.
 
     duckdb: a connection in which the record tables have their names; empty: those that are known to have no rows.
+    cut: what was asked for, as `Selection.cut` says it, where the tables have only its rows.
     """
-    capture = Capture(duckdb, empty)
+    capture = Capture(duckdb, empty, cut)
     for check in worth_asking(capture, CHECKS):
         capture.told += check.verdicts(capture)
     ranked = sorted(capture.told, key=_place)

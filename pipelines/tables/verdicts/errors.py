@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import MISMATCHED, MOVED, Capture
+from pipelines.tables.verdicts.capture import HEARD, MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.changes import with_deletion
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
@@ -124,6 +124,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
     told = [
         f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
         f"healed and {capture.explained()}",
+        capture.kept(HEARD),
         *([_SKIPPED] if any(one.kind == "messages_skipped" for one in capture.told) else ()),
         *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
         _DISCARDED,
@@ -137,7 +138,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
 
 def _what(row: Row) -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
-    asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
+    asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
     return f"{asked} failed {say.times(row['count'])} with {row['cause']}"
 
 
@@ -169,7 +170,7 @@ def _refused(row: Row) -> Ruling:
     lost = row["refused_messages"]
     messages = say.counted(row["refused"], "batch") if lost is None else say.counted(lost, "message")
     one = (lost if lost is not None else row["refused"]) == 1
-    text = f"{messages} of {say.clients(row['clients'])}{_about(row)} {'was' if one else 'were'} refused for good: "
+    text = f"{messages} of {say.clients(row)}{_about(row)} {'was' if one else 'were'} refused for good: "
     text += f"{say.apis(row['apis'])} failed {say.times(row['count'])} with {row['cause']}, and no attempt to send "
     text += f"{'it' if one else 'them'} again was accepted."
     impacts = [one | {"messages": None} for one in of_counted(REFUSED, row)]
@@ -179,20 +180,20 @@ def _refused(row: Row) -> Ruling:
 
 
 def _unasked(row: Row) -> Ruling:
-    who = f"{say.clients(row['clients'])}{_about(row)}"
+    who = f"{say.clients(row)}{_about(row)}"
     text = f"The broker reported {row['cause']} to {who} {say.times(row['count'])}, not as an answer to a request."
     return Ruling("errors", text, row, _explained(row))
 
 
 def _orphan(row: Row) -> Ruling:
-    who = say.clients(row["clients"])
+    who = say.clients(row)
     text = f"{who} got {say.counted(row['count'], 'answer')} with {row['cause']} to requests that are not known."
     advice = "Look at what came before: the requests may precede the capture, or be bytes that the broker misread."
     return Ruling("errors", text, row, _explained(row), advice=advice)
 
 
 def _asked(row: Row) -> Ruling:
-    asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
+    asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
     text = f"{asked} got {row['cause']} {say.times(row['count'])}."
     return Ruling("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it exists.")
 
@@ -204,13 +205,13 @@ def _broker(row: Row) -> Ruling:
 
 
 def _login(row: Row) -> Ruling:
-    logins = f"{say.counted(row['count'], 'login')} of {say.clients(row['clients'])}"
+    logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
     text = f"The broker refused {logins}: {say.joined(row['names'])}."
     return Ruling("auth_refused", text, row, _explained(row))
 
 
 def _right(row: Row) -> Ruling:
-    who, what = say.clients(row["clients"]), f"{say.apis(row['apis'])}{_about(row, 'on')}"
+    who, what = say.clients(row), f"{say.apis(row['apis'])}{_about(row, 'on')}"
     if row["cause"] == NO_LOGIN:
         text = f"{who} sent {what} without being logged in: {NO_LOGIN}, {say.times(row['count'])}."
         return Ruling(
@@ -220,20 +221,20 @@ def _right(row: Row) -> Ruling:
             _explained(row),
             advice="Let the client log in first, and after each new connection.",
         )
-    who = f"{who} {say.verb(row['clients'], 'is', 'are')}"
+    who = f"{who} {say.verb(row, 'is', 'are')}"
     text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}."
     return Ruling("not_authorized", text, row, _explained(row))
 
 
 def _fenced(row: Row) -> Ruling:
-    who = f"{say.clients(row['clients'])}{_about(row)}"
-    fenced = f"{say.verb(row['clients'], 'was', 'were')} fenced {say.times(row['count'])}"
+    who = f"{say.clients(row)}{_about(row)}"
+    fenced = f"{say.verb(row, 'was', 'were')} fenced {say.times(row['count'])}"
     text = f"{who} {fenced}, as another producer holds the id or topic: {say.joined(row['names'])}."
     return Ruling("producer_fenced", text, row, _explained(row))
 
 
 def _corrupt(row: Row) -> Ruling:
-    what = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}{_about(row)}"
+    what = f"{say.counted(row['count'], 'request')} of {say.clients(row)}{_about(row)}"
     return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _explained(row))
 
 

@@ -50,7 +50,7 @@ def framing_lost(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(_LOST, ["protocol", "api"], _FIRST)):
         first = row["first"]
         sizes = f"announces {say.number(first['announced'])} bytes and has {say.number(first['actual'])}"
-        whom = f"{say.clients(row['clients'])} sent {say.listed(row['servers'], 'broker')}"
+        whom = f"{say.clients(row)} sent {say.listed(row['servers'], 'broker')}"
         text = f"{whom} a {_request(first)} that {sizes}: the broker takes what follows at the wrong place."
         if row["count"] > 1:
             text = f"{whom} {say.counted(row['count'], 'request')} {row['api']} of a wrong length; the first {sizes}."
@@ -63,7 +63,7 @@ def stuck_consumer(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(_STUCK, ["protocol", "name", "partition", "position"])):
         yield Ruling(
             "stuck_consumer",
-            f"{say.clients(row['clients'])} fetched offset {row['position']} of {row['name']}-{row['partition']} "
+            f"{say.clients(row)} fetched offset {row['position']} of {row['name']}-{row['partition']} "
             f"{say.times(row['count'])} and got only the beginning of a message: it is larger than the fetch allows.",
             row,
         )

@@ -26,7 +26,7 @@ def group_not_ready(capture: Capture) -> Iterator[Ruling]:
     """By group and status; one that passed is a note."""
     more = "max(epoch_us(over) - epoch_us(time)) as over_us"
     for row in capture.rows(together(f"select *, over is not null as passed from ({_TOLD})", _BY, more)):
-        members, status = say.clients(row["clients"]), row["text"].rstrip(".")
+        members, status = say.clients(row), row["text"].rstrip(".")
         if row["passed"]:
             lasted = say.span(row["over_us"] * 1000)
             text = f"Group {row['group']} did not work for {lasted}: its broker told {members} {status}."

@@ -36,7 +36,7 @@ def metadata_storm(capture: Capture) -> Iterator[Ruling]:
         about = say.named(row["topics"], "topic")
         yield Ruling(
             "metadata_storm",
-            f"{say.clients(row['clients'])} sent {row['api']}{about and f' for {about}'} {say.times(row['count'])}, "
+            f"{say.clients(row)} sent {row['api']}{about and f' for {about}'} {say.times(row['count'])}, "
             f"{A_MINUTE} or more of them within a minute on one connection.",
             row,
         )
@@ -57,7 +57,7 @@ def connection_churn(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(often, ["protocol"], median)):
         yield Ruling(
             "connection_churn",
-            f"{say.clients(row['clients'])} opened {say.counted(row['count'], 'connection')} to "
+            f"{say.clients(row)} opened {say.counted(row['count'], 'connection')} to "
             f"{say.listed(row['servers'], 'server')}, each for {say.span(row['median_ns'])} or so.",
             row,
         )

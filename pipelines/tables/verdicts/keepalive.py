@@ -27,7 +27,7 @@ def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
     """By who asked: the other side was silent until the connection was closed."""
     more = "max(cost_ns) as longest_ns, list(distinct closed_by) as closers"
     for row in capture.rows(together(_PINGS, ["protocol", "initiator"], more)):
-        clients, brokers = say.clients(row["clients"]), say.listed(row["servers"], "broker")
+        clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         silent, asked = (clients, brokers) if row["initiator"] == "server" else (brokers, clients)
         closer = _CLOSED_BY.get(row["closers"][0]) if len(row["closers"]) == 1 else None
         yield Ruling(

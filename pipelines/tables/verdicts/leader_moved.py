@@ -61,7 +61,7 @@ def leader_moved(capture: Capture) -> Iterator[Ruling]:
             select topic, partition, min(served_time) as time from {MOVED}
             where was = {say.literal(row["was"])} and now = {say.literal(row["now"])} group by all order by 3, 1, 2""")
         topics = sorted({one["topic"] for one in partitions})
-        asked = f"{say.clients(row['clients'])} asked the old one {say.times(row['count'])}"
+        asked = f"{say.clients(row)} asked the old one {say.times(row['count'])}"
         later = f", and could produce to the new one {say.span(row['longest_ns'])} later" if row["longest_ns"] else ""
         yield Ruling(
             "leader_moved",

@@ -21,8 +21,8 @@ def lookups_redirected(capture: Capture) -> Iterator[Ruling]:
         to, topics = say.broker(row["named"]), say.named(row["topics"], "topic")
         yield Ruling(
             "lookups_redirected",
-            f"Broker {row['server']} sent {say.counted(row['count'], 'lookup')}{topics and ' of ' + topics} by "
-            f"{say.clients(row['clients'])} on to {to}.",
+            f"Broker {row['server']} sent {say.counted(row['count'], 'lookup')}{topics and ' of ' + topics}, by "
+            f"{say.clients(row)}, on to {to}.",
             row,
             chain=[
                 Link(

@@ -46,7 +46,7 @@ def malformed_batches(capture: Capture) -> Iterator[Ruling]:
         topic = f" in topic {say.topic(row['topic'])}" if row["topic"] else ""
         yield Ruling(
             "malformed_batches",
-            f"{say.counted(row['count'], 'batch')} of {say.clients(row['clients'])}{topic} "
+            f"{say.counted(row['count'], 'batch')} of {say.clients(row)}{topic} "
             f"{'is' if row['count'] == 1 else 'are'} malformed.",
             row,
             f"The first: {row['message']}.{answer}",

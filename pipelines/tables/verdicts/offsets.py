@@ -34,7 +34,7 @@ def offsets_moved_back(capture: Capture) -> Iterator[Ruling]:
         return
     more = "count(distinct part) as partitions, max(messages) as furthest"
     for row in capture.rows(together(_RESET, ["protocol", '"group"', "topic"], more)):
-        who = say.clients(row["clients"])
+        who = say.clients(row)
         where = f"{say.counted(row['partitions'], 'partition')} of topic {say.topic(row['topic'])}"
         far = _far(row["count"], row["furthest"])
         yield Ruling(

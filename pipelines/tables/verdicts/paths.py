@@ -26,7 +26,7 @@ def answer_cut(capture: Capture) -> Iterator[Ruling]:
         max(response_bytes) as largest, max(total_ns) as longest_ns,
         {first_of("response_bytes", "file", "packet")}"""
     for row in capture.rows(together(cut, ["protocol", "api", "closed_by"], more)):
-        who = say.clients(row["clients"])
+        who = say.clients(row)
         closer = {"client": "the client", "server": "the broker"}.get(row["closed_by"] or "", "somebody")
         size = f"{'' if row['count'] == 1 else 'up to '}{units.size(row['largest'])}"
         yield Ruling(
@@ -60,7 +60,7 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         saturated(sum(lost)) as lost, list(distinct client_ip order by client_ip) as hosts,
         list(distinct server_ip order by server_ip) as server_hosts"""
     for row in capture.rows(together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more)):
-        clients, brokers = say.clients(row["clients"]), say.listed(row["servers"], "broker")
+        clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         sender, receiver = (clients, brokers) if row["direction"] == "client" else (brokers, clients)
         lost = f"{units.size(row['lost'])} that {sender} sent to {receiver}"
         if row["why"] == "size":
@@ -104,7 +104,7 @@ def connections_reset(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "connections_reset",
             f"{say.number(row['count'])} of {say.counted(known['count'], 'connection')} of "
-            f"{say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')} were reset within {span}, "
+            f"{say.clients(row)} to {say.listed(row['servers'], 'broker')} were reset within {span}, "
             f"{whose}.",
             row,
         )

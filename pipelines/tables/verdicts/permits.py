@@ -71,7 +71,7 @@ def without_permits(capture: Capture) -> Iterator[Ruling]:
     """By topic, subscription and whether the consumer ever granted permits again."""
     for row in capture.rows(together(_DRY, ["protocol", "topic", '"group"', "stuck"], _MORE)):
         whose, topic = f"{_consumers(row)} of subscription {row['group']}", say.topic(row["topic"] or "a topic")
-        who = say.clients(row["clients"])
+        who = say.clients(row)
         if not row["stuck"]:
             spent = say.span(row["longest_ns"])
             text = f"{whose} ({who}) left the broker without permits for {spent}, slower than topic {topic}."

@@ -44,11 +44,10 @@ def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:
     capture.keep(MISMATCHED, f"{_SHOWN} union all by name {unread}")
     for row in capture.rows(together(f"select * from {MISMATCHED}", ["protocol", "server", "does", "spoken"])):
         does = row["does"] or "answers in another protocol version"
-        who = say.named(sorted({say.client(name) for name in row["clients"]}), "client") or "a client"
-        verb = say.verb(row["clients"], "speaks", "speak")
+        speak = f"{say.clients(row)} {say.verb(row, 'speaks', 'speak')}"
         yield Ruling(
             "wrong_protocol_version",
-            f"Server {row['server']} {does}; {who} {verb} {row['spoken'] or row['protocol']}: "
+            f"Server {row['server']} {does}; {speak} {row['spoken'] or row['protocol']}: "
             f"nothing works on {say.counted(row['count'], 'connection')}.",
             row,
         )

@@ -127,7 +127,7 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
         span = say.span((say.micros(row["ends"]) - say.micros(row["since"])) * 1000)
         yield Ruling(
             "delivery_stopped",
-            f"{say.clients(row['clients'])} of subscription {row['group']} gets nothing more of topic "
+            f"{say.clients(row)} of subscription {row['group']} gets nothing more of topic "
             f"{say.topic(row['topic'])} for {span}, until the end of the capture: it holds "
             f"{units.counted(int(row['held']), 'message')} that it has not acknowledged, "
             f"{units.counted(int(row['waiting'] or 0), 'message')} wait, and it has granted permits.",

@@ -51,7 +51,7 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
         resent = tcp["resent"]  # saturated: 0 where none is known
         yield Ruling(
             "retransmissions",
-            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} took "
+            f"{say.counted(row['count'], 'request')} of {say.clients(row)} took "
             f"{say.most(row['count'], row['longest_ns'])}, {say.span(row['cost_ns'])} of it in all for bytes that "
             "were lost and sent again.",
             row,

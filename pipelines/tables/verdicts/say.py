@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from pipelines.formats import units
+from pipelines.formats import units, who
 from pipelines.sql import database
 
 FEW = 2  # names that a sentence gives before it counts
 
 
-def client(name: str) -> str:
-    """`10.0.0.2 nw-k-p` -> `nw-k-p`; of a client without a name its address; a number, as brokers use, is no name."""
-    known = name.partition(" ")[2] or name.strip()
-    return f"client {known}" if known.isdigit() else known
+def client(address_and_id: str) -> str:
+    """One client: `10.0.0.2 nw-k-p` -> `nw-k-p on 10.0.0.2`."""
+    return clients(who.of([address_and_id]))
 
 
-def clients(names: Sequence[str]) -> str:
-    """`nw-k-p`, `nw-k-p and nw-k-c`, `5 clients`."""
-    return listed(sorted({client(name) for name in names}), "client") if names else "a client"
+def clients(row: Mapping[str, Any]) -> str:
+    """Whom a row of `together`, or of the table `verdicts`, concerns: `nw-k-p on 10.0.0.2`, `16 client ids on 9 hosts`.
+
+    One id is one client wherever it is used; a client that gives itself no id is its address.
+    """
+    return who.clients(row) or "a client"
 
 
-def verb(names: Sequence[str], one: str, more: str) -> str:
+def verb(row: Mapping[str, Any], one: str, more: str) -> str:
     """The verb of `clients`: `has` of one, `have` of several."""
-    return one if len({client(name) for name in names}) <= 1 else more
+    return one if who.is_one(row) else more
 
 
 def listed(names: Sequence[str], noun: str) -> str:

@@ -60,7 +60,7 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
         yield Ruling(
             "slow_requests",
-            f"{requests} of {say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; "
+            f"{requests} of {say.clients(row)} took {say.most(row['count'], row['longest_ns'])}; "
             f"{_WHERE[row['cause']]}.",
             row,
             row["largest_part"],
@@ -81,7 +81,7 @@ def head_of_line(capture: Capture) -> Iterator[Ruling]:
         capture.explain(queued)
         yield Ruling(
             "head_of_line",
-            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited "
+            f"{say.counted(row['count'], 'request')} of {say.clients(row)} waited "
             f"{say.most(row['count'], row['longest_ns'])} behind earlier requests of the same connection.",
             row,
             f"These were {say.joined(row['apis'])}.",

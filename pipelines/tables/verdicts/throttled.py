@@ -20,7 +20,7 @@ def throttled(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(held_back, more=apis)):
         yield Ruling(
             "throttled",
-            f"A quota of the broker throttled {say.clients(row['clients'])} {say.times(row['count'])}, "
+            f"A quota of the broker throttled {say.clients(row)}: {say.times(row['count'])}, "
             f"for {say.most(row['count'], row['longest_ms'] * MS)}.",
             row,
             f"Answers to {say.apis(row['apis'])} told them to wait (throttle_time_ms).",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import who
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -76,7 +77,7 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
         moved = f"moved {say.times(len(moves))} ({_way(way)})"
     else:
         moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
-    clients = [one["client"] for one in out]
+    clients = who.of([one["client"] for one in out])
     again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
     for row in capture.rows(together(closes)):
         brokers = sorted({*row["servers"], *filter(None, way)})

@@ -155,7 +155,7 @@ def _words(row: Row) -> dict[str, str]:
     count = row["count"]
     topics = say.named(row["topics"], "topic")
     return {
-        "who": say.clients(row["clients"]),
+        "who": say.clients(row),
         "servers": say.listed(row["servers"], "server"),
         "topics": topics and f" for {topics}",
         "times": say.times(count),

@@ -71,7 +71,7 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together("select * from v_noted where event = 'overtaken'", ["protocol", "server"], apis)):
         yield Ruling(
             "out_of_order_answers",
-            f"Broker {row['server']} answered {say.counted(row['count'], 'request')} of {say.clients(row['clients'])} "
+            f"Broker {row['server']} answered {say.counted(row['count'], 'request')} of {say.clients(row)} "
             f"({say.apis(row['apis'])}) after later requests of the same connection.",
             row,
         )
@@ -90,7 +90,7 @@ def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(overdue, ["protocol", "allowed_ms"], "max(wait_ns) as longest_ns")):
         yield Ruling(
             "fetch_overdue",
-            f"{say.counted(row['count'], 'Fetch request')} of {say.clients(row['clients'])} took "
+            f"{say.counted(row['count'], 'Fetch request')} of {say.clients(row)} took "
             f"{say.most(row['count'], row['longest_ns'])} at {say.listed(row['servers'], 'broker')}, where the broker "
             f"was allowed to wait {row['allowed_ms']} ms for data.",
             row,
@@ -114,9 +114,9 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             from ({_UNANSWERED})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by"], _CLOSED_ON)):
-        who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
+        who = f"{say.apis(row['apis'])} of {say.clients(row)} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
-            logins = f"{say.counted(row['count'], 'login')} of {say.clients(row['clients'])}"
+            logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
             closed = f"{say.listed(row['servers'], 'broker')} closed the connection"
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
@@ -131,7 +131,7 @@ def _closed(row: Row) -> str:
     asked = sorted(row["asked"])
     what = say.joined(asked) if len(asked) <= _NAMED else say.listed(row["apis"], "API")
     size = f"{'' if row['count'] == 1 else 'up to '}{units.size(row['largest'])}"
-    requests = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}: {what}, {size}"
+    requests = f"{say.counted(row['count'], 'request')} of {say.clients(row)}: {what}, {size}"
     broker = say.listed(row["servers"], "broker")
     if row["closed_by"] == "server":
         return f"{broker} closed the connection instead of an answer to {requests}."

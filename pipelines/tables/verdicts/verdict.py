@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipelines.formats import who
 from pipelines.formats.plain import cut
 from pipelines.sql.database import literal
 from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
@@ -79,6 +80,8 @@ class Ruling:
             "detail": self.detail and cut(self.detail, LONGEST_TEXT),
             "advice": self.advice or known.advice,
             **{name: self.rows[name] for name in COUNTED},
+            "clients": self.rows["clients"][:LISTED],
+            "addresses": who.addresses(self.rows["clients"])[:LISTED],
             "chain": [link._asdict() | {"text": cut(link.text, LONGEST_TEXT)} for link in self.chain],
         }
 
@@ -89,7 +92,8 @@ COUNTED = (
     "cost_ns",
     "first_time",
     "last_time",
-    "clients",
+    "client_ids",
+    "client_hosts",
     "servers",
     "topics",
     "groups",
@@ -107,7 +111,9 @@ SCHEMA = pa.schema(
         ("cost_ns", pa.int64()),
         ("first_time", _TIME),
         ("last_time", _TIME),
-        *((name, pa.list_(pa.string())) for name in ("clients", "servers", "topics", "groups")),
+        ("client_ids", pa.int64()),
+        ("client_hosts", pa.int64()),
+        *((name, pa.list_(pa.string())) for name in ("clients", "addresses", "servers", "topics", "groups")),
         ("evidence", pa.list_(pa.struct(PLACE))),
         ("chain", pa.list_(pa.struct([("time", _TIME), ("text", pa.string()), *PLACE[:2]]))),
     ]
@@ -139,7 +145,9 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
     return f"""
         select {keys}{protocol}count(*) as count, any_value(counted) as counted, saturated(sum(cost_ns)) as cost_ns,
             min(time) as first_time, max(until) as last_time,
-            {_listed("client")} as clients, {_listed("server")} as servers, {_listed('"group"')} as groups,
+            {_listed("client", EVIDENCE)} as clients, {_listed("server")} as servers,
+            count(distinct client_name(client)) as client_ids, count(distinct client_address(client)) as client_hosts,
+            {_listed('"group"')} as groups,
             coalesce(list_sort(list_distinct(flatten(list(topics))))[:{LISTED}], []) as topics,
             list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset,
                 'client': client, 'server': server, 'topic': topics[1], 'group': "group", 'time': time, 'until': until}}
@@ -158,5 +166,5 @@ def sql_list(values: Sequence[str | int]) -> str:
     return f"({', '.join(str(value) if isinstance(value, int) else literal(value) for value in values)})"
 
 
-def _listed(column: str) -> str:
-    return f"coalesce(list_sort(list_distinct(list({column}) filter ({column} <> '')))[:{LISTED}], [])"
+def _listed(column: str, most: int = LISTED) -> str:
+    return f"coalesce(list_sort(list_distinct(list({column}) filter ({column} <> '')))[:{most}], [])"

@@ -18,7 +18,7 @@ def protocol_violation(capture: Capture) -> Iterator[Ruling]:
     first = "arg_min(text, time) as first"
     for row in capture.rows(together(_BROKEN, ["protocol", "rule", "direction"], first)):
         by_client = row["direction"] == "client"
-        who = say.clients(row["clients"]) if by_client else say.listed(row["servers"], "broker")
+        who = say.clients(row) if by_client else say.listed(row["servers"], "broker")
         yield Ruling(
             "protocol_violation",
             f"{who} broke a rule of the protocol {say.times(row['count'])}: {row['first']}.",
