@@ -484,6 +484,8 @@ class Event(NamedTuple):
         migrated         a topic is now served by another cluster (pulsar); text: URL of its broker
         closed_by_broker a broker closed a producer or consumer (pulsar); subject: its name, text: URL of the next
                          broker, where it names one
+        proxied          a connection goes through a proxy (pulsar); subject: who opened it, client or proxy, text: URL
+                         of the broker, or version of the proxy
         rule_broken      a peer broke a rule of the protocol (pulsar); subject: rule, text: how
         other_version    a server does not read what the client speaks (iggy); subject: what the client speaks, text:
                          what the server does

@@ -13,6 +13,7 @@ from typing import Any
 from dissectors.pulsar.commands import (
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
+    CONNECT,
     LOOKUP_RESPONSE,
     SUBSCRIBE,
     TOPIC_MIGRATED,
@@ -22,6 +23,9 @@ from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.errors import REDIRECT
 from dissectors.pulsar.fields import (
     ACTIVE_CONSUMER_CHANGE_IS_ACTIVE,
+    CONNECT_ORIGINAL_PRINCIPAL,
+    CONNECT_PROXY_TO_BROKER_URL,
+    CONNECT_PROXY_VERSION,
     END_TXN_TXN_ACTION,
     END_TXN_TXNID_LEAST_BITS,
     END_TXN_TXNID_MOST_BITS,
@@ -78,6 +82,13 @@ class PulsarEvents:
         self._write("deduplicated", frame, request, subject=_name(request))
 
     # --- commands that say something by themselves ---
+
+    def _connect(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
+        broker = command.fields.text(CONNECT_PROXY_TO_BROKER_URL)
+        if broker:
+            self._write("proxied", frame, own, subject="client", text=without_tokens(broker))
+        elif command.fields.has(CONNECT_PROXY_VERSION) or command.fields.has(CONNECT_ORIGINAL_PRINCIPAL):
+            self._write("proxied", frame, own, subject="proxy", text=command.fields.text(CONNECT_PROXY_VERSION) or None)
 
     def _subscribe(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
         own.told = _TYPES.get(command.fields.number(SUBSCRIBE_SUB_TYPE, 0))
@@ -175,6 +186,7 @@ def _transaction(command: PulsarCommand, most: int, least: int) -> str:
 
 
 STATING: dict[int, Callable[[PulsarEvents, Frame, PulsarCommand, PulsarRequest, PulsarRequest], None]] = {
+    CONNECT: PulsarEvents._connect,
     SUBSCRIBE: PulsarEvents._subscribe,
     CLOSE_PRODUCER: PulsarEvents._close,
     CLOSE_CONSUMER: PulsarEvents._close,

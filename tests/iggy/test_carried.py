@@ -61,7 +61,7 @@ def test_a_connection_that_was_carried_away_leaves_no_unfinished_rows() -> None:
     assert len(sink.exchanges) == 0
     conversation.release()
     slots = [sink.exchanges.open(), sink.batches.open()]
-    assert max(slots) < 2  # those that were freed
+    assert max(slots) <= 2  # the first two, which were freed
     copy, _ = begun(script, len(script))
     copy.close()
     assert len(copy.sink.exchanges) == 2

@@ -528,6 +528,9 @@ def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_w
     assert row["sentence"] == "2 of 6 messages delivered to subscription s of topic t were redeliveries."
     back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
     assert said(batches=batches, exchanges=[back]) == []
+    seen_twice = [delivery(1, "1:0"), delivery(1.001, "1:0") | {"connection": "c9"}]
+    relayed = event("proxied", pulsar(call(0.5, api="CONNECT")) | {"connection": "c9"}, subject="proxy")
+    assert said(batches=seen_twice, events=[relayed]) == []
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,18 @@ def test_a_topic_that_migrates_names_its_new_cluster() -> None:
         assert events(*create, told) == [{"kind": "migrated", "subject": "p", "text": url}]
 
 
+def test_both_sides_of_a_proxy_say_so() -> None:
+    for field, told in (
+        ((6, "10.0.0.9:6650"), {"subject": "client", "text": "10.0.0.9:6650"}),
+        ((11, "4.0.8"), {"subject": "proxy", "text": "4.0.8"}),
+        ((7, "shop"), {"subject": "proxy"}),
+    ):
+        script = [(CLIENT, wire.connect(field)), (SERVER, wire.connected())]
+        (row,) = feed_every_way(PROTOCOL, script).events
+        named = {name: getattr(row, name) for name in ("kind", "subject", "text") if getattr(row, name) is not None}
+        assert named == {"kind": "proxied", **told}
+
+
 def test_an_address_that_a_lookup_names_is_told_once() -> None:
     script = []
     for id_ in (1, 2):

@@ -94,11 +94,14 @@ def doubled(ask: Ask) -> Iterator[Statement]:
     for row in ask(
         _by_cause("""
         WITH every AS (
-            SELECT *, lag(time) OVER again AS before, lag(connection) OVER again AS connection_before
-            FROM batches
+            SELECT b.*, lag(time) OVER again AS before, lag(connection) OVER again AS connection_before
+            FROM batches b LEFT JOIN (
+                SELECT DISTINCT site, connection, incarnation, true AS relayed FROM events
+                WHERE kind = 'proxied' AND subject = 'proxy'
+            ) USING (site, connection, incarnation)
             WHERE protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
                 AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'
-            WINDOW again AS (PARTITION BY topic, partition, "group", position ORDER BY time, file, packet)
+            WINDOW again AS (PARTITION BY topic, partition, "group", position, relayed ORDER BY time, file, packet)
         ), between_them AS (
             SELECT e.*, list(DISTINCT x.api) AS apis, EXISTS (
                     SELECT 1 FROM positions p WHERE p.what = 'pending' AND p."group" = e."group" AND p.topic = e.topic

@@ -14,14 +14,18 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, together
 _DELIVERED = """
     protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
         and topic not like 'non-persistent://%'"""
-_MESSAGE = """topic, partition, position, "group"{hop}"""
-_TWICE = f"select 1 from batches where {_DELIVERED} group by {_MESSAGE} having count(*) > 1 limit 1"
+# a delivery is seen on both sides of a proxy: those of a connection that a proxy opened are compared among themselves
+_RELAYED = """(select distinct site, connection, incarnation, true as relayed from events
+    where kind = 'proxied' and subject = 'proxy')"""
+_MESSAGE = 'topic, partition, position, "group", relayed'
+_TWICE = f"""select 1 from batches left join {_RELAYED} using (site, connection, incarnation)
+    where {_DELIVERED} group by {_MESSAGE} having count(*) > 1 limit 1"""
 # deliveries of one position to one subscription, but for the first; who seeks asks for them
 _AGAIN = f"""
     with sent as (
         select *, row_number() over (same order by time, file, packet) as nth,
             lag(time) over (same order by time, file, packet) as before
-        from v_batches where {_DELIVERED}
+        from v_batches left join {_RELAYED} using (site, connection, incarnation) where {_DELIVERED}
         window same as (partition by {_MESSAGE})
     ), seeks as (
         select "group", topics[1] as topic, time from exchanges where protocol = 'pulsar' and api = 'SEEK'
@@ -33,12 +37,10 @@ _AGAIN = f"""
 @needs(SomeRows("batches", _DELIVERED, least=2))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again."""
-    proxies = capture.rows("select 1 as seen from findings where kind = 'proxy' limit 1")
-    hop = ", connection" if proxies else ""  # each delivery is seen on both sides of a proxy
-    if not capture.rows(_TWICE.format(hop=hop)):
+    if not capture.rows(_TWICE):
         return
     more = "saturated(sum(records)) as messages, max(nth) as most, count(distinct position) as entries"
-    for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
+    for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]
         (whole,) = capture.rows(f"""
             select saturated(sum(records)) as messages from batches where role = 'consume'
