@@ -54,6 +54,15 @@ ORDER BY total_ns DESC, time, request_file, request_packet, exchange_id LIMIT {{
 """
 
 
+_JUDGED = """
+SELECT count(*) FILTER (kind = 'call' AND total_ns IS NOT NULL) AS answered,
+       (SELECT count(*) FROM batches WHERE role = 'produce') AS sent,
+       (SELECT count(*) FROM batches WHERE role = 'consume') AS read,
+       (SELECT count(*) FROM batches WHERE verdict = 'ok') AS right
+FROM exchanges
+"""
+
+
 @dataclass(frozen=True)
 class Summary:
     """What a capture set holds, and what is wrong."""
@@ -65,6 +74,8 @@ class Summary:
     slowest: list[Row]
     errors: list[Row]
     error_kinds: int  # names and APIs among all of them
+    judged: Row  # requests answered, batches sent and read, checksums that are right
+    cut: str  # what was asked for, where that leaves out what the work of a client may need
 
 
 def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None, cut: str = "") -> Summary:
@@ -83,6 +94,8 @@ def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None,
             fetched(duckdb, _SLOWEST.format(count=rows)),
             errors[:rows],
             len(errors),
+            fetched(duckdb, _JUDGED)[0],
+            cut,
         )
 
 

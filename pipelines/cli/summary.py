@@ -106,7 +106,14 @@ def show(made: Summary, limit: int | None, where: str = "in these captures") -> 
     print()
     if not made.protocols:
         print(f"No Kafka, Pulsar or Iggy {where}.")
-    _show_verdicts(made.verdicts, limit, silent=not made.protocols)
+    if made.verdicts:
+        _show_verdicts(made.verdicts, limit)
+    elif made.protocols:
+        _show_nothing(made)
+    if made.cut:
+        printing.show_text(
+            f"Not judged: whether messages were lost or skipped, as what was asked for ({made.cut}) leaves out others."
+        )
     if made.slowest:
         print("\nSlowest requests")
         rows = [row | {"status": statuses.marked(row["status"], row["retransmitted"])} for row in made.slowest]
@@ -119,12 +126,16 @@ def show(made: Summary, limit: int | None, where: str = "in these captures") -> 
             printing.show_text(f"and {more}: brokerscope dissect -t errors")
 
 
-def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None, silent: bool) -> None:
-    """Print the first verdicts. silent: say nothing where there are none."""
-    if not verdicts:
-        if not silent:
-            print("Nothing wrong was seen.")
-        return
+def _show_nothing(made: Summary) -> None:
+    """Say that nothing wrong was seen, and in what."""
+    judged = made.judged
+    nouns = {"answered": "answered request", "sent": "sent batch", "read": "read batch", "right": "right checksum"}
+    counts = [units.counted(judged[name], noun) for name, noun in nouns.items() if judged[name]]
+    printing.show_text(f"Nothing wrong was seen{' in ' + ', '.join(counts) if counts else ''}.")
+
+
+def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None) -> None:
+    """Print the first verdicts."""
     worst = verdicts[0]["severity"]
     print("What is wrong" if worst != NOTE else "Nothing wrong was seen; worth knowing:")
     for verdict in verdicts[:limit]:

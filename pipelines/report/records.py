@@ -38,8 +38,10 @@ KEPT = 200_000
 class Records:
     """The records of an analysis, queried in SQL."""
 
-    def __init__(self, engine: LocalEngine) -> None:
+    def __init__(self, engine: LocalEngine, cut: str = "") -> None:
+        """cut: what was asked for, as `Selection.cut` says it, where the engine has only its rows."""
         self.engine = engine
+        self._cut = cut
         self._kept: set[str] = set()
 
     def keep(self, name: str, sql: str) -> None:
@@ -86,7 +88,7 @@ class Records:
         """What is wrong, the worst first, and what became of the work: the tables `verdicts` and `impacts`."""
         from pipelines.tables.verdicts.engine import judged
 
-        return judged(self.engine.duckdb)
+        return judged(self.engine.duckdb, cut=self._cut)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a query, some at a time."""
@@ -140,7 +142,7 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
             known[name] = _relation(engine, stored.sources(name, None if len(some) == len(every) else some), name)
         engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
         _name(engine)
-        yield Records(engine)
+        yield Records(engine, chosen.cut)
 
 
 @contextmanager
