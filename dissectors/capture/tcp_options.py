@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from dissectors.arrow import Ints
 
 _END, _NOP, _SACK, _TIMESTAMPS = 0, 1, 5, 8  # kinds of options
 _PADDED_TIMESTAMPS = 0x0101080A  # NOP, NOP, timestamps of 10 bytes: how nearly every sender begins

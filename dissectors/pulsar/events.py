@@ -23,9 +23,6 @@ from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.errors import REDIRECT
 from dissectors.pulsar.fields import (
     ACTIVE_CONSUMER_CHANGE_IS_ACTIVE,
-    CONNECT_ORIGINAL_PRINCIPAL,
-    CONNECT_PROXY_TO_BROKER_URL,
-    CONNECT_PROXY_VERSION,
     END_TXN_TXN_ACTION,
     END_TXN_TXNID_LEAST_BITS,
     END_TXN_TXNID_MOST_BITS,
@@ -43,6 +40,7 @@ from dissectors.pulsar.fields import (
 )
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.positions import owner_of
+from dissectors.pulsar.remarks import proxied_by
 from dissectors.redaction import without_tokens
 from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import ErrorCode, Report
@@ -84,11 +82,8 @@ class PulsarEvents:
     # --- commands that say something by themselves ---
 
     def _connect(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
-        broker = command.fields.text(CONNECT_PROXY_TO_BROKER_URL)
-        if broker:
-            self._write("proxied", frame, own, subject="client", text=without_tokens(broker))
-        elif command.fields.has(CONNECT_PROXY_VERSION) or command.fields.has(CONNECT_ORIGINAL_PRINCIPAL):
-            self._write("proxied", frame, own, subject="proxy", text=command.fields.text(CONNECT_PROXY_VERSION) or None)
+        if (proxied := proxied_by(command)) is not None:
+            self._write("proxied", frame, own, subject=proxied[0], text=proxied[1])
 
     def _subscribe(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
         own.told = _TYPES.get(command.fields.number(SUBSCRIBE_SUB_TYPE, 0))

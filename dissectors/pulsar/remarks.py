@@ -31,17 +31,29 @@ def remark(
     REMARKABLE[command.code](conversation, emit, frame, command, request)
 
 
+def proxied_by(command: PulsarCommand) -> tuple[str, str | None] | None:
+    """Of a CONNECT that goes through a proxy: who opened the connection, and URL of the broker or the proxy's version.
+
+    ("client", URL) or ("proxy", version or None); None of a connection without a proxy.
+    """
+    fields = command.fields
+    if broker := fields.text(CONNECT_PROXY_TO_BROKER_URL):
+        return "client", without_tokens(broker)
+    if fields.has(CONNECT_PROXY_VERSION) or fields.has(CONNECT_ORIGINAL_PRINCIPAL):
+        return "proxy", fields.text(CONNECT_PROXY_VERSION) or None
+    return None
+
+
 def _connect(
     conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
 ) -> None:
-    fields = command.fields
-    broker = fields.text(CONNECT_PROXY_TO_BROKER_URL)
-    if broker:
-        shown = without_tokens(broker)
-        conversation.finding_at(frame, "proxy", "A client speaks to a broker through a proxy", broker=shown)
-    elif fields.has(CONNECT_PROXY_VERSION) or fields.has(CONNECT_ORIGINAL_PRINCIPAL):
-        version = fields.text(CONNECT_PROXY_VERSION) or None
-        conversation.finding_at(frame, "proxy", "A proxy speaks for a client", proxy_version=version)
+    if (proxied := proxied_by(command)) is None:
+        return
+    opener, known = proxied
+    if opener == "client":
+        conversation.finding_at(frame, "proxy", "A client speaks to a broker through a proxy", broker=known)
+    else:
+        conversation.finding_at(frame, "proxy", "A proxy speaks for a client", proxy_version=known)
 
 
 def _ack(

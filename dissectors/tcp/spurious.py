@@ -59,9 +59,8 @@ def judge(half: Half, acked: int, duplicate: int, stamps: int, time: int) -> Non
 
 def give_up(half: Half) -> None:
     """No packet will come."""
-    for one in half.doubted:
-        _settle(half, one, None)
-    half.doubted = []
+    while half.doubted:
+        _settle(half, half.doubted.pop(0), None)
 
 
 def _settle(half: Half, one: Doubted, spurious: bool | None) -> None:

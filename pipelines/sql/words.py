@@ -48,3 +48,8 @@ EXCUSED = """
     select site, exchange_id from errors where exchange_id is not null
     group by site, exchange_id having bool_and(coalesce(expected, false))"""
 """errors: a SELECT of the exchanges of which every error is part of normal work."""
+
+RELAYED = """
+    select distinct site, connection, incarnation, true as relayed from events
+    where kind = 'proxied' and subject = 'proxy'"""
+"""events: a SELECT of the connections that a proxy opened; the client's side of it has the same deliveries."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.sql.database import Row
+from pipelines.sql.words import RELAYED
 from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWNER, Ask, Statement, messages_of, statement
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
@@ -92,13 +93,10 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             messages=row["messages"],
         )  # fmt: skip
     for row in ask(
-        _by_cause("""
+        _by_cause(f"""
         WITH every AS (
             SELECT b.*, lag(time) OVER again AS before, lag(connection) OVER again AS connection_before
-            FROM batches b LEFT JOIN (
-                SELECT DISTINCT site, connection, incarnation, true AS relayed FROM events
-                WHERE kind = 'proxied' AND subject = 'proxy'
-            ) USING (site, connection, incarnation)
+            FROM batches b LEFT JOIN ({RELAYED}) USING (site, connection, incarnation)
             WHERE protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
                 AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'
             WINDOW again AS (PARTITION BY topic, partition, "group", position, relayed ORDER BY time, file, packet)

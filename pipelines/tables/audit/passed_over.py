@@ -15,29 +15,27 @@ from pipelines.formats import units
 from pipelines.tables.audit.statement import SKIPPED, Ask, Statement, statement
 
 RESETS = """
-    WITH refused AS (
+    WITH read_whole AS (
+        SELECT p.* FROM positions p JOIN connections c
+            ON c.site = p.site AND c.connection = p.connection AND c.incarnation = p.incarnation
+        WHERE p.what = 'fetch' AND p.replica IS NULL
+            AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
+    ), refused AS (
         SELECT p.site, p.protocol, p.topic, p.partition, p.client_ip, p.client_id, p.value AS stood, p.time,
             coalesce(x.request_file, x.response_file) AS file, coalesce(x.request_packet, x.response_packet) AS packet
-        FROM positions p JOIN errors e ON e.site = p.site AND e.exchange_id = p.exchange_id
+        FROM read_whole p JOIN errors e ON e.site = p.site AND e.exchange_id = p.exchange_id
             AND e.topic IS NOT DISTINCT FROM p.topic AND e.partition IS NOT DISTINCT FROM p.partition
             AND e.name = 'OFFSET_OUT_OF_RANGE'
         JOIN exchanges x ON x.site = p.site AND x.exchange_id = p.exchange_id
-        JOIN connections c ON c.site = p.site AND c.connection = p.connection AND c.incarnation = p.incarnation
-            AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
-        WHERE p.what = 'fetch' AND p.replica IS NULL AND p.topic IS NOT NULL AND p.partition IS NOT NULL
-            AND p.api = 'Fetch'
-    ), read_whole AS (
-        SELECT n.* FROM positions n JOIN connections c
-            ON c.site = n.site AND c.connection = n.connection AND c.incarnation = n.incarnation
-        WHERE coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
+        WHERE p.topic IS NOT NULL AND p.partition IS NOT NULL AND p.api = 'Fetch'
     ), went AS (
         SELECT r.*, n.value AS went_to, n.time AS until,
             row_number() OVER (
                 PARTITION BY r.site, r.topic, r.partition, r.client_ip, r.client_id, r.time ORDER BY n.time, n.packet
             ) AS nth
         FROM refused r JOIN read_whole n ON n.site = r.site AND n.topic = r.topic AND n.partition = r.partition
-            AND n.client_ip = r.client_ip AND n.client_id IS NOT DISTINCT FROM r.client_id AND n.what = 'fetch'
-            AND n.replica IS NULL AND n.time > r.time AND n.value <> r.stood
+            AND n.client_ip = r.client_ip AND n.client_id IS NOT DISTINCT FROM r.client_id AND n.time > r.time
+            AND n.value <> r.stood
     ), groups AS (
         SELECT client_ip, client_id, min("group") AS owner FROM exchanges
         WHERE "group" IS NOT NULL AND protocol = 'kafka' GROUP BY ALL

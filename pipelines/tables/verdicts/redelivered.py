@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
+from pipelines.sql.words import RELAYED
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -15,17 +16,15 @@ _DELIVERED = """
     protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
         and topic not like 'non-persistent://%'"""
 # a delivery is seen on both sides of a proxy: those of a connection that a proxy opened are compared among themselves
-_RELAYED = """(select distinct site, connection, incarnation, true as relayed from events
-    where kind = 'proxied' and subject = 'proxy')"""
 _MESSAGE = 'topic, partition, position, "group", relayed'
-_TWICE = f"""select 1 from batches left join {_RELAYED} using (site, connection, incarnation)
+_TWICE = f"""select 1 from batches left join ({RELAYED}) using (site, connection, incarnation)
     where {_DELIVERED} group by {_MESSAGE} having count(*) > 1 limit 1"""
 # deliveries of one position to one subscription, but for the first; who seeks asks for them
 _AGAIN = f"""
     with sent as (
         select *, row_number() over (same order by time, file, packet) as nth,
             lag(time) over (same order by time, file, packet) as before
-        from v_batches left join {_RELAYED} using (site, connection, incarnation) where {_DELIVERED}
+        from v_batches left join ({RELAYED}) using (site, connection, incarnation) where {_DELIVERED}
         window same as (partition by {_MESSAGE})
     ), seeks as (
         select "group", topics[1] as topic, time from exchanges where protocol = 'pulsar' and api = 'SEEK'

@@ -12,19 +12,21 @@ from pipelines.tables.verdicts.thresholds import LOSSY, RESENT_WAIT_NS
 from pipelines.tables.verdicts.verdict import Ruling
 
 _PARTS = ", ".join(f"coalesce(p.{part.name}_ns, 0)" for part in PARTS)
-_RESENDS = "kind in ('resend_timeout', 'fast_retransmit') and not coalesce(spurious, false)"
+_NEEDED = "not coalesce(spurious, false)"  # of stalls: what was sent again had been lost, as far as is known
+_TIMEOUTS = f"kind = 'resend_timeout' and {_NEEDED}"
+_RESENDS = f"kind in ('resend_timeout', 'fast_retransmit') and {_NEEDED}"
 # where packets are lost so often that a sender waited for its timer, whatever requests it met: most of what was sent
 # again was missing (what was not may still stand for an acknowledgement that was lost)
 _LOSSY = f"""(
     select sum(retransmissions) >= {LOSSY} * sum(client_packets::hugeint + server_packets)
         and sum(coalesce(spurious, 0)) * 2 <= sum(retransmissions)
-    from connections) and exists (from stalls where kind = 'resend_timeout' and not coalesce(spurious, false))"""
+    from connections) and exists (from stalls where {_TIMEOUTS})"""
 # requests of whose time the largest part went to bytes that were lost and sent again; needless resending is none.
 # Of an answer that was lost behind the capture point the exchange seemed to be over, and its client waited on
 _DELAYED = f"""
     with answers as (
         select site, connection, incarnation, time, max(duration_ns) as longer_ns from stalls
-        where kind = 'resend_timeout' and direction = 'server' and not coalesce(spurious, false) group by all
+        where direction = 'server' and {_TIMEOUTS} group by all
     )
     select c.* replace (
         greatest(coalesce(p.resent_ns, 0), coalesce(a.longer_ns, 0)) as cost_ns,
