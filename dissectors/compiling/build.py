@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -63,13 +64,14 @@ def obstacle() -> str:
 
 def compile_in_place(package: Path, *, wanted: bool = True) -> BuildRecord:
     """Compile the modules of the package in a folder, and write the record. Where nothing is compiled it says why."""
+    begun_ns = time.time_ns()
     compiler = machine_compiler()
     if not compiler and find_spec("ziglang") is not None:
         compiler = [sys.executable, "-m", "ziglang", "cc"]
     reason = obstacle() if wanted else _NOT_WANTED
     reason = reason or ("" if compiler else _NO_COMPILER)
     done = BuildRecord("", reason, {}, {}) if reason else _compile(package, compiler)
-    (package / record.NAME).write_text(record.text(done))
+    record.write(package, done, begun_ns)
     return done
 
 

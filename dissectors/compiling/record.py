@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAME = "compiling/built.txt"
 SUFFIX = ".abi3.so"
 SHARED = "compiling/shared"  # the module with what all compiled modules share
 _NOT_COMPILED = "not compiled: "
+CLOCK_NS = 1_000_000_000  # by which the times of files may be behind the clock
 
 
 class BuildRecord(NamedTuple):
@@ -66,7 +70,29 @@ def text(record: BuildRecord) -> str:
     return "\n".join([head, *(f"{found} {path}" for path, found in digests.items()), ""])
 
 
+def write(package: Path, record: BuildRecord, begun_ns: int) -> None:
+    """Write the record of the package in a folder. begun_ns: when its sources were read; that is the file's time."""
+    (package / NAME).write_text(text(record))
+    os.utime(package / NAME, ns=(begun_ns, begun_ns))
+
+
 def is_fresh(package: str, record: BuildRecord) -> bool:
-    """Whether every compiled module is there and every source is what it was when they were compiled."""
-    unchanged = all(_digest_of_file(f"{package}/{path}") == found for path, found in record.sources.items())
-    return unchanged and all(os.path.exists(f"{package}/{module}{SUFFIX}") for module in record.modules)  # noqa: PTH110
+    """Whether every compiled module is there and every source is what it was when they were compiled.
+
+    Only sources that came to their place since then are read: reading all takes a twentieth of a start.
+    """
+    begun_ns = os.stat(f"{package}/{NAME}").st_mtime_ns  # noqa: PTH116
+    for path, found in record.sources.items():
+        source = f"{package}/{path}"
+        if not 0 < _written_ns(source) < begun_ns - CLOCK_NS and _digest_of_file(source) != found:
+            return False
+    return all(os.path.exists(f"{package}/{module}{SUFFIX}") for module in record.modules)  # noqa: PTH110
+
+
+def _written_ns(path: str) -> int:
+    """When a file came to its place as it is, also where a copy kept an older time; 0 where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return 0
+    return max(status.st_mtime_ns, status.st_ctime_ns)

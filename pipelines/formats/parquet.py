@@ -8,15 +8,19 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipelines.formats import intervals
+
+try:  # `pyarrow.parquet` loads file systems and TLS too, a twentieth of a start
+    from pyarrow._parquet import ParquetWriter as FileWriter
+except ImportError:  # it lies elsewhere in another version
+    from pyarrow.parquet import ParquetWriter as FileWriter
 
 _ROWS = 32_000  # of a row group: each costs a page and statistics a column
 _BYTES = 4 << 20  # kept until then
 
 
-def open_writer(stream: Any, schema: pa.Schema) -> pq.ParquetWriter:
+def open_writer(stream: Any, schema: pa.Schema) -> FileWriter:
     """A writer of records: times, sizes and numbers of packets as differences, what repeats itself by a dictionary.
 
     A dictionary of values that hardly repeat costs a third of the writing and half as many bytes again: those are
@@ -30,7 +34,7 @@ def open_writer(stream: Any, schema: pa.Schema) -> pq.ParquetWriter:
         if field.name not in (*numbers, "exchange_id")
     ]
     encodings = dict.fromkeys(numbers, "DELTA_BINARY_PACKED")
-    return pq.ParquetWriter(
+    return FileWriter(
         stream,
         schema,
         compression="zstd",
@@ -38,6 +42,7 @@ def open_writer(stream: Any, schema: pa.Schema) -> pq.ParquetWriter:
         use_dictionary=repeating,
         column_encoding=encodings,
         write_statistics=numbers,
+        writer_engine_version="V2",
     )
 
 
@@ -71,7 +76,6 @@ class ParquetWriter:
 
     def abandon(self) -> None:
         self._gathered.clear()
-        self._out.is_open = False  # else its destructor writes the footer to a stream that is closed
 
     def _flush(self) -> None:
         if self._gathered:
