@@ -339,7 +339,9 @@ class IggyRows(PlainState):
         if unit.batch is not None and unit.batch.producer is not None:
             wrote = unit.batch.producer
             batch.producer, batch.producer_epoch, batch.base_sequence = str(wrote.id), wrote.epoch, wrote.sequence
-        batch.time, batch.packet_ref = self.conversation.locate(frame, unit.start)
+        batch.time, batch.packet_ref = frame.first_ns, frame.packet_ref
+        if not frame.undivided:
+            batch.time, batch.packet_ref = self.conversation.locate(frame, unit.start)
         batch.stream_offset = frame.offset + unit.start - frame.start
 
     @compiled

@@ -35,7 +35,7 @@ from dissectors.kafka.words import (
 )
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Grid, grid
-from dissectors.wire.memory import part
+from dissectors.wire.memory import is_at, part
 
 NAME_AT, NAME_SIZE, ID_AT, LISTED = 0, 1, 2, 3
 SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE = 0, 1, 2, 3
@@ -45,6 +45,9 @@ AT_TOPIC, AT_PARTITION, WHAT, STATED, ELEMENTS = 0, 1, 2, 3, 4
 
 Topic = str | bytes
 """A topic's name, or its id (16 bytes)."""
+
+FEW = 8
+"""Partitions among which one is looked for without a dictionary."""
 
 _FIRST_ROWS, _MOST_ROWS = 16, 1 << 14
 """Rows of a new grid, and beyond how many it does not outlive its body."""
@@ -71,13 +74,11 @@ class RecordSet:
 
     __slots__ = ("batches", "malformed", "partition", "size", "start", "topic")
 
-    def __init__(
-        self, topic: Topic | None, partition: cython.longlong, start: cython.Py_ssize_t, size: cython.longlong
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.start = start
-        self.size = size
+    def __init__(self) -> None:
+        self.topic = None
+        self.partition = ABSENT
+        self.start = 0
+        self.size = 0
         self.batches = []
         self.malformed = False
 
@@ -159,6 +160,8 @@ class BodyNotes:
     data: bytes
     message: MessageWords
     _texts: dict[bytes, str]  # that were read before, most are met often
+    _latest: bytes  # the text that was read last, which is soon read again
+    _latest_text: str
     _only: tuple[Topic, ...]  # the topics of the last body that had one
     _sought: cython.Py_ssize_t  # where the partition that is asked for next probably stands
     _places: dict[tuple[Topic | None, int], int] | None
@@ -180,6 +183,8 @@ class BodyNotes:
         self.message = NO_MESSAGE
         self.both = 0
         self._texts = {}
+        self._latest = b""
+        self._latest_text = ""
         self._only = ()
         self._sought = 0
         self._places = None
@@ -234,16 +239,15 @@ class BodyNotes:
     def sets(self) -> list[RecordSet]:
         """The record sets that are not empty, in wire order."""
         found: list[RecordSet] = []
+        records: RecordSet
         i: cython.Py_ssize_t
         for i in range(self.record_sets.count):
-            found.append(
-                RecordSet(
-                    self._topic(self.record_sets.cells[i, SET_TOPIC]),
-                    self.record_sets.cells[i, SET_PARTITION],
-                    self.record_sets.cells[i, SET_AT],
-                    self.record_sets.cells[i, SET_SIZE],
-                )
-            )
+            records = RecordSet()
+            records.topic = self._topic(self.record_sets.cells[i, SET_TOPIC])
+            records.partition = self.record_sets.cells[i, SET_PARTITION]
+            records.start = self.record_sets.cells[i, SET_AT]
+            records.size = self.record_sets.cells[i, SET_SIZE]
+            found.append(records)
         return found
 
     @compiled
@@ -278,10 +282,16 @@ class BodyNotes:
         if i < self.placed.count and self._is_placed(i, topic, partition):
             self._sought += 1
             return self.placed_offset(i)
+        if self.placed.count <= FEW:
+            for i in range(self.placed.count):
+                if self._is_placed(i, topic, partition):
+                    return self.placed_offset(i)
+            return ABSENT
         if self._places is None:
             cells = self.placed.cells
             self._places = {
-                (self._topic(cells[i, PAIR_TOPIC]), cells[i, PAIR_PARTITION]): i for i in range(self.placed.count)
+                (self._topic(cells[i, PAIR_TOPIC]), cells[i, PAIR_PARTITION]): i
+                for i in range(self.placed.count - 1, -1, -1)
             }
         i = self._places.get((topic, partition), -1)
         return ABSENT if i < 0 else self.placed_offset(i)
@@ -395,6 +405,8 @@ class BodyNotes:
 
     @compiled
     def _text(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> str:
+        if size == len(self._latest) and is_at(self.data, at, self._latest):
+            return self._latest_text
         raw: bytes = part(self.data, at, at + size)
         text = self._texts.get(raw)
         if text is None:
@@ -403,6 +415,7 @@ class BodyNotes:
                 if len(self._texts) >= _MOST_KEPT:
                     self._texts.clear()
                 self._texts[raw] = text
+        self._latest, self._latest_text = raw, text
         return text
 
 

@@ -475,7 +475,7 @@ class KafkaConversation(Conversation):
             return
         reader.open(frame.data, frame.start + 4, have)
         correlation_id: cython.longlong = reader.i32()
-        call = self.waiting.take(correlation_id)
+        call: KafkaRequest | None = self.waiting.take(correlation_id)
         if call is None and correlation_id == 0:
             call = self._take_unnumbered()
         if call is None:

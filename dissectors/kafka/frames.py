@@ -15,6 +15,7 @@ from dissectors.kafka.decode import REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.memory import is_at
 from dissectors.wire.reader import ReadError, WireReader
 
 SIZE_BYTES, HEAD_BYTES, SMALLEST_REQUEST, SMALLEST_RESPONSE, WITHOUT_CLIENT = 4, 14, 8, 4, 7
@@ -68,13 +69,10 @@ def names_client(r: WireReader, start: cython.Py_ssize_t, client: bytes, size: c
 
     client, size: the client id and its length, -1 for null. A request that does not have all of it does not name it.
     """
-    i: cython.Py_ssize_t = 0
     r.pos = start + HEAD_BYTES - 2
     if r.left() < 2 or r.i16() != size or r.left() < size:
         return False
-    while i < size and r.data[r.pos + i] == client[i]:
-        i += 1
-    return i >= size
+    return size < 0 or is_at(r.source, r.pos, client)
 
 
 @compiled

@@ -92,7 +92,9 @@ class BatchVerifier:
         """Verify the batches of a record set while the bytes of its frame are there. records: None if not known."""
         batch: RecordBatch
         for batch in found:
-            batch.time, batch.packet_ref = self.conversation.locate(frame, batch.start)
+            batch.time, batch.packet_ref = frame.first_ns, frame.packet_ref
+            if not frame.undivided:
+                batch.time, batch.packet_ref = self.conversation.locate(frame, batch.start)
             batch.stream_offset = frame.offset + batch.start - frame.start
             if batch.whole:
                 if batch.magic == 2:

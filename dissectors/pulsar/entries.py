@@ -122,7 +122,9 @@ class Entries:
         produced: cython.bint = request.api_code == SEND
         entry.request = request
         entry.role = PRODUCE if produced else CONSUME
-        entry.time, entry.packet_ref = self._conversation.locate(frame, entry.at)
+        entry.time, entry.packet_ref = frame.first_ns, frame.packet_ref
+        if not frame.undivided:
+            entry.time, entry.packet_ref = self._conversation.locate(frame, entry.at)
         entry.ledger = entry.entry = ABSENT
         if not produced and command.read_id(PUSH_MESSAGE_ID):
             entry.ledger, entry.entry = command.ledger(), command.entry()

@@ -24,7 +24,7 @@ from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers, unset_grid
-from dissectors.wire.memory import copy_row
+from dissectors.wire.memory import copy_row, copy_row_to_columns
 
 _TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
@@ -137,11 +137,9 @@ class RowTable:
     @compiled
     def add(self, slot: cython.Py_ssize_t) -> None:
         """Add the row at a slot to the columns, and keep the slot: the next row may differ in some fields only."""
-        k: cython.Py_ssize_t
         if self.rows == self.capacity:
             self._begin_block()
-        for k in range(self.fields):
-            self._block[k, self.rows] = self.waiting[slot, k]
+        copy_row_to_columns(self._block, self.rows, self.waiting, slot)
         self.rows += 1
 
     @compiled

@@ -14,9 +14,11 @@ import cython
 
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes, Numbers, Writable, numbers
-from dissectors.wire.memory import copy
+from dissectors.wire.memory import address_of, copy
 
 FNV_START, FNV_PRIME, LOW = 0xCBF29CE484222325, 0x100000001B3, 0x7FFFFFFFFFFFFFFF
+
+KEPT, OBJECT_BYTES = 1 << 8, 16  # objects that are known by their addresses, which are multiples of so many bytes
 
 _ARENA = 1 << 14
 _TEXTS = 512
@@ -35,6 +37,8 @@ class Texts:
     _hashes: Numbers
     _places: Numbers  # hash -> number + 1, 0 for none
     _known: dict[str, int]
+    _kept: list[Any]  # objects whose numbers were asked for, each where its address says
+    _kept_numbers: Numbers
 
     def __init__(self) -> None:
         self.count = 0
@@ -45,14 +49,22 @@ class Texts:
         self._hashes = numbers(_TEXTS)
         self._places = numbers(2 * _TEXTS)
         self._known = {}
+        self._kept = [None] * KEPT
+        self._kept_numbers = numbers(KEPT)
 
     @compiled
     def of(self, text: str) -> cython.Py_ssize_t:
         """The number of a text. What is no Unicode in it is escaped."""
+        at: cython.Py_ssize_t = address_of(text) // OBJECT_BYTES % KEPT
+        number: cython.Py_ssize_t = self._kept_numbers[at]
+        if self._kept[at] is text:
+            return number
         found = self._known.get(text)
         if found is None:
             raw = text.encode("utf-8", "backslashreplace")
             found = self._known[text] = self.number(raw, 0, len(raw))
+        self._kept[at] = text
+        self._kept_numbers[at] = found
         return found
 
     @compiled
@@ -140,16 +152,23 @@ class Numbered:
 
     values: list[Any]
     _known: dict[Hashable, int]
+    _latest: Any  # the object that was asked for last, which is soon asked for again
+    _number: cython.Py_ssize_t  # its number
 
     def __init__(self) -> None:
         self.values = []
         self._known = {}
+        self._latest = None
+        self._number = -1
 
     @compiled
     def of(self, value: Hashable) -> cython.Py_ssize_t:
         """The number of an object."""
+        if value is self._latest and self._number >= 0:
+            return self._number
         found = self._known.get(value)
         if found is None:
             found = self._known[value] = len(self.values)
             self.values.append(value)
-        return found
+        self._latest, self._number = value, found
+        return self._number

@@ -85,14 +85,16 @@ class Frame(FrameFacts):
 
     end: index after the last byte at hand: less than start + size only for a frame cut off by a hole or the end
     known: index up to which every byte was captured; start + size for a complete frame
+    undivided: whether one segment brought all of it
     """
 
     data: bytes
     start: cython.Py_ssize_t
     end: cython.Py_ssize_t
     known: cython.Py_ssize_t
+    undivided: cython.bint
 
-    __slots__ = ("data", "end", "known", "start")
+    __slots__ = ("data", "end", "known", "start", "undivided")
 
     def __init__(
         self,
@@ -120,6 +122,7 @@ class Frame(FrameFacts):
         self.start = start
         self.end = end
         self.known = known
+        self.undivided = False
 
     @property
     def facts(self) -> FrameFacts:

@@ -313,6 +313,7 @@ class Inbox:
         frame.first_ns = self._numbers[first + SEGMENT_TIME]
         frame.packet_ref = self._numbers[first + SEGMENT_PACKET]
         frame.complete = end - start == self.size
+        frame.undivided = last == first and not self._holes
         frame.last_ns = self._numbers[last + SEGMENT_TIME] if frame.complete else ABSENT
         if self._holes:
             self._mark_holes(frame)

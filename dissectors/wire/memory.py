@@ -16,7 +16,7 @@ from dissectors.wire.arrays import Bytes, Grid, Ints, ReadOnlyNumbers, Writable
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AsString, PyBytes_FromStringAndSize
     from cython.cimports.dissectors.wire.crc32c_of import crc32c_of
-    from cython.cimports.libc.string import memcpy, memmove
+    from cython.cimports.libc.string import memcmp, memcpy, memmove
 else:
     from dissectors.wire import crc32c_library
 
@@ -56,6 +56,25 @@ def copy_row(cells: Grid, target: cython.Py_ssize_t, source: cython.Py_ssize_t) 
 
 
 @compiled
+def copy_row_to_columns(columns: Grid, at: cython.Py_ssize_t, cells: Grid, row: cython.Py_ssize_t) -> None:
+    """columns[k, at] = cells[row, k] for each k. Raises IndexError."""
+    k: cython.Py_ssize_t
+    count: cython.Py_ssize_t = cells.shape[1]
+    _check(at, 1, columns.shape[1])
+    _check(row, 1, cells.shape[0])
+    _check(0, count, columns.shape[0])
+    if cython.compiled:
+        target: Annotated[Any, "long long*"] = cython.address(columns[0, at])
+        source: Annotated[Any, "long long*"] = cython.address(cells[row, 0])
+        step: cython.Py_ssize_t = columns.shape[1]
+        for k in range(count):
+            target[k * step] = source[k]
+    else:
+        for k in range(count):
+            columns[k, at] = cells[row, k]
+
+
+@compiled
 def copy_texts(target: Writable, ends: Ints, source: Bytes, starts: ReadOnlyNumbers, which: ReadOnlyNumbers) -> None:
     """Text i, source[starts[w] : starts[w + 1]] with w = which[i], to target[ends[i] : ends[i + 1]].
 
@@ -80,6 +99,24 @@ def copy_texts(target: Writable, ends: Ints, source: Bytes, starts: ReadOnlyNumb
             target[at : at + size] = bytes(source[start : start + size])
         elif size:
             memcpy(cython.address(target[at]), cython.address(source[start]), size)
+
+
+@compiled
+def is_at(data: bytes, start: cython.Py_ssize_t, sought: bytes) -> cython.bint:
+    """Whether data[start : start + len(sought)] is `sought`."""
+    if start < 0 or start > len(data) - len(sought):
+        return False
+    if cython.compiled:
+        return memcmp(PyBytes_AsString(data) + start, PyBytes_AsString(sought), len(sought)) == 0
+    return data.startswith(sought, start)
+
+
+@compiled
+def address_of(value: object) -> cython.Py_ssize_t:
+    """Where an object lies, not negative: the same as long as anybody has it."""
+    if cython.compiled:
+        return cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, value))
+    return id(value)
 
 
 @compiled
