@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.plan import GROUP
 from dissectors.kafka.record_batch import RecordBatch
-from dissectors.kafka.state import set_state, state_of
 from dissectors.kafka.words import (
     FORGOTTEN,
     GROUP_PLACE,
@@ -54,6 +54,7 @@ _LONGEST_KEPT, _MOST_KEPT = 255, 4096
 
 
 @final
+@carried
 @compiled(freelist=64)
 class RecordSet:
     """Where a partition's records lie: `size` bytes from an index of the buffer on.
@@ -67,9 +68,7 @@ class RecordSet:
     start: cython.Py_ssize_t
     size: cython.longlong
     batches: list[RecordBatch]
-    malformed: cython.bint
-
-    __slots__ = ("batches", "malformed", "partition", "size", "start", "topic")
+    malformed: cython.bint = False
 
     def __init__(
         self, topic: Topic | None, partition: cython.longlong, start: cython.Py_ssize_t, size: cython.longlong
@@ -79,13 +78,6 @@ class RecordSet:
         self.start = start
         self.size = size
         self.batches = []
-        self.malformed = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
 
 class Fault(NamedTuple):

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.records import Conn, Exchange
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
@@ -54,6 +55,7 @@ class ErrorCode(NamedTuple):
     expected: bool = False  # part of normal work
 
 
+@carried
 @compiled
 class PendingRequest:
     """What is kept of a request until its answer comes. None of its bytes are kept. Numbers are ABSENT if not known.
@@ -79,7 +81,6 @@ class PendingRequest:
         *("frame", "api", "api_code", "version", "correlation_id", "client_id", "group", "topics", "partitions"),
         *("records", "payload_bytes", "queued_ns", "body"),
     )
-    """The attributes, as they are pickled."""
 
     def __init__(
         self,
