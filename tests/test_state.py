@@ -22,7 +22,7 @@ import pytest
 import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.compiling import loading
-from dissectors.compiling.state import Derived, StateError, carried, layout, restore, state_of
+from dissectors.compiling.state import Derived, StateError, carried, restore, state_layout, state_of
 from dissectors.engine import Engine
 from dissectors.limits import Limits
 from dissectors.options import Options
@@ -52,12 +52,12 @@ def classes() -> Mapping[str, type[Any]]:
 
 def versions() -> dict[str, str]:
     """The version of the state of each class."""
-    return {name: layout(kind).version for name, kind in sorted(classes().items())}
+    return {name: state_layout(kind).version for name, kind in sorted(classes().items())}
 
 
 def types(kind: Any) -> dict[str, str]:
     """The attributes of a class that are carried, with their types."""
-    return dict(zip(layout(kind).names, layout(kind).types, strict=True))
+    return dict(zip(state_layout(kind).names, state_layout(kind).types, strict=True))
 
 
 def filled(kind: Any) -> Any:
@@ -125,7 +125,7 @@ def test_state_of_an_object_comes_back_equal(name: str) -> None:
     copy = kind.__new__(kind)
     restore(copy, state_of(fresh)[2])
     assert state_of(copy) == state_of(fresh)
-    assert set(layout(type(copy)).names) <= set(dir(copy))
+    assert set(state_layout(type(copy)).names) <= set(dir(copy))
 
 
 @pytest.mark.parametrize("name", sorted(used()))
@@ -180,7 +180,7 @@ def test_what_follows_from_other_attributes_is_not_carried_but_set_again() -> No
 
 def test_the_version_is_another_one_where_a_name_or_a_type_is() -> None:
     def version(**annotations: str) -> str:
-        return layout(carried(type("One", (), {}), annotations)).version
+        return state_layout(carried(type("One", (), {}), annotations)).version
 
     assert version(a="int", b="str") == version(a="int", b="str", c="Derived[int]", d="ClassVar[int]")
     assert len({version(a="int"), version(b="int"), version(a="str"), version(a="int", b="int"), version()}) == 5

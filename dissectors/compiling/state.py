@@ -29,14 +29,14 @@ Derived = Annotated[T, "follows from other attributes"]
 """An attribute that is not carried."""
 
 _annotations: dict[type, dict[str, str]] = {}  # of compiled classes: name -> type, as their sources have them
-_layouts: dict[type, Layout] = {}  # of classes whose objects were carried
+_layouts: dict[type, StateLayout] = {}  # of classes whose objects were carried
 
 
 class StateError(ValueError):
     """State was written by a release whose objects have other attributes. The text says of which class."""
 
 
-class Layout(NamedTuple):
+class StateLayout(NamedTuple):
     """What is carried of the objects of a class."""
 
     version: str  # a digest of names and types
@@ -53,7 +53,7 @@ def carried(kind: type[T], annotations: dict[str, str] | None = None) -> type[T]
     return kind
 
 
-def layout(kind: type) -> Layout:
+def state_layout(kind: type) -> StateLayout:
     """What is carried of the objects of a class that is marked."""
     found = _layouts.get(kind)
     if found is None:
@@ -63,14 +63,14 @@ def layout(kind: type) -> Layout:
         kept = {name: text for name, text in types.items() if not text.startswith(("ClassVar", "Derived"))}
         told = ", ".join(f"{name}: {text}" for name, text in kept.items())
         version = record.digest(told.encode())[:8]
-        found = _layouts[kind] = Layout(version, (*kept,), (*kept.values(),), getattr(kind, "restored", None))
+        found = _layouts[kind] = StateLayout(version, (*kept,), (*kept.values(),), getattr(kind, "restored", None))
     return found
 
 
 def state_of(thing: Any) -> tuple[Any, ...]:
     """How an object is pickled: made without values, so that they may refer to it, which it gets then."""
     kind = type(thing)
-    version, names, *_ = layout(kind)
+    version, names, *_ = state_layout(kind)
     state = (version, *[getattr(thing, name) for name in names])
     return copyreg.__newobj__, (kind,), state, None, None, restore  # type: ignore[attr-defined]
 
@@ -78,7 +78,7 @@ def state_of(thing: Any) -> tuple[Any, ...]:
 def restore(thing: Any, state: tuple[Any, ...]) -> None:
     """Give an object the values that another one had."""
     kind = type(thing)
-    version, names, _, restored = layout(kind)
+    version, names, _, restored = state_layout(kind)
     if version != state[0]:
         raise StateError(f"the state of a {kind.__name__} is of another release: it has other attributes")
     for i, name in enumerate(names, 1):

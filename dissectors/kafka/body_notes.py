@@ -96,12 +96,11 @@ class NoteRows:
     """Rows of int64 that are noted one after the other."""
 
     width: cython.Py_ssize_t
-    count: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
     cells: Grid
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.count = 0
         self.cells = grid(_FIRST_ROWS, width)
 
     @compiled
@@ -137,11 +136,11 @@ class NoteRows:
 class BodyNotes:
     """The notes of one body, valid until the next walk; what its methods gave stays."""
 
-    whole: cython.bint  # the body was read to its end
-    partitions: cython.longlong  # how many partitions the body names
-    throttle: cython.longlong  # ms
-    groups: cython.Py_ssize_t  # names of groups that were read
-    both: cython.Py_ssize_t  # topics of which the body gives the id and the name
+    whole: cython.bint = False  # the body was read to its end
+    partitions: cython.longlong = 0  # how many partitions the body names
+    throttle: cython.longlong = 0  # ms
+    groups: cython.Py_ssize_t = 0  # names of groups that were read
+    both: cython.Py_ssize_t = 0  # topics of which the body gives the id and the name
     named: NoteRows
     record_sets: NoteRows
     errors: NoteRows
@@ -152,14 +151,10 @@ class BodyNotes:
     message: MessageWords
     _texts: dict[bytes, str]  # that were read before, most are met often
     _only: tuple[Topic, ...]  # the topics of the last body that had one
-    _sought: cython.Py_ssize_t  # where the partition that is asked for next probably stands
-    _places: dict[tuple[Topic | None, int], int] | None
+    _sought: cython.Py_ssize_t = 0  # where the partition that is asked for next probably stands
+    _places: dict[tuple[Topic | None, int], int] | None = None
 
     def __init__(self) -> None:
-        self.whole = False
-        self.partitions = 0
-        self.throttle = 0
-        self.groups = 0
         self.named = NoteRows(4)
         self.record_sets = NoteRows(4)
         self.errors = NoteRows(6)
@@ -170,11 +165,8 @@ class BodyNotes:
             self.kept[place, 1] = ABSENT
         self.data = b""
         self.message = NO_MESSAGE
-        self.both = 0
         self._texts = {}
         self._only = ()
-        self._sought = 0
-        self._places = None
 
     @compiled
     def begin(self, data: bytes, message: MessageWords) -> None:

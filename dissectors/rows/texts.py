@@ -27,7 +27,7 @@ _TEXTS = 512
 class Texts:
     """Numbers of texts. Text i is arena[starts[i] : starts[i + 1]]; what is written there never changes."""
 
-    count: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
     arena: Any
     _arena: Writable
     starts: Any
@@ -37,7 +37,6 @@ class Texts:
     _known: dict[str, int]
 
     def __init__(self) -> None:
-        self.count = 0
         self.arena = memoryview(bytearray(_ARENA))
         self._arena = self.arena
         self.starts = numbers(_TEXTS + 1)

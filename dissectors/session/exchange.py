@@ -60,7 +60,7 @@ class ErrorCode(NamedTuple):
 class PendingRequest:
     """What is kept of a request until its answer comes. None of its bytes are kept. Numbers are ABSENT if not known.
 
-    A protocol's own requests are a subclass with what that protocol needs besides, whose names it adds to `fields`.
+    A protocol's own requests are a subclass with what that protocol needs besides.
     """
 
     frame: FrameFacts | None
@@ -194,7 +194,7 @@ class Report:
     wants_events: cython.bint
     _resends: Resends
     _closing: Closing
-    _unsettled: FrameFacts | None  # the answer of the open row, if the end of the connection judges it
+    _unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
     _hold: Callable[[RowTable, int], None] | None
 
     def __init__(
@@ -211,7 +211,6 @@ class Report:
         self._resends = resends
         self._closing = closing
         self._hold = hold
-        self._unsettled = None
         self.exchanges = sink.exchanges
         self.batches = sink.batches
         self.errors = sink.errors
