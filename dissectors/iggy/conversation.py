@@ -46,7 +46,7 @@ class IggyConversation(Conversation):
     most: cython.longlong
     _searched: tuple[dict[str, int], dict[str, int]]  # by direction: see resync.search
     _turns: Turns | None = None  # where answers can begin, while one is searched
-    client_end: cython.longlong = 0
+    client_end: cython.longlong = 0  # stream offset after the last frame of a direction
     server_end: cython.longlong = 0
     _first: FrameFacts | None = None  # the first frame
     _latest: cython.longlong = 0  # when the latest came
