@@ -35,7 +35,8 @@ LIMITS = Limits(block_packets=7)
 ATOMS = (int, str, bytes, float, type(None), type, Sink)
 VALUES: Mapping[str, Any] = {
     "cython.bint": True, "cython.": 7, "str": "text", "bytes": b"bytes", "list": [], "dict": {"a": 1}, "tuple": (1, 2),
-    "set": {1}, "Options": Options(), "Sink": Sink(["exchanges"]), "array": array("q"), "Annotated[list[int], 'long long[16]']": list(range(16)),
+    "set": {1}, "array": array("q"), "Annotated[list[int], 'long long[16]']": list(range(16)),
+    "Options": Options(), "Sink": Sink(["exchanges"]),
 }  # fmt: skip
 VERSIONS = "import tests.test_state as t; print(t.json.dumps(t.versions()))"
 
