@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import dissectors
+from dissectors.capture.reader import Reader
+from dissectors.engine import Engine
+from dissectors.limits import Limits
+from dissectors.options import Options
 from dissectors.session.protocols import named, protocols, register, unregister
 from pipelines.report import colours
 from tests.feeding import CLIENT, SERVER, feed_every_way
@@ -47,6 +52,23 @@ def test_it_is_recognised_by_content_and_reported_like_the_others(tmp_path: Path
     assert {b["verdict"] for b in tables["batches"].to_pylist()} == {"ok"}
     (connection,) = tables["connections"].to_pylist()
     assert (connection["protocol"], connection["frames"], connection["skipped_bytes"]) == ("toy", 5, 0)
+
+
+def test_its_connections_go_on_where_they_were_pickled(tmp_path: Path) -> None:
+    path = tmp_path / "toy.pcap"
+    path.write_bytes(pcap(scene().packets, nano=True))
+    limits = Limits(block_packets=2)
+    engine = Engine(Options(limits=limits), [str(path)])
+    made = []
+    for block in Reader(str(path), 0, limits).blocks():
+        engine.feed("", block)
+        engine.decode()
+        made += engine.take().batches
+        engine = pickle.loads(pickle.dumps(engine))
+    for _ in engine.end():
+        made += engine.take().batches
+    rows = [row for table, batch in made if table == "exchanges" for row in batch.to_pylist()]
+    assert [row["kind"] for row in rows] == ["call", "call", "unanswered"]
 
 
 def test_forensics_names_the_bit_and_the_field(tmp_path: Path) -> None:

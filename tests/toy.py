@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from dissectors import checksum
 from dissectors.checksum.unit_format import FieldSpan, UnitFormat, spans
+from dissectors.compiling.state import carried
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink, Suspect
@@ -42,11 +43,15 @@ class ToyUnit(UnitFormat):
         return spans(FIELDS, 0, len(unit))
 
 
+@carried
 class ToyConversation(Conversation):
+    report: Report
+    open: dict[int, PendingRequest]
+
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.report = Report(conn, sink, self.resends, self.closing)
-        self.open: dict[int, PendingRequest] = {}
+        self.open = {}
 
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         if end - pos < 8:

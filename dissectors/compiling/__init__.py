@@ -3,6 +3,7 @@
     record   what was compiled, and from which sources: written by the build, read at import
     loading  compiled modules or their sources: decided once, when `dissectors` is imported
     marks    how a source says what is compiled
+    state    how objects of marked classes are pickled, whether compiled code holds them or not
     declare  marked sources -> what the compiler reads
     build    that -> compiled modules, beside the sources
     hook     runs the build when the package is installed

@@ -32,7 +32,7 @@ from dissectors.compiling.record import SHARED, SUFFIX, BuildRecord
 COMPILERS = ("cc", "gcc", "clang")
 _CIMPORT = re.compile(r"^from (\S+) cimport (.+)", re.M)
 _ERROR = re.compile(r"^(?!performance hint|warning).*:\d+:\d+: (?!warning)")  # file:line:column: what is wrong
-_DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False")
+_DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False", "auto_pickle=False")
 # -O1: what is hot is loops that Cython wrote out already; -O3 makes none faster and takes twice as long.
 _FLAGS = ("-O1", "-g0", "-fPIC", "-fwrapv", "-w", "-DNDEBUG", "-DPy_LIMITED_API=0x030B0000")
 _LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)

@@ -3,7 +3,8 @@
 A module is compiled if it marks a class or a function with `compiled` (marks.py). What is said to the compiler follows
 from the syntax tree; nothing is imported.
 
-    annotation in a marked class            attribute: a C value, or an object of a type that the compiler knows
+    annotation in a marked class            attribute: a C value, or an object of a type that the compiler knows;
+                                            `= 0` and `= None` say what it begins as
     marked function or method               C function; its types are those of the annotations
     whole number in capitals                C constant, wherever in the package it comes from
     other name that functions use           C variable of the module, which no dictionary is asked for
@@ -16,7 +17,8 @@ from the syntax tree; nothing is imported.
     Annotated[…, "long long[::1]"]          what the text says; also by its name, as `Numbers` of wire/arrays.py
     anything else                           object
 
-The .py that the compiler reads has every statement on the line where people find it.
+The .py that the compiler reads has every statement on the line where people find it. Behind its end stand the calls of
+`carried` (state.py), with the annotations of the classes that are marked so.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-MARK = "compiled"
+MARK, CARRIED = "compiled", "carried"
 _C_TYPES = {
     "int": "int", "uint": "unsigned int", "longlong": "long long", "ulonglong": "unsigned long long",
     "Py_ssize_t": "Py_ssize_t", "bint": "bint", "double": "double",
@@ -187,6 +189,8 @@ class Module:
             return _C_TYPES[annotation.attr] if is_cython else "object"
         if isinstance(annotation, ast.Subscript):
             of = annotation.value
+            if isinstance(of, ast.Name) and of.id == "Derived":
+                return self.c_type(annotation.slice)
             if isinstance(of, ast.Name) and of.id == "Annotated" and isinstance(annotation.slice, ast.Tuple):
                 return _text(annotation.slice.elts[1])
             if isinstance(of, ast.Name) and of.id == "list" and isinstance(annotation.slice, ast.Name):
@@ -301,16 +305,25 @@ class Module:
             kind = self.c_type(annotation.annotation)
             if name in inherited:  # it is only said again, for mypy
                 continue
+            self._check_default(annotation, kind)
             if "[" not in kind or kind.startswith("list["):
                 yield f"cdef public {kind} {name}"
             elif ":" in kind:
                 yield f"cdef {'' if name.startswith('_') else 'readonly '}{kind} {name}"
             else:
                 item, _, size = kind.partition("[")
-                yield f"cdef {item} {name}[{size}"
+                yield f"cdef public {item} {name}[{size}"
         for method in node.body:
             if isinstance(method, ast.FunctionDef) and mark_of(method):
                 yield from self._function(method, "self", is_open)
+
+    def _check_default(self, annotation: ast.AnnAssign, kind: str) -> None:
+        """A new object is all zeros: its numbers begin as 0, its other attributes as None."""
+        value = annotation.value
+        begins: tuple[object, ...] = (0, False) if kind in _C_TYPES.values() else (None,)
+        if value is not None and not (isinstance(value, ast.Constant) and value.value in begins):
+            text = f"{ast.unparse(annotation)}: it begins as {begins[0]}; __init__ may set it"
+            raise DeclarationError(f"{self.path}:{annotation.lineno}: {text}")
 
     def _inherited(self, node: ast.ClassDef) -> Iterator[str]:
         """The attributes of the marked classes that a class is derived from."""
@@ -361,7 +374,23 @@ class Module:
                         _strip(lines, method)
             elif isinstance(node, ast.FunctionDef) and node.name in self.functions:
                 _strip(lines, node)
-        return "\n".join(lines)
+        carried = [node for node in self.classes.values() if _is_marked(node, CARRIED)]
+        return "\n".join([*lines, *map(self._registration, carried)])
+
+    def _registration(self, node: ast.ClassDef) -> str:
+        """The call of `carried`, with the annotations that stand in the class no more."""
+        for base in node.bases:
+            origin = self.package.origin(self, ast.unparse(base))
+            above = origin and origin[0].classes.get(origin[1])
+            if above and attributes(above) and not _is_marked(above, CARRIED):
+                text = f"{node.name} is carried, and its base {above.name} is not"
+                raise DeclarationError(f"{self.path}:{node.lineno}: {text}")
+        types = {name: ast.unparse(each.annotation) for name, each in attributes(node).items()}
+        for name, each in attributes(node).items():
+            if ":" in self.c_type(each.annotation) and not types[name].startswith("Derived"):
+                text = f"{name}: an array of others is not carried; it must be Derived"
+                raise DeclarationError(f"{self.path}:{each.lineno}: {text}")
+        return f"{CARRIED}({node.name}, {types})\n"
 
     def _replace_import(self, lines: list[str], node: ast.ImportFrom) -> None:
         """Without names that are cimported or constants; classes stay, so that their modules are imported."""
@@ -454,7 +483,11 @@ def mark_of(node: ast.ClassDef | ast.FunctionDef) -> Mark | None:
 
 
 def _is_final(node: ast.ClassDef) -> bool:
-    return any(_name_of(decorator) == "final" for decorator in node.decorator_list)
+    return _is_marked(node, "final")
+
+
+def _is_marked(node: ast.ClassDef, mark: str) -> bool:
+    return any(_name_of(decorator) == mark for decorator in node.decorator_list)
 
 
 def _gives_nothing(node: ast.FunctionDef) -> bool:
@@ -466,7 +499,7 @@ def attributes(node: ast.ClassDef) -> dict[str, ast.AnnAssign]:
     return {
         each.target.id: each
         for each in node.body
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value is None
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
         if not ast.unparse(each.annotation).startswith("ClassVar")
     }
 
@@ -510,7 +543,7 @@ def _blank(lines: list[str], node: ast.stmt | ast.expr, instead: str = "") -> No
 
 def _blank_decorators(lines: list[str], node: ast.ClassDef | ast.FunctionDef) -> None:
     for decorator in node.decorator_list:
-        if _name_of(decorator) in (MARK, "final"):
+        if _name_of(decorator) in (MARK, CARRIED, "final"):
             _blank(lines, decorator)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import PREFIX
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
-from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire.reader import WireReader, reader
@@ -18,13 +18,12 @@ _POLLED = 16  # bytes at the start of polled messages: partition, current offset
 _REGISTER = 1  # operation of VSR
 
 
+@carried
 @compiled
-class AnswerFit(PlainState):
+class AnswerFit:
     """Judges answers by what is known of the connection's release."""
 
     era: Era
-
-    CARRIED = ("era",)
 
     def __init__(self, era: Era) -> None:
         self.era = era

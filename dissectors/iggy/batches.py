@@ -102,8 +102,6 @@ class MessageFormat:
     indexed: cython.bint
     typed: cython.bint
 
-    __slots__ = ("header", "indexed", "kind", "layout", "shown", "typed")
-
     def __init__(
         self, shown: str, layout: int, header: int, kind: str, *, indexed: bool = False, typed: bool = False
     ) -> None:

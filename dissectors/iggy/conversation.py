@@ -7,6 +7,7 @@ from itertools import islice, takewhile
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import frames, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.exchanges import IggyExchanges
@@ -31,6 +32,7 @@ _LOOKED_AT = 64  # requests in flight
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here
 
 
+@carried
 @compiled
 class IggyConversation(Conversation):
     """One connection between a client and a server, or between two replicas."""
@@ -39,23 +41,17 @@ class IggyConversation(Conversation):
     exchanges: IggyExchanges
     legacy: Legacy
     vsr: Vsr
-    framing: str | None
-    is_vsr: cython.bint  # whether the framing is VSR
+    framing: str | None = None
+    is_vsr: cython.bint = False  # whether the framing is VSR
     most: cython.longlong
     _searched: tuple[dict[str, int], dict[str, int]]  # by direction: see resync.search
-    _turns: Turns | None  # where answers can begin, while one is searched
-    client_end: cython.longlong
-    server_end: cython.longlong
-    _first: FrameFacts | None  # the first frame
-    _latest: cython.longlong  # when the latest came
-    _reported: str | None  # the dialect, to other connections
-    of_older_server: cython.bint  # whether a server in legacy framing answers a client of VSR
-
-    CARRIED = (
-        *Conversation.CARRIED,
-        *("era", "exchanges", "legacy", "vsr", "framing", "is_vsr", "most", "_searched", "client_end", "server_end"),
-        *("_first", "_latest", "_reported", "_turns", "of_older_server"),
-    )
+    _turns: Turns | None = None  # where answers can begin, while one is searched
+    client_end: cython.longlong = 0  # stream offset after the last frame of a direction
+    server_end: cython.longlong = 0
+    _first: FrameFacts | None = None  # the first frame
+    _latest: cython.longlong = 0  # when the latest came
+    _reported: str | None = None  # the dialect, to other connections
+    of_older_server: cython.bint = False  # whether a server in legacy framing answers a client of VSR
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
@@ -63,18 +59,10 @@ class IggyConversation(Conversation):
         self.exchanges = IggyExchanges(self, self.era, midstream=midstream)
         self.legacy = Legacy(self.exchanges)
         self.vsr = Vsr(self.exchanges)
-        self.framing = None
-        self.is_vsr = False
         self.most = options.limits.frame_bytes
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._searched = ({}, {})
-        self._turns = None
-        self.client_end = self.server_end = 0  # stream offset after the last frame of a direction
-        self._first = None
-        self._latest = 0
-        self._reported = None
-        self.of_older_server = False
 
     # --- what the base class asks ---
 

@@ -66,8 +66,6 @@ class Body:
     at: cython.Py_ssize_t
     trailing: cython.Py_ssize_t
 
-    __slots__ = ("_run", "at", "fields", "layout", "problem", "run", "trailing")
-
     def __init__(self) -> None:
         self.fields = Fields()
         self._run = MessageRun()

@@ -13,8 +13,8 @@ from functools import lru_cache
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import tables
-from dissectors.iggy.plain_state import PlainState
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
 FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
@@ -22,8 +22,9 @@ _KEPT = 8  # pieces of evidence reported
 _REMEMBERED = 1024  # sets of releases
 
 
+@carried
 @compiled
-class Era(PlainState):
+class Era:
     """The releases that a connection's bytes allow."""
 
     fixed: cython.bint
@@ -31,26 +32,12 @@ class Era(PlainState):
     _possible: cython.longlong  # what no evidence overturns
     hints: list[int]  # sets of releases, each favoured by weak evidence
     evidence: list[str]
-    revised: cython.longlong
-    _strikes: cython.longlong
-    _doubt: cython.longlong
+    revised: cython.longlong = 0
+    _strikes: cython.longlong = 0
+    _doubt: cython.longlong = 0
     settled: cython.bint
     best: cython.Py_ssize_t
     dialect: str
-
-    CARRIED = (
-        "_doubt",
-        "_possible",
-        "_strikes",
-        "allowed",
-        "best",
-        "dialect",
-        "evidence",
-        "fixed",
-        "hints",
-        "revised",
-        "settled",
-    )
 
     def __init__(self, requested: int = 0) -> None:
         self.fixed = bool(requested)
@@ -58,9 +45,6 @@ class Era(PlainState):
         self._possible = self.allowed
         self.hints = []
         self.evidence = []
-        self.revised = 0
-        self._strikes = 0
-        self._doubt = 0
         self._settle()
 
     def narrow(self, releases: int, reason: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import events, layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit, answer_code
 from dissectors.iggy.decode import Body, body, error_text
@@ -29,7 +30,6 @@ from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.names import NAMING, IggyNames
 from dissectors.iggy.pending import Answer, BatchFacts, IggyRequest
-from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import PARTITION, Fields
@@ -43,8 +43,9 @@ LONG_NS = 1_000_000_000
 SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3
 
 
+@carried
 @compiled
-class IggyExchanges(PlainState):
+class IggyExchanges:
     """The requests and answers of one connection."""
 
     conversation: Conversation
@@ -57,23 +58,7 @@ class IggyExchanges(PlainState):
     fit: AnswerFit
     pairing: Pairing
     answered_ns: cython.longlong  # when the last byte of the newest answer came
-    _gave_up: cython.bint  # that an answer's request was not looked for is a finding already
-
-    CARRIED = (
-        *(
-            "conversation",
-            "era",
-            "state",
-            "rows",
-            "diagnostics",
-            "events",
-            "orphans",
-            "fit",
-            "pairing",
-            "answered_ns",
-            "_gave_up",
-        ),
-    )
+    _gave_up: cython.bint = False  # that an answer's request was not looked for is a finding already
 
     def __init__(self, conversation: Conversation, era: Era, *, midstream: bool) -> None:
         self.conversation = conversation
@@ -86,7 +71,6 @@ class IggyExchanges(PlainState):
         self.fit = AnswerFit(era)
         self.pairing = Pairing(self.fit.fits, self.fit.suits, conversation.options.limits.pending, midstream=midstream)
         self.answered_ns = ABSENT
-        self._gave_up = False
 
     def release(self) -> None:
         """Drop the references between its parts, so that it is freed without the garbage collector."""

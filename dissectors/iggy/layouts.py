@@ -139,12 +139,6 @@ class BodyLayout:
     at_stream: cython.Py_ssize_t
     at_topic: cython.Py_ssize_t
 
-    __slots__ = (
-        *("at_auto_commit", "at_consumer", "at_count", "at_current_offset", "at_group", "at_messages_count"),
-        *("at_metadata_length", "at_offset", "at_partition", "at_partitioning", "at_stored_offset", "at_stream"),
-        *("at_topic", "fields", "has_parts", "introduces", "name", "plan", "releases", "run", "text"),
-    )
-
     def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
         self.name = name
         self.releases = releases

@@ -5,30 +5,28 @@ from __future__ import annotations
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import PREFIX
 from dissectors.iggy.match import HELD, UNSURE
 from dissectors.iggy.pending import Answer
-from dissectors.iggy.plain_state import PlainState
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.reader import WireReader, reader
 
 
+@carried
 @compiled
-class Legacy(PlainState):
+class Legacy:
     """Takes the frames of one connection."""
 
     _exchanges: IggyExchanges
-    resolving: cython.bint  # answers are being reported that were held back
-
-    CARRIED = ("_exchanges", "resolving")
+    resolving: cython.bint = False  # answers are being reported that were held back
 
     def __init__(self, exchanges: IggyExchanges) -> None:
         self._exchanges = exchanges
-        self.resolving = False
 
     @compiled
     def on_frame(self, frame: Frame, lost: cython.longlong) -> None:

@@ -28,11 +28,11 @@ from typing import final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.loss.align import Alignment
 from dissectors.iggy.pairing_states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
-from dissectors.iggy.plain_state import PlainState
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 from dissectors.rows.layout import ABSENT
 
@@ -59,8 +59,9 @@ _CERTAIN, _BEFORE_CAPTURE = Certainty.CERTAIN, Origin.BEFORE_CAPTURE
 
 
 @final
+@carried
 @compiled
-class Pairing(PlainState):
+class Pairing:
     """Requests in flight on one connection.
 
     `fits(request, answer)`: whether the answer can be that request's; `suits` looks into it, too.
@@ -74,18 +75,13 @@ class Pairing(PlainState):
     certainty: Certainty
     origin: Origin
     resolved: list[tuple[Answer, IggyRequest | None]]  # held answers that are held no longer, and their requests
-    search_abandoned: cython.bint  # an answer would have taken more comparisons than there are to spend
-    _alignment: Alignment | None  # in the states ALIGNING and SILENT
-    _before_silence: cython.Py_ssize_t  # entries of the queue, in the state SILENT
-    _unread: cython.longlong  # eight-byte pieces of a refused body, in the states REFUSED_BODY and DOUBTFUL_BODY
+    search_abandoned: cython.bint = False  # an answer would have taken more comparisons than there are to spend
+    _alignment: Alignment | None = None  # in the states ALIGNING and SILENT
+    _before_silence: cython.Py_ssize_t = 0  # entries of the queue, in the state SILENT
+    _unread: cython.longlong = 0  # eight-byte pieces of a refused body, in the states REFUSED_BODY and DOUBTFUL_BODY
     _steps: cython.longlong  # comparisons that may still be made
-    _last_ns: cython.longlong
-    _answered: cython.longlong  # delivery order of the last answer
-
-    CARRIED = (
-        *("queue", "fits", "suits", "limit", "order", "certainty", "origin", "resolved", "search_abandoned"),
-        *("_alignment", "_before_silence", "_unread", "_steps", "_last_ns", "_answered"),
-    )
+    _last_ns: cython.longlong = 0
+    _answered: cython.longlong = 0  # delivery order of the last answer
 
     def __init__(
         self,
@@ -103,13 +99,7 @@ class Pairing(PlainState):
         self.certainty = Certainty.CERTAIN
         self.origin = Origin.BEFORE_CAPTURE if midstream else Origin.KNOWN
         self.resolved = []
-        self.search_abandoned = False
-        self._alignment = None
-        self._before_silence = 0
-        self._unread = 0
         self._steps = PAIRING_CREDIT
-        self._last_ns = 0
-        self._answered = 0
 
     @property
     def pipelined(self) -> bool:

@@ -75,8 +75,6 @@ class IggyUnit:
     last: cython.Py_ssize_t
     batch: VsrBatch | None
 
-    __slots__ = ("batch", "end", "first", "last", "start", "total")
-
     def __init__(
         self,
         start: cython.Py_ssize_t,
@@ -120,8 +118,6 @@ class MessageRun:
     count: cython.Py_ssize_t
     units: list[IggyUnit]
     problem: str | None
-
-    __slots__ = ("cells", "checksum_kind", "count", "format", "problem", "total", "typed", "units")
 
     def __init__(self) -> None:
         self.cells = grid(_FIRST, CELLS)

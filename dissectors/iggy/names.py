@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.plain_state import PlainState
+from dissectors.compiling.state import carried
 from dissectors.records import Conn, endpoint
 from dissectors.rows.late_names import MARK, unresolved
 from dissectors.rows.sink import Sink
@@ -21,8 +21,9 @@ Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
+@carried
 @compiled
-class IggyNames(PlainState):
+class IggyNames:
     """Names of one server, as one connection learns and needs them."""
 
     _root: str
@@ -31,8 +32,6 @@ class IggyNames(PlainState):
     _reported: dict[str, str]
     _shown: dict[tuple[Identifier, Identifier], tuple[str]]
     _cluster: int  # that the server is in, 0 while it has not said so
-
-    CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown", "_cluster")
 
     def __init__(self, conn: Conn, sink: Sink) -> None:
         self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"

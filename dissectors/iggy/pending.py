@@ -8,7 +8,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.plain_state import PlainState
+from dissectors.compiling.state import carried
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import int64
 from dissectors.session.exchange import PendingRequest
@@ -19,8 +19,9 @@ ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 
 
 @final
+@carried
 @compiled
-class BatchFacts(PlainState):
+class BatchFacts:
     """What a row of `batches` says of a unit of messages; one that was sent waits with its request.
 
     position: as text, where the first offset does not fit 63 bits
@@ -33,29 +34,23 @@ class BatchFacts(PlainState):
     partition: cython.longlong
     first: cython.longlong
     last: cython.longlong
-    position: str | None
-    records: cython.longlong
-    size: cython.longlong
+    position: str | None = None
+    records: cython.longlong = 0
+    size: cython.longlong = 0
     format: str
-    producer: str | None
+    producer: str | None = None
     producer_epoch: cython.longlong
     base_sequence: cython.longlong
     first_time: cython.longlong
     last_time: cython.longlong
     origin_time: cython.longlong
     checksum_kind: str
-    stored: str | None
-    computed: str | None
+    stored: str | None = None
+    computed: str | None = None
     verdict: str
     time: cython.longlong
     packet_ref: cython.longlong
     stream_offset: cython.longlong
-
-    CARRIED = (
-        *("role", "topic", "partition", "first", "last", "position", "records", "size", "format", "producer"),
-        *("producer_epoch", "base_sequence", "first_time", "last_time", "origin_time", "checksum_kind"),
-        *("stored", "computed", "verdict", "time", "packet_ref", "stream_offset"),
-    )
 
     def __init__(self, role: str, topic: str | None, partition: cython.longlong) -> None:
         self.role = role
@@ -63,19 +58,13 @@ class BatchFacts(PlainState):
         self.partition = partition
         self.first = ABSENT
         self.last = ABSENT
-        self.position = None
-        self.records = 0
-        self.size = 0
         self.format = ""
-        self.producer = None
         self.producer_epoch = ABSENT
         self.base_sequence = ABSENT
         self.first_time = ABSENT
         self.last_time = ABSENT
         self.origin_time = ABSENT
         self.checksum_kind = ""
-        self.stored = None
-        self.computed = None
         self.verdict = ""
         self.time = ABSENT
         self.packet_ref = ABSENT
@@ -89,6 +78,7 @@ class BatchFacts(PlainState):
 
 
 @final
+@carried
 @compiled
 class IggyRequest(PendingRequest):
     """A request that waits for its answer.
@@ -106,44 +96,31 @@ class IggyRequest(PendingRequest):
     waits, silent: its command lets the server wait for data; has no answer
     """
 
-    consumer: str | None
+    consumer: str | None = None
     batches: Sequence[BatchFacts]
     most: cython.longlong
     offset: cython.longlong
-    auto_commit: cython.bint
-    operation: cython.longlong
+    auto_commit: cython.bint = False
+    operation: cython.longlong = 0
     order: cython.longlong
     partition: cython.longlong
     partition_id: cython.longlong
-    silent: cython.bint
-    stream: str | None
-    user: str | None
-    values: dict[str, Any] | None
-    waits: cython.bint
+    silent: cython.bint = False
+    stream: str | None = None
+    user: str | None = None
+    values: dict[str, Any] | None = None
+    waits: cython.bint = False
     well_formed: cython.bint
-
-    fields = (
-        *PendingRequest.fields,
-        *("auto_commit", "batches", "consumer", "most", "offset", "operation", "order", "partition", "partition_id"),
-        *("silent", "stream", "user", "values", "waits", "well_formed"),
-    )
     frame: FrameFacts
 
     def __init__(self, frame: FrameFacts, api: str | None, code: cython.longlong) -> None:
         self.begin(frame, api, code)
         self.topics = ()
-        self.stream = None
         self.order = frame.order
         self.batches = ()
-        self.operation = 0
         self.partition = ABSENT
         self.partition_id = ABSENT
         self.most = self.offset = ABSENT
-        self.consumer = None
-        self.auto_commit = False
-        self.user = None
-        self.values = None
-        self.waits = self.silent = False
         self.well_formed = True
 
 
@@ -167,8 +144,9 @@ class RequestHole:
 
 
 @final
+@carried
 @compiled
-class Answer(PlainState):
+class Answer:
     """An answer as pairing sees it.
 
     request_id: ABSENT in legacy framing
@@ -184,8 +162,6 @@ class Answer(PlainState):
     operation: cython.longlong
     frame: Frame | None
     cut_in_header: cython.bint
-
-    CARRIED = ("order", "first_ns", "status", "length", "request_id", "operation", "frame", "cut_in_header")
 
     def __init__(
         self,

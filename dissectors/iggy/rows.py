@@ -13,12 +13,12 @@ from typing import Any
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun, message_id
 from dissectors.iggy.pending import BatchFacts, IggyRequest
-from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
@@ -47,10 +47,11 @@ LARGEST = (1 << 63) - 1
 NS_PER_US = 1000
 
 ROWS_HELD = 256
+_Rows = tuple[Sequence[Any], Sequence[Any]]
 
 
 @compiled
-class DialectRows(PlainState):
+class DialectRows:
     """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
 
     exchanges, batches: slots of the rows that wait, oldest first
@@ -62,26 +63,18 @@ class DialectRows(PlainState):
     exchanges: list[int]
     batches: list[int]
 
-    CARRIED = ("conn", "sink", "era", "rows")
-
-    def __init__(self, conn: Conn, sink: Sink, era: Era) -> None:
+    def __init__(self, conn: Conn, sink: Sink, era: Era, waiting: _Rows = ((), ())) -> None:
+        """waiting: rows of `exchanges` and of `batches` that wait from the beginning."""
         self.conn = conn
         self.sink = sink
         self.era = era
-        self.exchanges = []
-        self.batches = []
+        self.exchanges = [_opened(sink.exchanges, row) for row in waiting[0]]
+        self.batches = [_opened(sink.batches, row) for row in waiting[1]]
 
-    @property
-    def rows(self) -> tuple[list[Any], list[Any]]:
-        """The rows that wait, as they are carried to another process."""
-        exchanges, batches_ = self.sink.exchanges, self.sink.batches
-        return [exchanges.values(slot) for slot in self.exchanges], [batches_.values(slot) for slot in self.batches]
-
-    @rows.setter
-    def rows(self, rows: tuple[list[Any], list[Any]]) -> None:
-        exchanges, batches_ = rows
-        self.exchanges = [_opened(self.sink.exchanges, row) for row in exchanges]
-        self.batches = [_opened(self.sink.batches, row) for row in batches_]
+    def __reduce__(self) -> tuple[type[DialectRows], tuple[Conn, Sink, Era, _Rows]]:
+        exchanges = [self.sink.exchanges.values(slot) for slot in self.exchanges]
+        batches = [self.sink.batches.values(slot) for slot in self.batches]
+        return DialectRows, (self.conn, self.sink, self.era, (exchanges, batches))
 
     def release(self) -> None:
         """Forget the rows that wait: they were carried to where the connection goes on."""
@@ -130,8 +123,9 @@ class DialectRows(PlainState):
                 self.flush()
 
 
+@carried
 @compiled
-class IggyRows(PlainState):
+class IggyRows:
     """Writes the rows of one connection."""
 
     conversation: Conversation
@@ -139,8 +133,6 @@ class IggyRows(PlainState):
     report: Report
     state: IggyState
     shows_bodies: cython.bint
-
-    CARRIED = ("conversation", "dialects", "report", "state", "shows_bodies")
 
     def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
         self.conversation = conversation

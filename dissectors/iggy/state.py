@@ -11,12 +11,12 @@ from typing import Any
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.names import NAMING, IggyNames
 from dissectors.iggy.pending import IggyRequest
-from dissectors.iggy.plain_state import PlainState
 
 _ROOT = "iggy"
 _ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releases that give it
@@ -25,25 +25,20 @@ _ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
+@carried
 @compiled
-class IggyState(PlainState):
+class IggyState:
     """Small plain values; what they say of the release goes to `era`, names go to `names`."""
 
     names: IggyNames
-    user: str | None  # who logged in
-    client_software: str | None
-    client_version: str | None
-    server_version: str | None
+    user: str | None = None  # who logged in
+    client_software: str | None = None
+    client_version: str | None = None
+    server_version: str | None = None
     _era: Era
-
-    CARRIED = ("names", "user", "client_software", "client_version", "server_version", "_era")
 
     def __init__(self, era: Era, names: IggyNames) -> None:
         self.names = names
-        self.user = None
-        self.client_software = None
-        self.client_version = None
-        self.server_version = None
         self._era = era
 
     @compiled

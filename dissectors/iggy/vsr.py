@@ -9,6 +9,7 @@ from __future__ import annotations
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.iggy import layouts, replica, tables
 from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
 from dissectors.iggy.era import Era
@@ -16,7 +17,6 @@ from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import COMMAND_AT, COMMAND_END, EVICTION, HEADER, REASON_AT, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
-from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import int64
 from dissectors.session.exchange import ORPHAN, PUSH, UNKNOWN
@@ -29,14 +29,13 @@ _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _CLUSTER, _CLUSTER_END = 32, 48  # where the cluster is: zero between clients and servers but in some replies
 
 
+@carried
 @compiled
-class Vsr(PlainState):
+class Vsr:
     """Takes the frames of one connection."""
 
     _exchanges: IggyExchanges
     _era: Era
-
-    CARRIED = ("_exchanges", "_era")
 
     def __init__(self, exchanges: IggyExchanges) -> None:
         self._exchanges = exchanges

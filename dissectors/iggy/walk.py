@@ -68,8 +68,6 @@ class FieldPlan:
     parts: list[Any]
     rows: Grid
 
-    __slots__ = ("count", "labels", "names", "parts", "rows", "single")
-
     def __init__(self, names: list[str], labels: list[str], parts: list[Any], rows: list[list[int]]) -> None:
         self.count = len(names)
         self.names = names
@@ -93,15 +91,12 @@ class Fields:
     """Notes of the fields of one body, up to the field `reached`."""
 
     plan: FieldPlan
-    reached: cython.Py_ssize_t
+    reached: cython.Py_ssize_t = 0
     notes: Grid
     objects: list[Any]
 
-    __slots__ = ("notes", "objects", "plan", "reached")
-
     def __init__(self) -> None:
         self.plan = NO_FIELDS
-        self.reached = 0
         self.notes = grid(_FIRST, NOTES)
         self.objects = [None] * _FIRST
 

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.plan import GROUP
 from dissectors.kafka.record_batch import RecordBatch
-from dissectors.kafka.state import set_state, state_of
 from dissectors.kafka.words import (
     FORGOTTEN,
     GROUP_PLACE,
@@ -57,6 +57,7 @@ _LONGEST_KEPT, _MOST_KEPT = 255, 4096
 
 
 @final
+@carried
 @compiled(freelist=64)
 class RecordSet:
     """Where a partition's records lie: `size` bytes from an index of the buffer on.
@@ -70,9 +71,7 @@ class RecordSet:
     start: cython.Py_ssize_t
     size: cython.longlong
     batches: list[RecordBatch]
-    malformed: cython.bint
-
-    __slots__ = ("batches", "malformed", "partition", "size", "start", "topic")
+    malformed: cython.bint = False
 
     def __init__(self) -> None:
         self.topic = None
@@ -80,13 +79,6 @@ class RecordSet:
         self.start = 0
         self.size = 0
         self.batches = []
-        self.malformed = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
 
 class Fault(NamedTuple):
@@ -105,12 +97,11 @@ class NoteRows:
     """Rows of int64 that are noted one after the other."""
 
     width: cython.Py_ssize_t
-    count: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
     cells: Grid
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.count = 0
         self.cells = grid(_FIRST_ROWS, width)
 
     @compiled
@@ -146,11 +137,11 @@ class NoteRows:
 class BodyNotes:
     """The notes of one body, valid until the next walk; what its methods gave stays."""
 
-    whole: cython.bint  # the body was read to its end
-    partitions: cython.longlong  # how many partitions the body names
-    throttle: cython.longlong  # ms
-    groups: cython.Py_ssize_t  # names of groups that were read
-    both: cython.Py_ssize_t  # topics of which the body gives the id and the name
+    whole: cython.bint = False  # the body was read to its end
+    partitions: cython.longlong = 0  # how many partitions the body names
+    throttle: cython.longlong = 0  # ms
+    groups: cython.Py_ssize_t = 0  # names of groups that were read
+    both: cython.Py_ssize_t = 0  # topics of which the body gives the id and the name
     named: NoteRows
     record_sets: NoteRows
     errors: NoteRows
@@ -163,14 +154,10 @@ class BodyNotes:
     _latest: bytes  # the text that was read last, which is soon read again
     _latest_text: str
     _only: tuple[Topic, ...]  # the topics of the last body that had one
-    _sought: cython.Py_ssize_t  # where the partition that is asked for next probably stands
-    _places: dict[tuple[Topic | None, int], int] | None
+    _sought: cython.Py_ssize_t = 0  # where the partition that is asked for next probably stands
+    _places: dict[tuple[Topic | None, int], int] | None = None
 
     def __init__(self) -> None:
-        self.whole = False
-        self.partitions = 0
-        self.throttle = 0
-        self.groups = 0
         self.named = NoteRows(4)
         self.record_sets = NoteRows(4)
         self.errors = NoteRows(6)
@@ -181,13 +168,10 @@ class BodyNotes:
             self.kept[place, 1] = ABSENT
         self.data = b""
         self.message = NO_MESSAGE
-        self.both = 0
         self._texts = {}
         self._latest = b""
         self._latest_text = ""
         self._only = ()
-        self._sought = 0
-        self._places = None
 
     @compiled
     def begin(self, data: bytes, message: MessageWords) -> None:

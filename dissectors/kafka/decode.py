@@ -62,22 +62,6 @@ class ApiVersion:
     _request_positions: MessageWords
     _response_positions: MessageWords
 
-    __slots__ = (
-        "_request_positions",
-        "_request_words",
-        "_response_positions",
-        "_response_words",
-        "eventful",
-        "has_client_id",
-        "key",
-        "known",
-        "name",
-        "request_tags",
-        "response_tags",
-        "special",
-        "version",
-    )
-
     def __init__(self, key: cython.int, version: cython.int) -> None:
         api = schema.apis().get(key)
         request = schema.message(f"{api.name}Request") if api else None

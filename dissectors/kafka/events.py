@@ -28,7 +28,6 @@ from dissectors.kafka.decode import (
 )
 from dissectors.kafka.full import full
 from dissectors.kafka.pending import KafkaRequest
-from dissectors.kafka.state import set_state, state_of
 from dissectors.records import endpoint
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.wire.reader import ReadError
@@ -85,12 +84,6 @@ class KafkaEvents:
         self.epochs: dict[tuple[str, str], int] = {}
         self.status: dict[tuple[str | None, str | None], str] = {}
         self.advertised: set[tuple[int, str]] = set()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     # --- what the conversation hands over ---
 

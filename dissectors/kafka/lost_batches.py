@@ -14,16 +14,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka import batches
 from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.record_batch import RecordBatch, checksum, header_places
-from dissectors.kafka.state import set_state, state_of
 from dissectors.session.frame import Frame
 from dissectors.session.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
@@ -119,6 +119,7 @@ class LostBatch(NamedTuple):
 
 
 @final
+@carried
 @compiled
 class BatchSearch:
     """The search in one direction of a connection."""
@@ -127,11 +128,9 @@ class BatchSearch:
     _largest: cython.longlong
     _parts: list[bytes]  # bytes that lie side by side in the stream, searched in part or not at all
     _pieces: list[Piece]  # where they came from
-    _size: cython.Py_ssize_t
-    _end: cython.longlong  # stream offset of their end
+    _size: cython.Py_ssize_t = 0
+    _end: cython.longlong = 0  # stream offset of their end
     _wanted: cython.longlong  # so many are needed for the search to come further
-
-    __slots__ = ("_end", "_largest", "_parts", "_pieces", "_size", "_wanted", "budget")
 
     def __init__(self, largest: int) -> None:
         """largest: bytes of a batch beyond which it is not waited for."""
@@ -139,15 +138,7 @@ class BatchSearch:
         self._largest = largest
         self._parts = []
         self._pieces = []
-        self._size = 0
-        self._end = 0
         self._wanted = _GATHERED
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     @property
     def held(self) -> int:

@@ -12,44 +12,34 @@ from __future__ import annotations
 from collections import deque
 from itertools import chain
 from operator import attrgetter
-from typing import Any, final
+from typing import final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.pending import KafkaRequest
-from dissectors.kafka.state import set_state, state_of
 
 
 @final
+@carried
 @compiled
 class KafkaPendingRequests:
     """The requests of one connection that wait for their answers."""
 
     limit: cython.longlong
-    arrived: cython.longlong  # requests so far: the number of the next
-    count: cython.longlong  # requests that wait
-    lost: cython.longlong  # requests with smaller numbers may have been answered in a hole
+    arrived: cython.longlong = 0  # requests so far: the number of the next
+    count: cython.longlong = 0  # requests that wait
+    lost: cython.longlong = 0  # requests with smaller numbers may have been answered in a hole
     newest: cython.longlong  # number of the newest request that was answered
     by_id: dict[int, KafkaRequest]  # correlation id -> the oldest request that waits with it
     again: dict[int, deque[KafkaRequest]]
 
-    __slots__ = ("again", "arrived", "by_id", "count", "limit", "lost", "newest")
-
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.arrived = 0
-        self.count = 0
-        self.lost = 0
         self.newest = -1
         self.by_id = {}
         self.again = {}  # … -> those that came later with the same id
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     def __len__(self) -> int:
         return self.count

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, final
+from typing import final
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.secrets import CLUSTER_METADATA
-from dissectors.kafka.state import set_state, state_of
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
 
@@ -17,6 +17,7 @@ METADATA_TOPIC_ID = bytes(15) + b"\1"  # reserved for the log of the KRaft contr
 
 
 @final
+@carried
 @compiled
 class TopicNames:
     """The names known on one connection; a topic id without one becomes a token that is resolved at the end."""
@@ -25,18 +26,10 @@ class TopicNames:
     names: dict[Topic, str]
     tokens: dict[Topic, str]
 
-    __slots__ = ("names", "sink", "tokens")
-
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.names = {}
         self.tokens = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     def learn(self, names: Iterable[tuple[bytes, str]], time: int) -> None:
         """Take note of topic ids and their names, as a frame at `time` (ns) has them."""

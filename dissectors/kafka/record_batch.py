@@ -28,7 +28,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
-from dissectors.kafka.state import set_state, state_of
+from dissectors.compiling.state import carried
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Bytes
 from dissectors.wire.memory import crc32c
@@ -44,6 +44,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-
 
 
 @final
+@carried
 @compiled(freelist=256)
 class RecordBatch:
     """One record batch, or one top-level message of the older formats, and what was found out about it.
@@ -92,42 +93,10 @@ class RecordBatch:
     keyed: cython.longlong
     computed: cython.longlong
     verdict: str
-    time: cython.longlong
-    packet_ref: cython.longlong
-    stream_offset: cython.longlong
+    time: cython.longlong = 0
+    packet_ref: cython.longlong = 0
+    stream_offset: cython.longlong = 0
     entries: Sequence[Any]
-
-    __slots__ = (
-        "announced",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "body",
-        "codec",
-        "computed",
-        "control",
-        "count",
-        "crc",
-        "entries",
-        "first_timestamp",
-        "keyed",
-        "last_offset",
-        "log_append",
-        "magic",
-        "max_timestamp",
-        "odd_bytes",
-        "packet_ref",
-        "producer_epoch",
-        "producer_id",
-        "size",
-        "start",
-        "stream_offset",
-        "time",
-        "transactional",
-        "uncompressed",
-        "verdict",
-        "whole",
-    )
 
     def __init__(
         self,
@@ -181,7 +150,6 @@ class RecordBatch:
         """Nothing is known yet of what the checks tell."""
         self.verdict = "unverifiable"
         self.uncompressed = self.computed = self.keyed = ABSENT
-        self.time = self.packet_ref = self.stream_offset = 0
         self.entries = ()
 
     @property
@@ -223,12 +191,6 @@ class RecordBatch:
         self.count = 0 if self.control else self.announced
         self.first_timestamp = NO_TIMESTAMP if attributes & HORIZON_BIT else self.base_timestamp
         self.odd_bytes = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
 
 @compiled

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.decode import ApiVersion
-from dissectors.kafka.state import set_state, state_of
 
 SIZES = 4000  # lengths that are remembered of a connection
 
@@ -16,30 +16,20 @@ _HABIT = 3  # requests of one length that make it the usual length
 
 
 @final
+@carried
 @compiled
 class RequestSizes:
     """How often the requests of a connection were how long. The last ones, of one API and size, are counted apart."""
 
     apis: tuple[ApiVersion, ...]
     times: dict[tuple[int, int, int], int]  # by size, API and version
-    last_api: ApiVersion | None
-    last_size: cython.longlong
-    last_times: cython.longlong
-
-    __slots__ = ("apis", "last_api", "last_size", "last_times", "times")
+    last_api: ApiVersion | None = None
+    last_size: cython.longlong = 0
+    last_times: cython.longlong = 0
 
     def __init__(self) -> None:
         self.apis = ()
         self.times = {}
-        self.last_api = None
-        self.last_size = 0
-        self.last_times = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     @compiled
     def note(self, api: ApiVersion, size: cython.longlong) -> None:

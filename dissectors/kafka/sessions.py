@@ -12,8 +12,8 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.body_notes import BodyNotes, Topic
-from dissectors.kafka.state import set_state, state_of
 from dissectors.rows.layout import ABSENT
 
 NEW, FINAL = 0, -1
@@ -22,6 +22,7 @@ _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 
 
 @final
+@carried
 @compiled
 class FetchSession:
     """The partitions of one session.
@@ -34,26 +35,17 @@ class FetchSession:
 
     held: dict[Topic | None, dict[int, int]]
     topics: tuple[Topic, ...]
-    partitions: cython.longlong
+    partitions: cython.longlong = 0
     epoch: cython.longlong
     gapless: cython.bint
-
-    __slots__ = ("epoch", "gapless", "held", "partitions", "topics")
 
     def __init__(self, notes: BodyNotes) -> None:
         """notes: of the request that begins the session."""
         self.held = {}
         self.topics = ()
-        self.partitions = 0
         self.epoch = NEW
         self.gapless = notes.whole
         self.change(notes)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     @compiled
     def follow(self, epoch: cython.longlong, notes: BodyNotes) -> None:
@@ -112,22 +104,15 @@ class FetchSession:
 
 
 @final
+@carried
 @compiled
 class FetchSessions:
     """The sessions of one connection, by their ids; those of share groups by group and member."""
 
     sessions: dict[Hashable, FetchSession]
 
-    __slots__ = ("sessions",)
-
     def __init__(self) -> None:
         self.sessions = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     @compiled
     def fetch(self, number: cython.longlong, epoch: cython.longlong, notes: BodyNotes) -> FetchSession | None:

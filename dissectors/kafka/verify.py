@@ -14,13 +14,13 @@ import cython
 
 from dissectors.checksum import shown
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import Derived, carried
 from dissectors.kafka import batches, internal, messages
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.body_notes import RecordSet
 from dissectors.kafka.messages import KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.record_batch import RecordBatch, read_batches
-from dissectors.kafka.state import set_state
 from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
@@ -35,6 +35,7 @@ _SMALLEST_RECORD = 7  # bytes, its length included
 
 
 @final
+@carried
 @compiled
 class BatchVerifier:
     """Looks at the batches of one connection."""
@@ -43,26 +44,18 @@ class BatchVerifier:
     report: Report
     names: TopicNames
     limit: cython.longlong
-    reported_early: cython.bint
-    _reader: WireReader
-
-    CARRIED = ("conversation", "limit", "names", "report", "reported_early")
-
-    __slots__ = ("_reader", *CARRIED)
+    reported_early: cython.bint = False
+    _reader: Derived[WireReader]
 
     def __init__(self, conversation: _Conversation, report: Report, names: TopicNames) -> None:
         self.conversation = conversation
         self.report = report
         self.names = names
         self.limit = conversation.options.limits.decompressed_bytes
-        self.reported_early = False
-        self._reader = WireReader()
+        self.restored()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.CARRIED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
+    def restored(self) -> None:
+        """Set what is not carried."""
         self._reader = WireReader()
 
     @compiled

@@ -96,9 +96,9 @@ class Walker:
     reader: WireReader
     message: MessageWords
     slots: Grid  # errors that are read and not noted yet, and texts that explain them
-    number: cython.longlong  # that goes with topic and partition
-    checking: cython.bint
-    stop: cython.Py_ssize_t  # where the message ends, or the tagged field that is checked
+    number: cython.longlong = 0  # that goes with topic and partition
+    checking: cython.bint = False
+    stop: cython.Py_ssize_t = 0  # where the message ends, or the tagged field that is checked
     codes: Bytes  # int16 code + 32768 -> whether it exists
 
     def __init__(self, positions: cython.bint = False) -> None:
@@ -108,9 +108,6 @@ class Walker:
         self.reader = WireReader()
         self.message = NO_MESSAGE
         self.slots = grid(SLOTS, 3)
-        self.number = 0
-        self.checking = False
-        self.stop = 0
         self.codes = _codes()
 
     @compiled

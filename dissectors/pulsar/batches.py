@@ -82,44 +82,34 @@ class PulsarEntry:
     reader: WireReader
     meta: MessageFields
     broker: MessageFields
-    frame: Frame
-    at: cython.Py_ssize_t
-    covered: cython.Py_ssize_t
-    payload: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    stored: cython.longlong
-    marked: cython.bint
-    has_meta: cython.bint
-    has_broker: cython.bint
-    defect: str | None
-    request: PulsarRequest
+    frame: Frame = None  # type: ignore[assignment]
+    at: cython.Py_ssize_t = 0
+    covered: cython.Py_ssize_t = 0
+    payload: cython.Py_ssize_t = 0
+    stop: cython.Py_ssize_t = 0
+    stored: cython.longlong = 0
+    marked: cython.bint = False
+    has_meta: cython.bint = False
+    has_broker: cython.bint = False
+    defect: str | None = None
+    request: PulsarRequest = None  # type: ignore[assignment]
     role: str
-    time: cython.longlong
-    packet_ref: cython.longlong
-    ledger: cython.longlong
-    entry: cython.longlong
+    time: cython.longlong = 0
+    packet_ref: cython.longlong = 0
+    ledger: cython.longlong = 0
+    entry: cython.longlong = 0
     to_deliver: Sequence[int]
-    computed: cython.longlong
+    computed: cython.longlong = 0
     verdict: str
-    plain: bytes | memoryview | None
+    plain: bytes | memoryview | None = None
 
     def __init__(self) -> None:
         self.reader = WireReader()
         self.meta = MessageFields(self.reader)
         self.broker = MessageFields(self.reader)
-        self.frame = None  # type: ignore[assignment]
-        self.at = self.covered = self.payload = self.stop = 0
-        self.stored = 0
-        self.marked = self.has_meta = self.has_broker = False
-        self.defect = None
-        self.request = None  # type: ignore[assignment]
         self.role = ""
-        self.time = self.packet_ref = 0
-        self.ledger = self.entry = 0
         self.to_deliver = ()
-        self.computed = 0
         self.verdict = ""
-        self.plain = None
 
     @compiled
     def read(self, frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.options import Options
 from dissectors.pulsar import resync
 from dissectors.pulsar.batches import PulsarEntry
@@ -82,6 +83,7 @@ FALLIBLE: Bytes = _marked([*FAILURES, *ALWAYS_ERRORS])
 state a position, that are events, of which the answers are events, that may carry an error."""
 
 
+@carried
 @compiled
 class PulsarConversation(Conversation):
     """See dissectors.session.conversation.Conversation."""
@@ -94,18 +96,13 @@ class PulsarConversation(Conversation):
     events: PulsarEvents
     limit: cython.longlong  # of a frame, as far as this connection has said
     lost_requests: LostRequests
-    client_end: cython.longlong  # stream offset at which the client's last frame ended
+    client_end: cython.longlong = 0  # stream offset at which the client's last frame ended
     _new_types: set[int]  # types of commands that no table knows
     _full: cython.bint
     _command_limit: cython.longlong
     _frame_limit: cython.longlong
     rules: ProtocolRules | None
-    _replicates: cython.bint  # a SEND was seen whose receipt names a position or a marker
-
-    CARRIED = (
-        *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "permits", "events", "limit", "lost_requests"),
-        *("client_end", "_new_types", "_full", "_command_limit", "_frame_limit", "rules", "_replicates"),
-    )
+    _replicates: cython.bint = False  # a SEND was seen whose receipt names a position or a marker
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
@@ -121,9 +118,7 @@ class PulsarConversation(Conversation):
         self._frame_limit, self._command_limit = options.limits.frame_bytes, options.limits.command_bytes
         self._full = sink.full
         self.lost_requests = LostRequests()
-        self.client_end = 0
         self._new_types = set()
-        self._replicates = False
 
     def release(self) -> None:
         """Drop the parts that refer back to the conversation, so that it is freed without the garbage collector."""

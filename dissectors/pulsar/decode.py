@@ -106,12 +106,12 @@ class PulsarCommand:
     fields: MessageFields
     id: MessageFields  # the MessageIdData that was read last
     data: bytes
-    code: cython.longlong
-    layout: CommandLayout | None
-    after: cython.Py_ssize_t
-    readable: cython.bint
-    cut: cython.bint
-    defect: str | None
+    code: cython.longlong = 0
+    layout: CommandLayout | None = None
+    after: cython.Py_ssize_t = 0
+    readable: cython.bint = False
+    cut: cython.bint = False
+    defect: str | None = None
 
     def __init__(self) -> None:
         self.reader = WireReader()
@@ -119,12 +119,6 @@ class PulsarCommand:
         self.fields = MessageFields(self.reader)
         self.id = MessageFields(self.reader)
         self.data = b""
-        self.code = 0
-        self.layout = None
-        self.after = 0
-        self.readable = False
-        self.cut = False
-        self.defect = None
 
     @compiled
     def read(self, frame: Frame, limit: cython.longlong) -> None:

@@ -7,6 +7,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
@@ -28,6 +29,7 @@ from dissectors.tcp.chunk import CLIENT
 
 
 @final
+@carried
 @compiled
 class PulsarEmitter:
     """Writes the rows of exchanges that a conversation has found.
@@ -42,9 +44,6 @@ class PulsarEmitter:
     def __init__(self, report: Report, state: PulsarState) -> None:
         self.report = report
         self.state = state
-
-    def __reduce__(self) -> tuple[type[PulsarEmitter], tuple[Report, PulsarState]]:
-        return PulsarEmitter, (self.report, self.state)
 
     @compiled
     def call(self, request: PulsarRequest, frame: Frame, answer: PulsarRequest, error: ErrorCode | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.pulsar import batches
 from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.commands import SEND
@@ -55,6 +56,7 @@ _ENCRYPTED = 1000  # producers and consumers of which a finding says that they e
 
 
 @final
+@carried
 @compiled
 class Entries:
     """Reads the entries of one connection."""
@@ -64,12 +66,9 @@ class Entries:
     _report: Report
     messages: MessageRows
     encrypted: set[tuple[int, int]]  # producers and consumers that are known to encrypt
-    _held: cython.longlong  # bytes of values that wait for receipts
-    _overflowed: cython.bint
+    _held: cython.longlong = 0  # bytes of values that wait for receipts
+    _overflowed: cython.bint = False
     _command_limit: cython.longlong
-
-    CARRIED = ("_conversation", "_state", "_report", "messages", "encrypted", "_held", "_overflowed", "_command_limit")
-    """The attributes, as they are pickled."""
 
     def __init__(self, conversation: Conversation, state: PulsarState, report: Report) -> None:
         self._conversation = conversation
@@ -78,15 +77,6 @@ class Entries:
         self.messages = MessageRows(conversation, self.unpack, self.finding)
         self.encrypted = set()
         self._command_limit = conversation.options.limits.command_bytes
-        self._held = 0
-        self._overflowed = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.CARRIED}
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
 
     @compiled
     def read(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> PulsarEntry | None:

@@ -14,6 +14,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
@@ -38,6 +39,7 @@ def key_of(command: PulsarCommand, layout: CommandLayout) -> tuple[Any, ...] | N
 
 
 @final
+@carried
 @compiled
 class PulsarPendingRequests:
     """The requests of both directions that wait for their answers."""
@@ -45,11 +47,8 @@ class PulsarPendingRequests:
     _limit: cython.Py_ssize_t
     _open: tuple[dict[tuple[Any, ...], Any], dict[tuple[Any, ...], Any]]
     _spaces: tuple[dict[str, int], dict[str, int]]  # how many are open, by the key's first part
-    _count: cython.Py_ssize_t
+    _count: cython.Py_ssize_t = 0
     _holes: tuple[deque[int], deque[int]]
-
-    CARRIED = ("_limit", "_open", "_spaces", "_count", "_holes")
-    """The attributes, as they are pickled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -58,15 +57,7 @@ class PulsarPendingRequests:
             {},
         )  # a request, or a deque of several
         self._spaces = ({}, {})
-        self._count = 0
         self._holes = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.CARRIED}
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
 
     def __len__(self) -> int:
         return self._count

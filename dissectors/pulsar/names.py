@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, final
+from typing import final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 
 NAME_LENGTH = 1024
 """Characters kept of a name. Brokers accept far fewer; what is longer is hostile, and names are kept."""
@@ -21,6 +22,7 @@ _PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
 
 
 @final
+@carried
 @compiled
 class Topic:
     """A topic as records show it: the full name without the partition's suffix; partition: None where it has none.
@@ -36,9 +38,6 @@ class Topic:
         self.name = name
         self.partition = partition
         self.names = (name,)
-
-    def __reduce__(self) -> Any:
-        return Topic, (self.name, self.partition)
 
 
 def short(name: str) -> str:
@@ -63,6 +62,7 @@ def _topic(name: str) -> Topic:
 
 
 @final
+@carried
 @compiled
 class Endpoint:
     """A producer or a consumer.
@@ -96,11 +96,9 @@ class Endpoint:
         self.epoch = epoch
         self.fenced = fenced
 
-    def __reduce__(self) -> Any:
-        return Endpoint, (self.topic, self.name, self.subscription, self.compacted, self.epoch, self.fenced)
-
 
 @final
+@carried
 @compiled
 class PulsarNames:
     """Producers and consumers of one connection, the newest `limit` of each."""
@@ -108,27 +106,16 @@ class PulsarNames:
     producers: dict[int, Endpoint]
     consumers: dict[int, Endpoint]
     scalable: dict[int, Endpoint]  # consumers of whole scalable topics, which have ids of their own
-    reads_compacted: cython.bint  # a consumer has read a compacted topic
+    reads_compacted: cython.bint = False  # a consumer has read a compacted topic
     _exclusive: dict[tuple[str, int | None], int]  # the exclusive producer of a topic
     _limit: cython.Py_ssize_t
-
-    CARRIED = ("producers", "consumers", "scalable", "reads_compacted", "_exclusive", "_limit")
-    """The attributes, as they are pickled."""
 
     def __init__(self, limit: int) -> None:
         self.producers = {}
         self.consumers = {}
         self.scalable = {}
-        self.reads_compacted = False
         self._exclusive = {}
         self._limit = limit
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.CARRIED}
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
 
     def add_producer(self, producer_id: int, producer: Endpoint) -> None:
         """A client introduces a producer."""

@@ -8,6 +8,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.layout import ABSENT
@@ -17,6 +18,7 @@ from dissectors.session.frame import Frame
 Columns = dict[str, Any]  # of a row that waits for the answer
 
 
+@carried
 @compiled(freelist=64)
 class PulsarRequest(PendingRequest):
     """A command of one connection, and what is known of it. `frame` is None where only the answer was captured.
@@ -53,12 +55,6 @@ class PulsarRequest(PendingRequest):
     permits: cython.longlong
     permits_left: cython.longlong
     told: Any
-
-    fields = (
-        *(*PendingRequest.fields, "type", "order", "endpoint_id", "endpoint", "topic", "ledger", "entry", "status"),
-        *("batch", "messages", "kept", "answer_announced", "receipt_key", "last_sequence", "permits", "permits_left"),
-        "told",
-    )
 
     @compiled(python=False)
     def begin_command(
@@ -107,6 +103,7 @@ def new_request(
 
 
 @final
+@carried
 @compiled(freelist=64)
 class PendingBatch:
     """A row of `batches`, until its position and its outcome are known. Times are ns; numbers may be ABSENT.
@@ -118,51 +115,28 @@ class PendingBatch:
     role: str
     ledger: cython.longlong
     entry: cython.longlong
-    codec: str | None
-    stored_bytes: cython.longlong
+    codec: str | None = None
+    stored_bytes: cython.longlong = 0
     uncompressed_bytes: cython.longlong
-    producer: str | None
+    producer: str | None = None
     sequence: cython.longlong
-    transactional: cython.bint
-    control: cython.bint
+    transactional: cython.bint = False
+    control: cython.bint = False
     published_ns: cython.longlong
     kind: str
     stored: cython.longlong
     computed: cython.longlong
     verdict: str
-    time: cython.longlong
-    packet_ref: cython.longlong
-    offset: cython.longlong
-    topic: str | None
+    time: cython.longlong = 0
+    packet_ref: cython.longlong = 0
+    offset: cython.longlong = 0
+    topic: str | None = None
     partition: cython.longlong
     broker_ns: cython.longlong
     broker_index: cython.longlong
 
-    FIELDS = (
-        *("role", "ledger", "entry", "codec", "stored_bytes", "uncompressed_bytes", "producer", "sequence"),
-        *("transactional", "control", "published_ns", "kind", "stored", "computed", "verdict", "time", "packet_ref"),
-        *("offset", "topic", "partition", "broker_ns", "broker_index"),
-    )
-    """The attributes, as they are pickled."""
-
     def __init__(self) -> None:
         self.role = self.kind = self.verdict = ""
-        self.codec = None
-        self.producer = None
-        self.topic = None
         self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
         self.sequence = self.published_ns = self.stored = self.computed = ABSENT
         self.broker_ns = self.broker_index = ABSENT
-        self.stored_bytes = self.time = self.packet_ref = self.offset = 0
-        self.transactional = self.control = False
-
-    def __reduce__(self) -> Any:
-        return _revived_batch, ([getattr(self, name) for name in self.FIELDS],)
-
-
-def _revived_batch(values: Sequence[Any]) -> PendingBatch:
-    """The batch that was pickled, compiled or not."""
-    batch = PendingBatch()
-    for name, value in zip(PendingBatch.FIELDS, values, strict=True):
-        setattr(batch, name, value)
-    return batch

@@ -8,11 +8,12 @@ gap, is not known until it subscribes anew.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import FLOW, MESSAGE, SUBSCRIBE
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.fields import FLOW_MESSAGE_PERMITS
@@ -26,6 +27,7 @@ _CONSUMERS = 10_000  # of one connection
 
 
 @final
+@carried
 @compiled
 class Permits:
     """The permits of the consumers of one connection.
@@ -42,9 +44,6 @@ class Permits:
         self.left = {}
         self.since = {}
         self.gap_order = -1
-
-    def __reduce__(self) -> Any:
-        return _revived, (self.left, self.since, self.gap_order)
 
     @compiled
     def count(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
@@ -91,10 +90,3 @@ class Permits:
     @compiled
     def _forget(self, consumer: cython.longlong) -> None:
         del self.left[consumer], self.since[consumer]
-
-
-def _revived(left: dict[int, int], since: dict[int, int], gap_order: int) -> Permits:
-    """The permits that were pickled, compiled or not."""
-    permits = Permits()
-    permits.left, permits.since, permits.gap_order = left, since, gap_order
-    return permits

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, final
+from typing import final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.pulsar.api import shape
 from dissectors.pulsar.commands import (
     CONNECT,
@@ -74,47 +75,29 @@ def _software(name: str) -> tuple[str, str | None]:
 
 
 @final
+@carried
 @compiled
 class PulsarState:
     """The state of one connection: names, versions and limits that its commands told."""
 
     names: PulsarNames
-    dialect: str | None
-    client_software: str | None
-    client_version: str | None
-    server_version: str | None
-    max_message_size: int | None
-    connected: cython.bint  # the login was accepted
+    dialect: str | None = None
+    client_software: str | None = None
+    client_version: str | None = None
+    server_version: str | None = None
+    max_message_size: int | None = None
+    connected: cython.bint = False  # the login was accepted
     source_receipts: cython.bint  # receipts name replicated messages by their source, unless a peer cannot
     version: cython.longlong  # that both peers speak; NEWEST while it is not known
     _client_version: cython.longlong
     _client_sources: cython.bint
 
-    CARRIED = (
-        *("names", "dialect", "client_software", "client_version", "server_version", "max_message_size"),
-        *("connected", "source_receipts", "version", "_client_version", "_client_sources"),
-    )
-    """The attributes, as they are pickled."""
-
     def __init__(self, limit: int) -> None:
         self.names = PulsarNames(limit)
-        self.dialect = None
-        self.client_software = None
-        self.client_version = None
-        self.server_version = None
-        self.max_message_size = None
-        self.connected = False
         self.source_receipts = True
         self.version = NEWEST
         self._client_version = NEWEST
         self._client_sources = True
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.CARRIED}
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
 
     @compiled
     def update(self, code: cython.int, fields: MessageFields, request: PulsarRequest) -> None:

@@ -46,14 +46,14 @@ class RowTable:
     conns: Numbered
     loose: list[Any]  # texts and bytes that will hardly come again
     full: list[Numbers]  # blocks
-    rows: cython.Py_ssize_t  # of the block
+    rows: cython.Py_ssize_t = 0  # of the block
     block: Any
     fields: cython.Py_ssize_t
-    capacity: cython.Py_ssize_t  # of the block, rows
+    capacity: cython.Py_ssize_t = 0  # of the block, rows
     _kinds: Numbers
     waiting: Grid
     _free: Numbers  # a stack of free slots
-    _free_count: cython.Py_ssize_t
+    _free_count: cython.Py_ssize_t = 0
     _slots: cython.Py_ssize_t  # that were ever used
     _block: Grid
 
@@ -70,14 +70,11 @@ class RowTable:
         self.loose = []
         self.full = []
         self.fields = len(layout.fields)
-        self.rows = 0
-        self.capacity = 0
         self._kinds = numbers(self.fields)
         for i, field in enumerate(layout.fields):
             self._kinds[i] = layout.kinds[i] if not field.only or field.only in options else UNWANTED
         self.waiting = grid(_FIRST_SLOTS, self.fields)
         self._free = numbers(_FIRST_SLOTS)
-        self._free_count = 0
         self._slots = _EMPTY + 1
         for k in range(self.fields):
             self.waiting[_EMPTY, k] = ABSENT

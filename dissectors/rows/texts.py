@@ -29,7 +29,7 @@ _TEXTS = 512
 class Texts:
     """Numbers of texts. Text i is arena[starts[i] : starts[i + 1]]; what is written there never changes."""
 
-    count: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
     arena: Any
     _arena: Writable
     starts: Any
@@ -41,7 +41,6 @@ class Texts:
     _kept_numbers: Numbers
 
     def __init__(self) -> None:
-        self.count = 0
         self.arena = memoryview(bytearray(_ARENA))
         self._arena = self.arena
         self.starts = numbers(_TEXTS + 1)

@@ -17,6 +17,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.half import Half
 from dissectors.tcp.numbers import UNKNOWN_ORDER
@@ -27,63 +28,45 @@ MOST_HELD = 10_000  # rows of a connection that wait for its end
 
 
 @final
+@carried
 @compiled
 class SideClosing:
     """What one side did to close the connection, and what the other side has of its bytes."""
 
     fin_order: cython.longlong  # delivery order of its first FIN
-    fin_ns: cython.longlong
-    rst_order: cython.longlong
-    acked: cython.longlong  # stream offset up to which the other side acknowledged its bytes
-    sent: cython.longlong
+    fin_ns: cython.longlong = 0
+    rst_order: cython.longlong  # … of its first RST
+    acked: cython.longlong = 0  # stream offset up to which the other side acknowledged its bytes
+    sent: cython.longlong = 0  # … up to which it sent any
     is_whole: cython.bint  # the capture has its packets, and no byte of them is missing
     cut: cython.longlong  # stream offset of its last frame, which never ended though no captured byte of it is missing
 
     def __init__(self) -> None:
         self.fin_order = UNKNOWN_ORDER
-        self.fin_ns = 0
-        self.rst_order = UNKNOWN_ORDER  # … of its first RST
-        self.acked = 0
-        self.sent = 0  # … up to which it sent any
+        self.rst_order = UNKNOWN_ORDER
         self.is_whole = True
         self.cut = -1
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        values = self.fin_order, self.fin_ns, self.rst_order, self.acked, self.sent, self.is_whole, self.cut
-        return SideClosing, (), values
-
-    def __setstate__(self, values: tuple[Any, ...]) -> None:
-        self.fin_order, self.fin_ns, self.rst_order, self.acked, self.sent, self.is_whole, self.cut = values
-
 
 @final
+@carried
 @compiled
 class Closing:
     """How a connection was closed. Nothing is noted before a peer sends a FIN or RST."""
 
-    has_begun: cython.bint  # a peer has sent a FIN or RST
-    is_over: cython.bint
-    last_ns: cython.longlong  # when the last packet came
+    has_begun: cython.bint = False  # a peer has sent a FIN or RST
+    is_over: cython.bint = False  # … and no packet will come
+    last_ns: cython.longlong = 0  # when the last packet came
     is_plain: cython.bint  # stream offsets of frames are TCP's: it is no TLS
     client: SideClosing
     server: SideClosing
     held: list[tuple[Any, Any, FrameFacts]]  # (report, row, answer): rows that wait for the end
 
     def __init__(self) -> None:
-        self.has_begun = False
-        self.is_over = False  # … and no packet will come
-        self.last_ns = 0
         self.is_plain = True
         self.client = SideClosing()
         self.server = SideClosing()
         self.held = []
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        values = self.has_begun, self.is_over, self.last_ns, self.is_plain, self.client, self.server, self.held
-        return Closing, (), values
-
-    def __setstate__(self, values: tuple[Any, ...]) -> None:
-        self.has_begun, self.is_over, self.last_ns, self.is_plain, self.client, self.server, self.held = values
 
     def see(self, client: Half, server: Half, is_plain: bool) -> None:
         """Note what TCP knows of both sides by now, since a peer has sent a FIN or RST."""

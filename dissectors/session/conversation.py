@@ -15,12 +15,13 @@ A protocol supplies four small functions:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import cython
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
@@ -43,21 +44,23 @@ class ConversationSummary(NamedTuple):
     pending_bytes: int = 0
 
 
+@carried
 @compiled
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    closed: cython.bint
-    last_ns: int | None  # when its last packet came; known at its end
-    hung_up: cython.bint  # a peer closed the connection; where it stays False, the capture ended first
+    closed: cython.bint = False
+    last_ns: int | None = None  # when its last packet came; known at its end
+    hung_up: cython.bint = False  # a peer closed the connection; where it stays False, the capture ended first
 
-    CARRIED = (*Framing.CARRIED, "closed", "last_ns", "hung_up")
+    CARRIED: ClassVar[tuple[str, ...]] = (
+        "conn", "sink", "options", "bases", "_early", "inboxes", "resends", "closing", "_budgets", "_gave_up", "frames",
+        "framed_bytes", "skipped_bytes", "pending_bytes", "closed", "last_ns", "hung_up",
+    )  # fmt: skip
 
-    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
-        super().__init__(conn, sink, options, midstream=midstream)
-        self.closed = False
-        self.last_ns = None
-        self.hung_up = False
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
 
     def receive(self, direction: int, event: Chunk | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""

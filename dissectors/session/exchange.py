@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.records import Conn, Exchange
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
@@ -54,11 +55,12 @@ class ErrorCode(NamedTuple):
     expected: bool = False  # part of normal work
 
 
+@carried
 @compiled
 class PendingRequest:
     """What is kept of a request until its answer comes. None of its bytes are kept. Numbers are ABSENT if not known.
 
-    A protocol's own requests are a subclass with what that protocol needs besides, whose names it adds to `fields`.
+    A protocol's own requests are a subclass with what that protocol needs besides.
     """
 
     frame: FrameFacts | None
@@ -79,7 +81,6 @@ class PendingRequest:
         *("frame", "api", "api_code", "version", "correlation_id", "client_id", "group", "topics", "partitions"),
         *("records", "payload_bytes", "queued_ns", "body"),
     )
-    """The attributes, as they are pickled."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class Report:
     wants_events: cython.bint
     _resends: Resends
     _closing: Closing
-    _unsettled: FrameFacts | None  # the answer of the open row, if the end of the connection judges it
+    _unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
     _hold: Callable[[RowTable, int], None] | None
 
     def __init__(
@@ -210,7 +211,6 @@ class Report:
         self._resends = resends
         self._closing = closing
         self._hold = hold
-        self._unsettled = None
         self.exchanges = sink.exchanges
         self.batches = sink.batches
         self.errors = sink.errors

@@ -10,9 +10,11 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.rows.layout import ABSENT
 
 
+@carried
 @compiled(freelist=256)
 class FrameFacts:
     """What a frame says of itself, without its bytes.
@@ -36,8 +38,6 @@ class FrameFacts:
     last_ns: cython.longlong
     packet_ref: cython.longlong
     complete: cython.bint
-
-    __slots__ = ("complete", "direction", "first_ns", "last_ns", "offset", "order", "packet_ref", "size")
 
     def __init__(
         self,
@@ -68,9 +68,6 @@ class FrameFacts:
         places = self.direction, self.offset, self.size, self.order
         return (*places, self.first_ns, self.last_ns, self.packet_ref, self.complete)
 
-    def __reduce__(self) -> Any:
-        return FrameFacts, self._values()
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrameFacts) and self._values() == other._values()
 
@@ -79,6 +76,7 @@ class FrameFacts:
 
 
 @final
+@carried
 @compiled(freelist=64)
 class Frame(FrameFacts):
     """One frame with its bytes. `data[start:end]` holds it, prefix included, with zeros where bytes are missing.
@@ -93,8 +91,6 @@ class Frame(FrameFacts):
     end: cython.Py_ssize_t
     known: cython.Py_ssize_t
     undivided: cython.bint
-
-    __slots__ = ("data", "end", "known", "start", "undivided")
 
     def __init__(
         self,
@@ -155,7 +151,3 @@ class Frame(FrameFacts):
             self.last_ns,
             self.packet_ref,
         )
-
-    def __reduce__(self) -> Any:
-        values = self.direction, self.data, self.start, self.end, self.size, self.known
-        return Frame, (*values, self.offset, self.order, self.first_ns, self.last_ns, self.packet_ref)

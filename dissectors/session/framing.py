@@ -10,6 +10,7 @@ from __future__ import annotations
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
@@ -38,6 +39,7 @@ class _Search:
         self.skipped = 0  # bytes
 
 
+@carried
 @compiled
 class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
@@ -45,19 +47,14 @@ class Framing(ConnectionReporter):
     inboxes: tuple[Inbox, Inbox]
     resends: Resends
     closing: Closing
-    _budgets: tuple[SearchBudget, SearchBudget] | None  # of searches, once there is one
-    _gave_up: cython.bint  # that a search passed places over is a finding already
-    frames: cython.longlong
-    framed_bytes: cython.longlong
-    skipped_bytes: cython.longlong
-    pending_bytes: cython.longlong
+    _budgets: tuple[SearchBudget, SearchBudget] | None = None  # of searches, once there is one
+    _gave_up: cython.bint = False  # that a search passed places over is a finding already
+    frames: cython.longlong = 0
+    framed_bytes: cython.longlong = 0
+    skipped_bytes: cython.longlong = 0
+    pending_bytes: cython.longlong = 0
 
-    CARRIED = (
-        *ConnectionReporter.CARRIED, "inboxes", "resends", "closing", "_budgets", "_gave_up", "frames", "framed_bytes",
-        "skipped_bytes", "pending_bytes",
-    )  # fmt: skip
-
-    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> None:
+    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options)
         self.inboxes = (Inbox(CLIENT), Inbox(SERVER))
         self.resends = Resends()
@@ -65,12 +62,6 @@ class Framing(ConnectionReporter):
         if midstream:
             for inbox in self.inboxes:
                 self._begin_search(inbox)
-        self._budgets = None
-        self._gave_up = False
-        self.frames = 0
-        self.framed_bytes = 0
-        self.skipped_bytes = 0
-        self.pending_bytes = 0
 
     # --- what a protocol supplies ---
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import Derived, carried
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece
@@ -33,10 +34,6 @@ _HEAD = 512  # bytes that are joined to a frame whose size is not known, at most
 _NO_SEGMENTS = array("q")  # of an empty window; never added to
 _ZEROS = memoryview(bytes(1 << 16))  # of which the bytes of holes are made
 _offset = attrgetter("offset")
-_CARRIED = (
-    "search", "size", "pos", "buf", "_base", "_segments", "_parts", "_parts_size", "_gathers", "_queue",
-    "_queued", "_taken", "_holes", "_given_up", "remembers", "_past", "_past_base", "_past_segments",
-)  # fmt: skip
 
 
 class _Hole(NamedTuple):
@@ -48,6 +45,7 @@ class _Hole(NamedTuple):
 
 
 @final
+@carried
 @compiled
 class Inbox:
     """Bytes of one direction that are not framed yet.
@@ -60,60 +58,42 @@ class Inbox:
     """
 
     direction: cython.int
-    search: Any
+    search: Any = None
     size: cython.longlong
-    pos: cython.Py_ssize_t
-    end: cython.Py_ssize_t
+    pos: cython.Py_ssize_t = 0
+    end: Derived[cython.Py_ssize_t] = 0
     buf: bytes
-    _base: cython.longlong  # stream offset of buf[0]
+    _base: cython.longlong = 0  # stream offset of buf[0]
     _segments: array[int]  # those in buf, as in Chunk; the first may begin before it
-    _numbers: Numbers  # the same, to be read fast
-    _count: cython.Py_ssize_t  # segments
-    _mark: cython.Py_ssize_t  # of them: the one that holds pos
-    _parts: list[Chunk | Gap] | None  # behind the window
-    _parts_size: cython.longlong
-    _gathers: cython.bint  # what is pulled waits as parts until `join`
+    _numbers: Derived[Numbers]  # the same, to be read fast
+    _count: Derived[cython.Py_ssize_t] = 0  # segments
+    _mark: Derived[cython.Py_ssize_t] = 0  # of them: the one that holds pos
+    _parts: list[Chunk | Gap] | None = None  # behind the window
+    _parts_size: cython.longlong = 0
+    _gathers: cython.bint = False  # what is pulled waits as parts until `join`
     _queue: list[Chunk | Gap]
-    _queued: cython.longlong  # bytes in queue
-    _taken: cython.longlong  # bytes of queue[0] that were pulled
+    _queued: cython.longlong = 0  # bytes in queue
+    _taken: cython.longlong = 0  # bytes of queue[0] that were pulled
     _holes: list[_Hole]  # in buf and parts
-    _given_up: cython.longlong  # bytes of a frame that are dropped as they come
-    remembers: cython.longlong
+    _given_up: cython.longlong = 0  # bytes of a frame that are dropped as they come
+    remembers: cython.longlong = 0
     _past: bytes  # the window before this one, or its end: only where `remembers` is set
-    _past_base: cython.longlong
+    _past_base: cython.longlong = 0
     _past_segments: array[int]
 
     def __init__(self, direction: int) -> None:
         self.direction = direction
-        self.search = None
         self.size = MORE
         self.buf = b""
-        self.pos = 0
-        self.end = 0
-        self._base = 0
         self._segments = _NO_SEGMENTS
         self._numbers = _NO_SEGMENTS
-        self._count = 0
-        self._mark = 0
-        self._parts = None
-        self._parts_size = 0
-        self._gathers = False
         self._queue = []
-        self._queued = 0
-        self._taken = 0
         self._holes = []
-        self._given_up = 0
-        self.remembers = 0
         self._past = b""
-        self._past_base = 0
         self._past_segments = _NO_SEGMENTS
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Inbox, (self.direction,), {name: getattr(self, name) for name in _CARRIED}
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
+    def restored(self) -> None:
+        """Set what follows from the window."""
         self._show(self._base, self.buf, self._segments, self.pos)
 
     # --- what comes in ---

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.findings import finding
 from dissectors.options import Options
 from dissectors.records import Conn, Finding
@@ -16,6 +17,7 @@ from dissectors.tcp.chunk import SIDES, Piece
 _EARLY = 64  # findings kept back until a frame proves the protocol
 
 
+@carried
 @compiled
 class ConnectionReporter:
     """Findings of one connection, and the bytes that forensics looks into."""
@@ -23,26 +25,14 @@ class ConnectionReporter:
     conn: Conn
     sink: Sink
     options: Options
-    bases: tuple[int, int] | None  # TCP sequence numbers of stream offset 0; None under TLS
+    bases: tuple[int, int] | None = None  # TCP sequence numbers of stream offset 0; None under TLS
     _early: Sequence[Finding]  # of the time before the protocol was proven
-
-    CARRIED: ClassVar[tuple[str, ...]] = ("conn", "sink", "options", "bases", "_early")
-    """Attributes that a pickle holds, beside those of a Python subclass; each compiled subclass adds its own."""
 
     def __init__(self, conn: Conn, sink: Sink, options: Options) -> None:
         self.conn = conn
         self.sink = sink
         self.options = options
-        self.bases = None
         self._early = ()
-
-    def __getstate__(self) -> dict[str, Any]:
-        carried = {name: getattr(self, name) for name in self.CARRIED}
-        return carried | getattr(self, "__dict__", {})
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
 
     @property
     def proven(self) -> bool:

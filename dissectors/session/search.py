@@ -18,6 +18,7 @@ import numpy as np
 
 from dissectors.arrow import Octets
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
 
 Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's own stubs
@@ -32,35 +33,20 @@ class Judgement(Enum):
     WAIT = 3  # more bytes must come first
 
 
+@carried
 @compiled
 class SearchBudget:
     """What the searches in one direction of a connection may still cost, in bytes read by judges."""
 
-    base: cython.longlong  # stream offset of the first byte of the buffer that is searched
+    base: cython.longlong = 0  # stream offset of the first byte of the buffer that is searched
     left: cython.longlong
-    needs: cython.longlong
-    passed_over: cython.longlong  # places that were not judged: the budget was overdrawn
-    _earned_to: cython.longlong  # stream offset
-    _open: cython.longlong  # what judging the place at hand has cost so far
-
-    __slots__ = ("_earned_to", "_open", "base", "left", "needs", "passed_over")
+    needs: cython.longlong = 0  # bytes that the place which waits must have to be judged again; 0: any more
+    passed_over: cython.longlong = 0  # places that were not judged: the budget was overdrawn
+    _earned_to: cython.longlong = 0  # stream offset
+    _open: cython.longlong = 0  # what judging the place at hand has cost so far
 
     def __init__(self) -> None:
-        self.base = 0
         self.left = SEARCH_CREDIT
-        self.needs = (
-            0  # bytes that the place which waits must have before judging it again can decide more; 0: any more
-        )
-        self.passed_over = 0
-        self._earned_to = 0
-        self._open = 0
-
-    def __getstate__(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __setstate__(self, state: dict[str, int]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
 
     @compiled
     def allows(self, at: cython.longlong) -> cython.bint:

@@ -22,30 +22,21 @@ _new = tuple.__new__  # a NamedTuple without the detour over its keyword constru
 class Delivered:
     """Segments that follow each other. Used again for each connection: `chunk` takes what was added."""
 
-    count: cython.Py_ssize_t  # segments
-    _offset: cython.longlong  # stream offset of the first byte
-    _size: cython.longlong  # bytes
+    count: cython.Py_ssize_t = 0  # segments
+    _offset: cython.longlong = 0  # stream offset of the first byte
+    _size: cython.longlong = 0  # bytes
     _buffers: list[Bytes]  # in which the bytes lie
-    _last: Any  # of them
-    _room: cython.Py_ssize_t  # segments
+    _last: Any = None  # of them
+    _room: cython.Py_ssize_t = 0  # segments
     _array: array[int]  # as Chunk.segments
-    _segments: Numbers  # the array, to be written to
-    _which: Numbers  # of each segment: number of its buffer, index in it, bytes
-    _at: Numbers
-    _sizes: Numbers
+    _segments: Numbers = None  # the array, to be written to
+    _which: Numbers = None  # of each segment: number of its buffer, index in it, bytes
+    _at: Numbers = None
+    _sizes: Numbers = None
 
     def __init__(self) -> None:
-        self.count = 0
-        self._offset = 0
-        self._size = 0
         self._buffers = []
-        self._last = None
-        self._room = 0
         self._array = array("q")
-        self._segments = None
-        self._which = None
-        self._at = None
-        self._sizes = None
         self._make_room(_ROOM)
 
     @compiled

@@ -7,6 +7,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.tcp.chunk import Chunk, Gap
 from dissectors.tcp.half import Half
 from dissectors.tcp.numbers import ACK, BOTH, MASK, SIGN, SYN
@@ -14,15 +15,10 @@ from dissectors.tcp.numbers import ACK, BOTH, MASK, SIGN, SYN
 Events = list[Chunk | Gap]
 Ends = tuple[int, int, int, int, int, int]
 """Address hi, lo and port of endpoint a, then of b."""
-_VERSION = 3  # of what is carried
-_CARRIED = (
-    "halves", "opener", "packets", "first_time", "last_time", "first_packet_ref", "last_packet_ref", "last_arrival",
-    "via", "reset", "closed_at", "syn_time", "syn_ack_time", "ack_time", "session", "packable", "touched", "given_up",
-    "delivered", "closer", "before_ns", "stream", "segment", "segments",
-)  # fmt: skip
 
 
 @final
+@carried
 @compiled
 class Flow:
     """Both directions between endpoints a and b; direction 0 is a to b."""
@@ -31,26 +27,26 @@ class Flow:
     incarnation: int
     reassembler: Any
     halves: tuple[Half, Half]
-    opener: int | None  # direction of the SYN
-    packets: cython.longlong
-    first_time: cython.longlong
-    last_time: cython.longlong
-    before_ns: cython.longlong  # time of the last packet before the one at hand
-    first_packet_ref: cython.longlong
-    last_packet_ref: cython.longlong
-    last_arrival: cython.longlong
-    via: cython.longlong
-    reset: cython.bint
-    closed_at: int | None
-    syn_time: int | None
-    syn_ack_time: int | None
-    ack_time: int | None
-    session: Any
+    opener: int | None = None  # direction of the SYN
+    packets: cython.longlong = 0
+    first_time: cython.longlong = 0
+    last_time: cython.longlong = 0
+    before_ns: cython.longlong = 0  # time of the last packet before the one at hand
+    first_packet_ref: cython.longlong = 0
+    last_packet_ref: cython.longlong = 0
+    last_arrival: cython.longlong = 0
+    via: cython.longlong = 0
+    reset: cython.bint = False
+    closed_at: int | None = None
+    syn_time: int | None = None
+    syn_ack_time: int | None = None
+    ack_time: int | None = None
+    session: Any = None
     packable: cython.bint  # it holds plain values only, as far as is known
-    touched: cython.bint
-    given_up: cython.bint  # closed early: too many were open at once
-    delivered: cython.longlong  # at the last packet
-    closer: cython.longlong
+    touched: cython.bint = False
+    given_up: cython.bint = False  # closed early: too many were open at once
+    delivered: cython.longlong = 0  # at the last packet
+    closer: cython.longlong  # direction of the first FIN or RST; BOTH where each sent a FIN before it saw the other's
     stream: cython.longlong
     segment: cython.longlong
     segments: tuple[int, ...]  # of all its packets, where its ends are seen in several
@@ -67,37 +63,8 @@ class Flow:
         self.segment = segment
         self.segments = ()
         self.halves = (Half(0), Half(1))
-        self.opener = None
-        self.packets = 0
-        self.first_time = 0
-        self.last_time = 0
-        self.before_ns = 0
-        self.first_packet_ref = 0
-        self.last_packet_ref = 0
-        self.last_arrival = 0
-        self.via = 0
-        self.reset = False
-        self.closed_at = None
-        self.syn_time = None
-        self.syn_ack_time = None
-        self.ack_time = None
-        self.session = None
         self.packable = True
-        self.touched = False
-        self.given_up = False
-        self.delivered = 0
-        self.closer = -1  # direction of the first FIN or RST; BOTH where each side sent a FIN before it saw the other's
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        state = (_VERSION, *[getattr(self, name) for name in _CARRIED])
-        return Flow, (self.ends, self.incarnation, self.reassembler), state
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        version, *values = state
-        if version != _VERSION:
-            raise ValueError(f"the state of a connection has version {version}, not {_VERSION}")
-        for name, value in zip(_CARRIED, values, strict=True):
-            setattr(self, name, value)
+        self.closer = -1
 
     @property
     def target_ports(self) -> tuple[int, int]:

@@ -7,19 +7,12 @@ from typing import Annotated, Any, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.tcp.chunk import Chunk, Gap, Resent
 from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES, UNKNOWN_ORDER
 from dissectors.tcp.stalls import Stalls
 
-_VERSION = 5  # of what is carried
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
-_CARRIED = (
-    "started", "syn", "base", "next", "expect", "top", "held", "held_bytes", "acked", "ack_waived_to", "fin",
-    "finished", "hole_since", "ack_wait_since", "control_ns", "strays", "noted", "recent", "out", "resent",
-    "conflicts", "more_conflicts", "fin_order", "fin_ns", "rst_order", "again_to", "packets", "bytes",
-    "retransmissions", "retransmitted_bytes", "duplicates", "out_of_order", "gaps", "gap_bytes", "cut_bytes",
-    "zero_windows", "keep_alives", "rival", "stalls", "doubted", "spurious",
-)  # fmt: skip
 
 
 class HeldSegment(NamedTuple):
@@ -52,114 +45,70 @@ def _apart(a: cython.longlong, b: cython.longlong) -> cython.longlong:
 
 
 @final
+@carried
 @compiled
 class Half:
     """State of one direction. Offsets count stream bytes from 0, the first one after SYN or the first one seen."""
 
     direction: cython.int  # 0 or 1
-    started: cython.bint
-    syn: cython.bint
-    base: cython.longlong  # sequence number of offset 0
-    next: cython.longlong  # offset of the next byte to deliver
-    expect: cython.longlong  # sequence number that the next packet carries when nothing is missing
-    top: cython.longlong  # offset after the highest byte seen
+    started: cython.bint = False
+    syn: cython.bint = False
+    base: cython.longlong = 0  # sequence number of offset 0
+    next: cython.longlong = 0  # offset of the next byte to deliver
+    expect: cython.longlong = 0  # sequence number that the next packet carries when nothing is missing
+    top: cython.longlong = 0  # offset after the highest byte seen
     held: list[HeldSegment]
-    held_bytes: cython.longlong
-    acked: cython.longlong  # highest offset that the peer acknowledged
-    ack_waived_to: cython.longlong  # acknowledgements up to here no longer hold back the peer's bytes
+    held_bytes: cython.longlong = 0
+    acked: cython.longlong = 0  # highest offset that the peer acknowledged
+    ack_waived_to: cython.longlong = 0  # acknowledgements up to here no longer hold back the peer's bytes
     fin: cython.longlong  # offset of the FIN
-    finished: cython.bint  # everything up to the FIN was delivered
-    hole_since: tuple[int, int] | None
-    ack_wait_since: tuple[int, int] | None
-    control_ns: cython.longlong  # when the last SYN or FIN came
-    strays: cython.longlong  # packets in a row that are not of this connection
-    signatures: Annotated[list[int], "long long[16]"]
-    noted: cython.longlong  # packets whose signatures were noted
+    finished: cython.bint = False  # everything up to the FIN was delivered
+    hole_since: tuple[int, int] | None = None  # (packets of the connection, time) since when there is a hole
+    ack_wait_since: tuple[int, int] | None = None  # … since when the peer acknowledges bytes that nobody saw
+    control_ns: cython.longlong = 0  # when the last SYN or FIN came
+    strays: cython.longlong = 0  # packets in a row that are not of this connection
+    signatures: Annotated[list[int], "long long[16]"]  # of the last packets: that of packet n at n % SIGNATURES
+    noted: cython.longlong = 0  # packets whose signatures were noted
     recent: list[Any]  # what was delivered last: recent.Runs
     out: list[Chunk | Gap]
     resent: list[Resent]
     conflicts: list[Conflict]
-    more_conflicts: cython.longlong  # that are not kept
+    more_conflicts: cython.longlong = 0  # that are not kept
     fin_order: cython.longlong  # order of a delivery with the packet that brought the FIN
-    fin_ns: cython.longlong  # when that came
-    rst_order: cython.longlong
-    again_to: cython.longlong  # offset after the highest byte that was sent more than once
-    packets: cython.longlong
-    bytes: cython.longlong
-    retransmissions: cython.longlong
-    retransmitted_bytes: cython.longlong
-    duplicates: cython.longlong
-    out_of_order: cython.longlong
-    gaps: cython.longlong
-    gap_bytes: cython.longlong
-    cut_bytes: cython.longlong  # of packets that the capture cut
-    zero_windows: cython.longlong
-    keep_alives: cython.longlong
+    fin_ns: cython.longlong = 0  # when that came
+    rst_order: cython.longlong  # … of the first RST
+    again_to: cython.longlong = 0  # offset after the highest byte that was sent more than once
+    packets: cython.longlong = 0
+    bytes: cython.longlong = 0
+    retransmissions: cython.longlong = 0
+    retransmitted_bytes: cython.longlong = 0
+    duplicates: cython.longlong = 0
+    out_of_order: cython.longlong = 0
+    gaps: cython.longlong = 0
+    gap_bytes: cython.longlong = 0
+    cut_bytes: cython.longlong = 0  # of packets that the capture cut
+    zero_windows: cython.longlong = 0
+    keep_alives: cython.longlong = 0
     rival: cython.longlong  # where the stream begins by another SYN-ACK, while it is open which one the peer takes
     stalls: Stalls
     doubted: list[Any]  # segments that were sent again, perhaps needlessly: spurious.Doubted
-    spurious: cython.longlong  # those of which this is certain
+    spurious: cython.longlong = 0  # those of which this is certain
 
     def __init__(self, direction: int) -> None:
         self.direction = direction
-        self.started = False
-        self.syn = False
-        self.base = 0
-        self.next = 0
-        self.expect = 0
-        self.top = 0
         self.held = _NONE
-        self.held_bytes = 0
-        self.acked = 0
-        self.ack_waived_to = 0
         self.fin = -1
-        self.finished = False
-        # (packets of the connection, time) since when there is a hole, and since when the peer acknowledges bytes that
-        # nobody saw
-        self.hole_since = None
-        self.ack_wait_since = None
-        self.control_ns = 0
-        self.strays = 0
         if not cython.compiled:
-            self.signatures = [0] * SIGNATURES  # of the last packets: that of packet n at n % SIGNATURES
-        self.noted = 0
+            self.signatures = [0] * SIGNATURES
         self.recent = _NONE
         self.out = _NONE
         self.resent = _NONE
         self.conflicts = _NONE
-        self.more_conflicts = 0
         self.fin_order = UNKNOWN_ORDER
-        self.fin_ns = 0
-        self.rst_order = UNKNOWN_ORDER  # … of the first RST
-        self.again_to = 0
-        self.packets = 0
-        self.bytes = 0
-        self.retransmissions = 0
-        self.retransmitted_bytes = 0
-        self.duplicates = 0
-        self.out_of_order = 0
-        self.gaps = 0
-        self.gap_bytes = 0
-        self.cut_bytes = 0
-        self.zero_windows = 0
-        self.keep_alives = 0
+        self.rst_order = UNKNOWN_ORDER
         self.rival = -1
         self.stalls = Stalls()
         self.doubted = _NONE
-        self.spurious = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        signatures = tuple([self.signatures[i] for i in range(SIGNATURES)])
-        return Half, (self.direction,), (_VERSION, signatures, *[getattr(self, name) for name in _CARRIED])
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        version, signatures, *values = state
-        if version != _VERSION:
-            raise ValueError(f"the state of a connection has version {version}, not {_VERSION}")
-        for i in range(SIGNATURES):
-            self.signatures[i] = signatures[i]
-        for name, value in zip(_CARRIED, values, strict=True):
-            setattr(self, name, value)
 
     @compiled
     def start(self, seq: cython.longlong, syn: cython.bint) -> cython.int:

@@ -68,18 +68,15 @@ class Reassembler:
     history: History
     _linger_ns: cython.longlong
     _sides: tuple[Delivered, Delivered]  # of the connection that is dealt with
-    _time: cython.longlong  # of the packet that is dealt with
-    _packet_ref: cython.longlong
-    _arrival: cython.longlong
+    _time: cython.longlong = 0  # of the packet that is dealt with
+    _packet_ref: cython.longlong = 0
+    _arrival: cython.longlong = 0
 
     def __init__(self, limits: Limits, history: History) -> None:
         self.limits = limits
         self.history = history
         self._linger_ns = limits.linger_ns
         self._sides = (Delivered(), Delivered())
-        self._time = 0
-        self._packet_ref = 0
-        self._arrival = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reassembler, (self.limits, self.history)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.tcp.numbers import (
     DUPLICATE_ACKS,
     LATE_ACK_NS,
@@ -31,10 +32,6 @@ RESEND_TIMEOUT, FAST_RETRANSMIT = "resend_timeout", "fast_retransmit"
 ZERO_WINDOW, DELAYED_ACK, UNDELIVERED = "zero_window", "delayed_ack", "undelivered"
 MOST = 100_000  # stalls of a direction that are noted in its whole life
 _NONE: list[Any] = []  # most directions note nothing; never added to
-_CARRIED = (
-    "advanced_ns", "late_ack_ns", "duplicate_acks", "duplicate_ack_ns", "window", "closed_ns", "opened_ns", "until_ns",
-    "count", "noted", "flight_ns", "flight_offset", "idle_ns", "largest_sent", "largest_delivered", "vain",
-)  # fmt: skip
 
 
 class HeldBack(NamedTuple):
@@ -52,51 +49,31 @@ class HeldBack(NamedTuple):
 
 
 @final
+@carried
 @compiled
 class Stalls:
     """What is kept of one direction to tell its stalls. Times are ns since the epoch, 0 for none."""
 
-    advanced_ns: cython.longlong  # when bytes came last that were new
-    late_ack_ns: cython.longlong  # when a late acknowledgement of all bytes came, if no bytes have come since
-    duplicate_acks: cython.longlong  # in a row
-    duplicate_ack_ns: cython.longlong  # the last of them
+    advanced_ns: cython.longlong = 0  # when bytes came last that were new
+    late_ack_ns: cython.longlong = 0  # when a late acknowledgement of all bytes came, if no bytes have come since
+    duplicate_acks: cython.longlong = 0  # in a row
+    duplicate_ack_ns: cython.longlong = 0  # the last of them
     window: cython.longlong  # that the receiver announced last
-    closed_ns: cython.longlong  # since when it announces a window of zero
-    opened_ns: cython.longlong  # when it stopped to, if no bytes have come since
-    until_ns: cython.longlong  # end of the last stall
-    count: cython.longlong  # stalls so far
+    closed_ns: cython.longlong = 0  # since when it announces a window of zero
+    opened_ns: cython.longlong = 0  # when it stopped to, if no bytes have come since
+    until_ns: cython.longlong = 0  # end of the last stall
+    count: cython.longlong = 0  # stalls so far
     noted: list[HeldBack]  # since `take`
-    flight_ns: cython.longlong  # when the first byte in flight was sent, since all before were acknowledged
-    flight_offset: cython.longlong  # its stream offset
-    idle_ns: cython.longlong  # silence of both sides before it
-    largest_sent: cython.longlong  # payload of a segment, since all bytes were acknowledged last
-    largest_delivered: cython.longlong
-    vain: HeldBack | None  # the first bytes that were sent again and have not been acknowledged
+    flight_ns: cython.longlong = 0  # when the first byte in flight was sent, since all before were acknowledged
+    flight_offset: cython.longlong = 0  # its stream offset
+    idle_ns: cython.longlong = 0  # silence of both sides before it
+    largest_sent: cython.longlong = 0  # payload of a segment, since all bytes were acknowledged last
+    largest_delivered: cython.longlong = 0  # … that was acknowledged
+    vain: HeldBack | None = None  # the first bytes that were sent again and have not been acknowledged
 
     def __init__(self) -> None:
-        self.advanced_ns = 0
-        self.late_ack_ns = 0
-        self.duplicate_acks = 0
-        self.duplicate_ack_ns = 0
         self.window = -1
-        self.closed_ns = 0
-        self.opened_ns = 0
-        self.until_ns = 0
-        self.count = 0
         self.noted = _NONE
-        self.flight_ns = 0
-        self.flight_offset = 0
-        self.idle_ns = 0
-        self.largest_sent = 0
-        self.largest_delivered = 0  # … that was acknowledged
-        self.vain = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Stalls, (), tuple([getattr(self, name) for name in _CARRIED])
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(_CARRIED, state, strict=True):
-            setattr(self, name, value)
 
     @compiled
     def see_window(self, window: cython.longlong, time: cython.longlong) -> cython.int:

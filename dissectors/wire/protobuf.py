@@ -63,8 +63,8 @@ class MessageFields:
 
     reader: WireReader
     data: bytes  # what it was read from
-    begin: cython.Py_ssize_t  # index of the first field
-    end: cython.Py_ssize_t  # index after the last field that is whole
+    begin: cython.Py_ssize_t = 0  # index of the first field
+    end: cython.Py_ssize_t = 0  # index after the last field that is whole
     shape: MessageShape
     _cells: Grid  # the number, or where bytes begin; where it ends, 0 for no field
 
@@ -73,8 +73,6 @@ class MessageFields:
         self.reader = reader
         self.data = b""
         self.shape = MessageShape({})
-        self.begin = 0
-        self.end = 0
         self._cells = grid(MOST_FIELDS, 2)
 
     # --- reading ---

@@ -49,14 +49,12 @@ class WireReader:
 
     source: bytes  # what `data` is a view of
     data: Bytes
-    pos: cython.Py_ssize_t
-    end: cython.Py_ssize_t
+    pos: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = 0
 
     def __init__(self) -> None:
         self.source = b""
         self.data = b""
-        self.pos = 0
-        self.end = 0
 
     @compiled
     def open(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:

@@ -68,13 +68,15 @@ def declared(package: Path, text: str) -> list[str]:
         ("deque[int]", "cdef public object it"),
         ("int", "cdef public object it"),
         ("Numbers", "cdef readonly long long[::1] it"),
+        ("Derived[Numbers]", "cdef readonly long long[::1] it"),
+        ("cython.longlong = 0", "cdef public long long it"),
+        ("cython.bint = False", "cdef public bint it"),
+        ("str | None = None", "cdef public str it"),
         ("Annotated[list[int], 'long long[16]']", "cdef public long long it[16]"),
     ],
 )
 def test_an_annotation_in_a_marked_class_is_an_attribute(package: Path, annotation: str, attribute: str) -> None:
-    assert attribute.replace("public long long it[", "long long it[") in declared(
-        package, f"@compiled\nclass One:\n    it: {annotation}\n    kept: ClassVar[int] = 1\n"
-    )
+    assert attribute in declared(package, f"@compiled\nclass One:\n    it: {annotation}\n    kept: ClassVar[int] = 1\n")
 
 
 def test_an_attribute_of_a_base_class_is_declared_there_only(package: Path) -> None:
@@ -137,6 +139,31 @@ def test_every_statement_stays_on_its_line_and_python_finds_the_constants(packag
         *("C = (", "    3,", "); globals()['C'] = C"),
         *("", "", "def f(i: cython.int) -> None:", "    if i == A:", "        return 0", "    C"),
     ]
+
+
+@pytest.mark.parametrize("wrong", ["cython.longlong = 1", "cython.longlong = None", "str = ''", "int = 0"])
+def test_what_an_attribute_begins_as_is_what_zeros_mean(package: Path, wrong: str) -> None:
+    with pytest.raises(DeclarationError, match=r"one\.py:6: it: .*: it begins as (0|None); __init__ may set it"):
+        declared(package, f"@compiled\nclass One:\n    it: {wrong}\n")
+
+
+def test_annotations_of_what_is_carried_stay_behind_the_last_line(package: Path) -> None:
+    text = "@carried\n@compiled\nclass One:\n    it: cython.longlong = 0\n    also: Derived[Numbers]\n"
+    lines = module(package, text).source().splitlines()
+    assert lines[len(HEAD.splitlines()) :][:3] == ["", "", "class One:"]
+    assert lines[-1] == "carried(One, {'it': 'cython.longlong', 'also': 'Derived[Numbers]'})"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("(Base):\n    it: str", "One is carried, and its base Base is not"),
+        (":\n    it: Numbers", "it: an array of others is not carried; it must be Derived"),
+    ],
+)
+def test_what_cannot_be_carried_is_said_with_its_place(package: Path, body: str, why: str) -> None:
+    with pytest.raises(DeclarationError, match=why):
+        module(package, f"@carried\n@compiled\nclass One{body}\n").source()
 
 
 def test_what_c_cannot_take_is_said_with_its_place(package: Path) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import pytest
 
 import dissectors
+from dissectors.compiling.state import state_layout
 from dissectors.iggy.pending import IggyRequest
 from dissectors.kafka.decode import api_version
-from dissectors.kafka.pending import new_request
+from dissectors.kafka.pending import KafkaRequest, new_request
 from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
@@ -46,7 +47,8 @@ def requests() -> Sequence[PendingRequest]:
 
 
 def state(request: PendingRequest) -> list[object]:
-    return [getattr(request, name) for name in request.fields]
+    names = request.fields if isinstance(request, KafkaRequest) else state_layout(type(request)).names
+    return [getattr(request, name) for name in names]
 
 
 def in_another_process(program: str, data: bytes, *, compiled: bool) -> bytes:

@@ -7,13 +7,9 @@ bytes were cut, nor on which of them the search has passed over since.
 
 from __future__ import annotations
 
-from dissectors.iggy.plain_state import PlainState
 
-
-class Turns(PlainState):
+class Turns:
     """The notes of one search, which begins at a stream offset."""
-
-    CARRIED = ("began", "_offsets")
 
     def __init__(self, began: int) -> None:
         self.began = began
