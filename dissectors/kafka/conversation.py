@@ -9,6 +9,7 @@ from typing import Any
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import Derived, carried
 from dissectors.kafka import bodies, positions, special
 from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import (
@@ -76,6 +77,7 @@ _REMEMBERED = 64  # bytes of the end of a request in which the next one may begi
 _UNKNOWN = 1000  # and how many APIs that the tables do not have
 
 
+@carried
 @compiled
 class KafkaConversation(Conversation):
     """One connection between a client (or broker, or controller) and a broker."""
@@ -108,16 +110,9 @@ class KafkaConversation(Conversation):
     _doubts: Doubts | None  # what looks wrong in the newest request
     _lost: LostFraming | None  # while the request behind it is searched
     served: VersionsAnswer | None  # which versions the broker serves, once it has said so
-    _frame_limit: cython.longlong
-    _requests: Walker
-    _answers: Walker
-
-    CARRIED = (
-        *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "events",
-        "sessions", "used", "precedents", "raw_sasl", "tokens", "software", "last_id", "first_fetch", "known_clients",
-        "unknown_apis", "holes_of_client", "_resync", "_recovery", "_orphans", "client_raw", "client_size", "newest",
-        "_holding", "_doubts", "_lost", "served",
-    )  # fmt: skip
+    _frame_limit: Derived[cython.longlong]
+    _requests: Derived[Walker]
+    _answers: Derived[Walker]
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
@@ -150,19 +145,12 @@ class KafkaConversation(Conversation):
         self._lost = None
         self.served = None
         self.inboxes[CLIENT].remembers = _REMEMBERED
-        self._begin()
+        self.restored()
 
-    def _begin(self) -> None:
-        """Set what is not carried on elsewhere."""
+    def restored(self) -> None:
+        """Set what follows from the options and from the tables that are wanted."""
         self._frame_limit = self.options.limits.frame_bytes
         self._requests, self._answers = walkers_of(self.sink)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.CARRIED}
-
-    def __setstate__(self, carried: dict[str, object]) -> None:
-        super().__setstate__(carried)
-        self._begin()
 
     # --- what most connections never need ---
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.record_batch import RecordBatch
@@ -19,6 +20,7 @@ SASL_TOKEN = "SaslToken"  # a bare SASL token: it has no header that names an AP
 
 
 @final
+@carried
 @compiled(freelist=64)
 class KafkaRequest(PendingRequest):
     """A request of one connection. Numbers are ABSENT where the request does not say them.
@@ -56,22 +58,6 @@ class KafkaRequest(PendingRequest):
     inner: dict[str, Any] | None
     told: dict[str, Any] | None
     stated: Any
-
-    fields: ClassVar[tuple[str, ...]] = (
-        *PendingRequest.fields,
-        *("api_version", "number", "topic_keys", "sets", "found", "kept", "acks", "replica"),
-        *(
-            "max_wait_ms",
-            "min_bytes",
-            "allowed_ns",
-            "isolation",
-            "session_number",
-            "session_epoch",
-            "session",
-            "values",
-        ),
-        *("inner", "told", "stated"),
-    )
 
     def __init__(self) -> None:
         self.api_version = None

@@ -9,6 +9,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.kafka import secrets
 from dissectors.kafka.batches import CHECKSUM_KINDS
 from dissectors.kafka.body_notes import Fault, Topic
@@ -17,7 +18,6 @@ from dissectors.kafka.messages import Header
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch, plus
-from dissectors.kafka.state import set_state, state_of
 from dissectors.redaction import without_tokens
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
@@ -31,6 +31,7 @@ FORMATS = ("magic 0", "magic 1", "magic 2")
 
 
 @final
+@carried
 @compiled
 class KafkaRows:
     """Writes the rows of one connection."""
@@ -38,17 +39,9 @@ class KafkaRows:
     report: Report
     names: TopicNames
 
-    __slots__ = ("names", "report")
-
     def __init__(self, report: Report, names: TopicNames) -> None:
         self.report = report
         self.names = names
-
-    def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        set_state(self, state)
 
     @compiled
     def open_exchange(

@@ -15,7 +15,7 @@ A protocol supplies four small functions:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import cython
 
@@ -52,15 +52,6 @@ class Conversation(Framing):
     closed: cython.bint = False
     last_ns: int | None = None  # when its last packet came; known at its end
     hung_up: cython.bint = False  # a peer closed the connection; where it stays False, the capture ended first
-
-    CARRIED: ClassVar[tuple[str, ...]] = (
-        "conn", "sink", "options", "bases", "_early", "inboxes", "resends", "closing", "_budgets", "_gave_up", "frames",
-        "framed_bytes", "skipped_bytes", "pending_bytes", "closed", "last_ns", "hung_up",
-    )  # fmt: skip
-
-    def __setstate__(self, carried: dict[str, Any]) -> None:
-        for name, value in carried.items():
-            setattr(self, name, value)
 
     def receive(self, direction: int, event: Chunk | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""

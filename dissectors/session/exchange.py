@@ -19,7 +19,7 @@ protocol sets its columns, or in `_write_frames` if it follows from times and si
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import cython
 
@@ -77,11 +77,6 @@ class PendingRequest:
     queued_ns: cython.longlong
     body: str | None
 
-    fields: ClassVar[tuple[str, ...]] = (
-        *("frame", "api", "api_code", "version", "correlation_id", "client_id", "group", "topics", "partitions"),
-        *("records", "payload_bytes", "queued_ns", "body"),
-    )
-
     def __init__(
         self,
         frame: FrameFacts | None,
@@ -113,17 +108,6 @@ class PendingRequest:
         self.payload_bytes = ABSENT
         self.queued_ns = ABSENT
         self.body = None  # decoded, as JSON; where it is wanted only
-
-    def __reduce__(self) -> Any:
-        return _revived, (type(self), [getattr(self, name) for name in self.fields])
-
-
-def _revived(kind: type[PendingRequest], values: Sequence[Any]) -> PendingRequest:
-    """The request that was pickled, compiled or not."""
-    request = kind.__new__(kind)
-    for name, value in zip(kind.fields, values, strict=True):
-        setattr(request, name, value)
-    return request
 
 
 # --- formulas; each time may be ABSENT, and so may the result ---------------------------------------------------------

@@ -14,7 +14,7 @@ import dissectors
 from dissectors.compiling.state import state_layout
 from dissectors.iggy.pending import IggyRequest
 from dissectors.kafka.decode import api_version
-from dissectors.kafka.pending import KafkaRequest, new_request
+from dissectors.kafka.pending import new_request
 from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
@@ -47,8 +47,7 @@ def requests() -> Sequence[PendingRequest]:
 
 
 def state(request: PendingRequest) -> list[object]:
-    names = request.fields if isinstance(request, KafkaRequest) else state_layout(type(request)).names
-    return [getattr(request, name) for name in names]
+    return [getattr(request, name) for name in state_layout(type(request)).names]
 
 
 def in_another_process(program: str, data: bytes, *, compiled: bool) -> bytes:
