@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
+
+import cython
 
 from dissectors.capture.block import VIA, address, segment_name
+from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.findings import finding
 from dissectors.options import Options
 from dissectors.records import Conn, Connection, Stall
@@ -48,6 +52,9 @@ class Undetermined:
         self.recognition = recognition
 
 
+@final
+@carried
+@compiled
 class ConnectionSession:
     """One flow on its way from bytes to records.
 
@@ -56,26 +63,24 @@ class ConnectionSession:
     layer that gives plaintext where the key log has the secrets; recognition then looks at that.
     """
 
-    __slots__ = (
-        "_client",
-        "_keylog",
-        "_protocols",
-        "_bound",
-        "_foreign",
-        "_gave_up",
-        "_left_out",
-        "_preamble",
-        "_server_head",
-        "_undetermined",
-        "_tls",
-        "conn",
-        "flow",
-        "options",
-        "protocol",
-        "sink",
-        "site",
-        "conversation",
-    )
+    site: str
+    flow: Flow
+    sink: Sink
+    options: Options
+    protocol: Protocol | None = None
+    conversation: Conversation | None = None
+    conn: Conn | None = None
+    _client: int | None  # the direction in which the client sends
+    _protocols: tuple[Protocol, ...]
+    _keylog: KeyLog | None
+    _tls: TlsLayer | None = None
+    _bound: cython.bint = False  # whether it is known which protocol this is, or that none of ours
+    _gave_up: cython.bint = False  # a search for a protocol passed places over, and none was found
+    _undetermined: Undetermined | None = None
+    _preamble: Preamble | None = None  # what was stepped over
+    _server_head: bytes | None = None  # the first bytes of a connection's server
+    _foreign: str | None = None  # what a peer speaks that is none of ours
+    _left_out: cython.longlong = 0  # bytes of it that no conversation gets
 
     def __init__(
         self,
@@ -90,20 +95,9 @@ class ConnectionSession:
         self.flow = flow
         self.sink = sink
         self.options = options
-        self.protocol: Protocol | None = None
-        self.conversation: Conversation | None = None
-        self.conn: Conn | None = None
-        self._client: int | None = flow.opener  # the direction in which the client sends
+        self._client = flow.opener
         self._protocols = protocols
         self._keylog = keylog
-        self._tls: TlsLayer | None = None
-        self._bound = False  # whether it is known which protocol this is, or that none of ours
-        self._gave_up = False  # a search for a protocol passed places over, and none was found
-        self._undetermined: Undetermined | None = None
-        self._preamble: Preamble | None = None  # what was stepped over
-        self._server_head: bytes | None = None  # the first bytes of a connection's server
-        self._foreign: str | None = None  # what a peer speaks that is none of ours
-        self._left_out = 0  # bytes of it that no conversation gets
 
     def deliver(self) -> None:
         """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
