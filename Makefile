@@ -17,7 +17,7 @@ COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspa
   $(BIN)/python -m pipelines.spark.train_java samples
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile check test test-uncompiled test-cluster lint format docs pictures bench fuzz
+.PHONY: help install demo compile check test test-uncompiled test-cluster lint format docs pictures bench cost fuzz
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ pictures: $(VENV)/.test  ## draw the pictures of the README and write outputs of
 bench: $(VENV)/.compiled  ## speed beside tshark's, on one core
 	$(BIN)/python tests/benchmarks/speed.py
 	$(BIN)/python tests/benchmarks/foreign.py
+
+cost: $(VENV)/.compiled  ## instructions an exchange takes, also on a busy machine; needs valgrind
+	$(BIN)/python tests/benchmarks/instructions.py
 
 fuzz: $(VENV)/.compiled  ## mutated captures, for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
 	$(BIN)/python -m tests.fuzz

@@ -82,7 +82,9 @@ def compare(kind: str, path: Path, out: Path, start_up: float) -> str:
 def ours(path: Path, out: Path) -> list[str]:
     tables = [word for table in TABLES for word in ("--table", table)]
     command = str(Path(sys.executable).with_name("brokerscope"))
-    return [command, "dissect", str(path), *tables, "--format", "parquet", "-o", str(out), "--quiet"]
+    """`dissect` itself: rows of the run before would be read from the cache."""
+    options = ["--format", "parquet", "-o", str(out), "--quiet", "--no-cache", "--jobs", "1"]
+    return [command, "dissect", str(path), *tables, *options]
 
 
 def theirs(kind: str, path: Path) -> list[str]:
