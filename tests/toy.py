@@ -65,7 +65,7 @@ class ToyConversation(Conversation):
     def on_frame(self, frame: Frame) -> None:
         _, id_, code, stored = HEAD.unpack_from(frame.data, frame.start)
         if frame.direction == CLIENT:
-            request = PendingRequest(frame.facts, APIS.get(code), code, correlation_id=id_ - MAGIC_ID)
+            request = PendingRequest(frame.facts(), APIS.get(code), code, correlation_id=id_ - MAGIC_ID)
             self.open[id_] = request
             self._batch(frame, request, stored)
             return
@@ -73,9 +73,9 @@ class ToyConversation(Conversation):
         errors = [ErrorCode(code, ERRORS.get(code), "request")] if code else []
         known = found or PendingRequest(None, None, None, correlation_id=id_ - MAGIC_ID)
         for error in errors:
-            self.report.error(error, known, frame.facts)
+            self.report.error(error, known, frame.facts())
         if self.report.wants_exchanges:
-            slot = self.report.open_exchange(CALL if found else ORPHAN, known, frame.facts, None)
+            slot = self.report.open_exchange(CALL if found else ORPHAN, known, frame.facts(), None)
             self.report.exchanges.put_named(slot, {"status": OK})
             if errors:
                 self.report.fail(slot, errors)
@@ -92,7 +92,7 @@ class ToyConversation(Conversation):
                 checksum=(frame.start + 9, frame.start + 13), byteorder="big",
             )  # fmt: skip
         if self.report.wants_batches:
-            slot = self.report.open_batch(request, frame.facts)
+            slot = self.report.open_batch(request, frame.facts())
             self.report.batches.put_named(slot, {
                 "role": PRODUCE, "topic": "things", "records": 1, "stored_bytes": frame.size, "format": "toy",
                 "checksum_kind": checksum.CRC32, "checksum_stored": stored, "checksum_computed": computed,

@@ -123,7 +123,7 @@ class IggyConversation(Conversation):
     def on_frame(self, frame: Frame) -> None:
         lost: cython.longlong = frame.offset
         if self._first is None:
-            self._first = frame.facts
+            self._first = frame.facts()
         self._latest = frame.first_ns
         if self.era.settled and self._reported != self.era.dialect:
             self._report_dialect()

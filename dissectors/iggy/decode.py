@@ -15,7 +15,6 @@ VSR header, from byte 128 on
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from itertools import takewhile
 from struct import Struct
@@ -36,6 +35,7 @@ from dissectors.iggy.walk import Fields
 from dissectors.redaction import without_tokens
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
+from dissectors.wire.per_thread import PerThread
 
 _U32 = Struct("<I")
 _REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
@@ -135,12 +135,7 @@ class Body:
 NO_BODY = Body()
 
 
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.bodies = Body(), Body(), Body()
-
-
-_here = _Here()
+_bodies: PerThread = PerThread(lambda: (Body(), Body(), Body()))
 
 
 @compiled
@@ -201,7 +196,7 @@ def body(
     if not found:
         return NO_BODY
     if limit < end:
-        read = _here.bodies[0]
+        read = _bodies.get()[0]
         read.read_part(found[0], buf, pos, end, limit)
         _keep_certain(found, read)
         return read
@@ -213,7 +208,7 @@ def _tried(
     side: str, found: Sequence[BodyLayout], era: Era, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> Body:
     """Read buf[pos:end] by each layout; the first that reads it to its end, else the one that comes nearest."""
-    bodies = _here.bodies
+    bodies: tuple[Body, Body, Body] = _bodies.get()
     chosen: Body | None = None
     failed: Body | None = None
     one: Body
@@ -265,7 +260,7 @@ def _keep_certain(found: Sequence[BodyLayout], read: Body) -> None:
 
 def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
     """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
-    one = _here.bodies[0]
+    one = _bodies.get()[0]
     for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
         one.read(layout, buf, pos, end)
         if one.exact and layout.releases & era.allowed:

@@ -47,7 +47,7 @@ class IggyDiagnostics:
     def older_server(self, frame: Frame) -> None:
         """The server of a VSR client answers in legacy framing. frame: its first answer."""
         client = f"{self._era.dialect} ({_FRAMED[VSR]})"
-        request = IggyRequest(frame.facts, None, ABSENT)  # which one it answers is not known
+        request = IggyRequest(frame.facts(), None, ABSENT)  # which one it answers is not known
         self._another_era(frame, request, f"answers in the framing of {_FRAMED[LEGACY]}", client)
 
     def _another_era(self, frame: Frame, request: IggyRequest, what: str, client: str) -> None:
@@ -55,7 +55,7 @@ class IggyDiagnostics:
         if self.of_another_era:
             return
         self.of_another_era = True
-        self._report.event("other_version", request, frame.facts, subject=client, text=what)
+        self._report.event("other_version", request, frame.facts(), subject=client, text=what)
 
     def unknown(self, frame: Frame, code: int) -> None:
         """A command that no release has: report it once a connection."""

@@ -111,7 +111,7 @@ class IggyExchanges:
             api = command.name if command is not None else f"COMMAND_{code}"
         if exact and code in tables.ambiguous():
             api = read.name
-        request = IggyRequest(frame.facts, api, code)
+        request = IggyRequest(frame.facts(), api, code)
         request.well_formed = exact
         if command is not None:
             request.waits, request.silent = command.waits, command.silent
@@ -207,10 +207,10 @@ class IggyExchanges:
     @compiled
     def answered(self, request: IggyRequest, frame: Frame, status: cython.longlong, start: cython.Py_ssize_t) -> None:
         """Report the answer to a request: its payload begins at `start` of the frame's data."""
-        facts: FrameFacts = frame.facts
+        facts: FrameFacts = frame.facts()
         if not self.pairing.multiplexed:
             request.queued_ns = queued(request.frame, facts, self.answered_ns)
-        self.answered_ns = facts.arrived_ns
+        self.answered_ns = facts.arrived_ns()
         errors: Sequence[ErrorCode] = ()
         read: Body | None = None
         records: cython.longlong = 0

@@ -46,7 +46,7 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
 
     Frames are not paired: nothing but the op number ties them together.
     """
-    plane, facts = tables.planes()[command], frame.facts
+    plane, facts = tables.planes()[command], frame.facts()
     known = min(frame.known, frame.end)
     at = _OP_AT.get(plane.name)
     op = _U64.unpack_from(frame.data, frame.start + at)[0] if at and known - frame.start >= HEADER else None
@@ -81,7 +81,7 @@ def _led(frame: Frame, name: str, rows: IggyRows, request: PendingRequest) -> No
         stream, topic_number = namespace >> _STREAM_SHIFT, namespace >> _TOPIC_SHIFT & _NUMBER_MASK
         cluster = int.from_bytes(frame.data[frame.start + 32 : frame.start + 48], "little")
         topic, partition = in_cluster(cluster, stream, topic_number), namespace & _PARTITION_MASK
-    positions.led(rows.report, request, frame.facts, topic, partition, str(frame.data[frame.start + 61]), view)
+    positions.led(rows.report, request, frame.facts(), topic, partition, str(frame.data[frame.start + 61]), view)
 
 
 def _batch(frame: Frame, known: int) -> MessageRun | None:

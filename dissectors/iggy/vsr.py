@@ -70,7 +70,7 @@ class Vsr:
             return
         _, request = exchanges.pair(Answer(frame.order, frame.first_ns, 0, 0, cut_in_header=True), lost)
         if request is not None:
-            exchanges.rows.report_answer(request, frame.facts, (), UNKNOWN)
+            exchanges.rows.report_answer(request, frame.facts(), (), UNKNOWN)
 
     def _request(self, frame: Frame, lost: int) -> None:
         header, exchanges = vsr_request(frame), self._exchanges
@@ -135,7 +135,7 @@ class Vsr:
         if code:
             failed = error(status, self._era.allowed) if status else None
             api = exchanges.api(code)
-            exchanges.rows.lone(frame.facts, ORPHAN, api, code, correlation_id=header.request, error=failed)
+            exchanges.rows.lone(frame.facts(), ORPHAN, api, code, correlation_id=header.request, error=failed)
         else:
             exchanges.orphans.unknown(frame, status)
 
@@ -144,7 +144,7 @@ class Vsr:
             self._unread(frame, lost)
             return
         evicted = eviction(frame.data[frame.start + REASON_AT], self._era.allowed)
-        request, facts = self._exchanges.pairing.oldest(frame.order), frame.facts
+        request, facts = self._exchanges.pairing.oldest(frame.order), frame.facts()
         if request is None:
             self._exchanges.rows.lone(facts, PUSH, "EVICTION", EVICTION, error=evicted)
         else:

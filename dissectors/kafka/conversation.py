@@ -379,7 +379,7 @@ class KafkaConversation(Conversation):
             client_id = self._client(frame, at - client, at, have)
         else:
             self.client_size = -1
-        call: KafkaRequest = new_request(frame.facts, api, self.last_id, client_id)
+        call: KafkaRequest = new_request(frame.facts(), api, self.last_id, client_id)
         if api.known:
             self._request_body(frame, call, api, at, have)
             self.used.note(api, frame.size)
@@ -475,7 +475,7 @@ class KafkaConversation(Conversation):
         if call.number > self.waiting.newest:
             self.waiting.newest = call.number
         elif self.rows.report.wants_events:
-            self.rows.report.event("overtaken", call, frame.facts)
+            self.rows.report.event("overtaken", call, frame.facts())
         assert call.frame is not None
         assert call.api_version is not None
         api = call.api_version
@@ -508,7 +508,7 @@ class KafkaConversation(Conversation):
             self._settle_unread(call)
             self._write_unread(frame, call)
             if not frame.complete and api.key in (FETCH, SHARE_FETCH, FETCH_SNAPSHOT):
-                self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts)
+                self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts())
             return
         if not notes.whole and not shown:
             self.report_malformed(frame, api, "response", ENDS_EARLY)
@@ -539,7 +539,7 @@ class KafkaConversation(Conversation):
             role = self._fetch_role(frame, call, api)
             received(self.rows, self.verifier, frame, call, api, notes, role)
             if not frame.complete:
-                self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts)
+                self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts())
             long_poll = waited_for_data(frame, call, notes)
             if api.key == FETCH:
                 self.sessions.answer(
@@ -638,7 +638,7 @@ class KafkaConversation(Conversation):
         if plausible_request(frame.data, frame.start, have):
             self.raw_sasl = False
             return False
-        self.tokens = [*(self.tokens or ()), new_request(frame.facts, None, ABSENT, None)]
+        self.tokens = [*(self.tokens or ()), new_request(frame.facts(), None, ABSENT, None)]
         return True
 
     def _answers_token(self, frame: Frame, have: int) -> bool:

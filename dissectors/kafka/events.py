@@ -98,7 +98,7 @@ class KafkaEvents:
         except ReadError:
             return
         if api.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
-            _write(conversation, call, frame.facts, _acknowledged(body))
+            _write(conversation, call, frame.facts(), _acknowledged(body))
         else:
             call.told = body
 
@@ -120,7 +120,7 @@ class KafkaEvents:
             found = self._new(_ANSWERS[api.key](call, _body(api, frame), notes))
         else:
             return
-        _write(conversation, call, frame.facts, found)
+        _write(conversation, call, frame.facts(), found)
 
     def looks_at(self, api: ApiVersion, call: KafkaRequest, notes: BodyNotes, faults: Sequence[Fault]) -> bool:
         """Whether an answer may say something: of most that is plain from what is known of it.

@@ -111,7 +111,7 @@ def answered(
     rows: KafkaRows = conversation.rows
     if key in (END_TXN, INIT_PRODUCER_ID):
         if not faults:
-            _transaction_ended(rows, frame.facts, call)
+            _transaction_ended(rows, frame.facts(), call)
     elif key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT):
         if call.frame is not None and call.stated is not None:
             _committed(rows, call, call.frame, COMMITTED if key == OFFSET_COMMIT else PENDING, faults)
@@ -120,7 +120,7 @@ def answered(
         if notes.positions.count > most:
             message = f"Of an answer that states {notes.positions.count} positions, the first {most} are read"
             conversation.finding_at(frame, "limit", message, limit="positions")
-        _write(rows, frame.facts, call, notes, min(most, notes.positions.count))
+        _write(rows, frame.facts(), call, notes, min(most, notes.positions.count))
 
 
 @compiled

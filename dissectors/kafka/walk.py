@@ -10,7 +10,6 @@ modes read the same words:
 
 from __future__ import annotations
 
-import threading
 from typing import final
 from weakref import WeakKeyDictionary
 
@@ -77,6 +76,7 @@ from dissectors.kafka.words import (
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.wire.arrays import Bytes, Grid, grid
+from dissectors.wire.per_thread import PerThread
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 
 LONGEST_THROTTLE = 3_600_000
@@ -482,12 +482,7 @@ def _codes() -> bytes:
     return bytes(found)
 
 
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.walker = Walker()
-
-
-_here = _Here()
+_own: PerThread = PerThread(Walker)
 _walkers: WeakKeyDictionary[Sink, tuple[Walker, Walker]] = WeakKeyDictionary()
 
 
@@ -502,4 +497,5 @@ def walkers_of(sink: Sink) -> tuple[Walker, Walker]:
 
 def walker() -> Walker:
     """The walker of this thread."""
-    return _here.walker
+    found: Walker = _own.get()
+    return found

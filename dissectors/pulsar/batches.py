@@ -18,7 +18,6 @@ Source: Pulsar binary protocol specification, "Message commands" and "Batch mess
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
@@ -41,6 +40,7 @@ from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.per_thread import PerThread
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 
@@ -315,17 +315,12 @@ def still_to_deliver(words: Sequence[int], count: int) -> int:
     )
 
 
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.entry = PulsarEntry()
-
-
-_here = _Here()
+_entries: PerThread = PerThread(PulsarEntry)
 
 
 @compiled
 def entry_of(frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> PulsarEntry:
     """The entry behind a command that ends at index `after`, read by this thread's reader: valid until the next."""
-    entry: PulsarEntry = _here.entry
+    entry: PulsarEntry = _entries.get()
     entry.read(frame, after, limit)
     return entry

@@ -290,7 +290,7 @@ class PulsarConversation(Conversation):
         ):
             self.rules.inspect(frame, command, own)
         if STATES[command.code] and self.emit.report.wants_positions:
-            stated(self.emit.report, frame.facts, command, request)
+            stated(self.emit.report, frame.facts(), command, request)
 
     def _on_orphan(
         self,

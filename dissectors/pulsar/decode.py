@@ -6,7 +6,6 @@ All commands are read here, by the shapes that the schema gives (api.shape). The
 
 from __future__ import annotations
 
-import threading
 from typing import final
 
 import cython
@@ -18,6 +17,7 @@ from dissectors.pulsar.fields import ID_ENTRY_ID, ID_LEDGER_ID
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire import varint
+from dissectors.wire.per_thread import PerThread
 from dissectors.wire.protobuf import BYTES, INT32, OCTETS, VARINT, MessageFields, MessageShape, fields
 from dissectors.wire.reader import WireReader
 
@@ -228,17 +228,12 @@ def _long_code(frame: Frame, after: int) -> int:
     return found[0] if found is not None and found[0] < 1 << 31 else frame.data[frame.start + 9]
 
 
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.command = PulsarCommand()
-
-
-_here = _Here()
+_commands: PerThread = PerThread(PulsarCommand)
 
 
 @compiled
 def command_of(frame: Frame, limit: cython.longlong) -> PulsarCommand:
     """The command of a frame, of at most `limit` bytes, read by this thread's reader: valid until the next."""
-    command: PulsarCommand = _here.command
+    command: PulsarCommand = _commands.get()
     command.read(frame, limit)
     return command

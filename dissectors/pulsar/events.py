@@ -163,7 +163,7 @@ class PulsarEvents:
         self.report.event(
             kind,
             request,
-            frame.facts,
+            frame.facts(),
             topic=None if topic is None else topic.name,
             partition=None if topic is None else topic.partition,
             **more,

@@ -61,7 +61,7 @@ class PulsarRequest(PendingRequest):
         self, frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
     ) -> None:
         """Set every attribute of a new request. correlation_id: ABSENT where it has none."""
-        self.begin(frame.facts, name, code)
+        self.begin(frame.facts(), name, code)
         self.correlation_id = correlation_id
         self.type = type
         self.order = frame.order

@@ -122,7 +122,7 @@ class ProtocolRules:
             self._output.event(
                 "rule_broken",
                 request,
-                frame.facts,
+                frame.facts(),
                 topic=None if topic is None else topic.name,
                 partition=None if topic is None else topic.partition,
                 subject=rule,

@@ -119,7 +119,7 @@ class Closing:
         """Keep the row of an answer that waits until the end; False where too many do."""
         if len(self.held) >= MOST_HELD:
             return False
-        self.held.append((report, row, answer.facts if isinstance(answer, Frame) else answer))
+        self.held.append((report, row, answer.facts() if isinstance(answer, Frame) else answer))
         return True
 
     def end(self, last_ns: int | None, hung_up: bool) -> None:

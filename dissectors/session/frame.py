@@ -59,8 +59,8 @@ class FrameFacts:
         self.packet_ref = packet_ref
         self.complete = complete
 
-    @property
-    def arrived_ns(self) -> int:
+    @compiled
+    def arrived_ns(self) -> cython.longlong:
         """When all of it had come, as far as it was captured: its last byte, else its first."""
         return self.first_ns if self.last_ns == ABSENT else self.last_ns
 
@@ -120,7 +120,7 @@ class Frame(FrameFacts):
         self.known = known
         self.undivided = False
 
-    @property
+    @compiled
     def facts(self) -> FrameFacts:
         """What remains of the frame once its bytes are gone."""
         facts: FrameFacts = FrameFacts.__new__(FrameFacts)

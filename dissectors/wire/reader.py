@@ -17,13 +17,13 @@ Sources: Kafka protocol guide, "Protocol Primitive Types"; Protocol Buffers, "En
 
 from __future__ import annotations
 
-import threading
 from typing import final
 
 import cython
 
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes
+from dissectors.wire.per_thread import PerThread
 
 PLAIN, WIDE, COMPACT = 0, 1, 2
 SIGN32, TWO32 = 1 << 31, 1 << 32
@@ -234,15 +234,11 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.reader = WireReader()
-
-
-_here = _Here()
+_readers: PerThread = PerThread(WireReader)
 
 
 @compiled
 def reader() -> WireReader:
     """The reader of this thread, which all share: whoever uses it opens it first, and is done before others run."""
-    return _here.reader
+    found: WireReader = _readers.get()
+    return found

@@ -109,7 +109,7 @@ def test_whatever_is_lost_of_a_pipeline_no_answer_goes_to_another_request(data: 
 
 
 def request(order: int, time: int) -> IggyRequest:
-    return IggyRequest(Frame(CLIENT, b"", 0, 0, 8, 8, 0, order, time, time, 1).facts, "PING", 1)
+    return IggyRequest(Frame(CLIENT, b"", 0, 0, 8, 8, 0, order, time, time, 1).facts(), "PING", 1)
 
 
 def alike() -> Pairing:

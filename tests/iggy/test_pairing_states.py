@@ -91,7 +91,9 @@ class Walk:
         self.time += self.random.choice((1, 1, 1, 2 * QUIET_NS))
         self.order += self.random.choice((0, 1, 1))
         size, code = self.random.choice((8, 16, 40)), self.random.choice((1, 100, SEND_MESSAGES))
-        call = IggyRequest(Frame(CLIENT, b"", 0, 0, size, size, 0, self.order, self.time, self.time, 1).facts, "", code)
+        call = IggyRequest(
+            Frame(CLIENT, b"", 0, 0, size, size, 0, self.order, self.time, self.time, 1).facts(), "", code
+        )
         if self.by_id:
             call.correlation_id = self.random.randrange(3)
         self.pairing.send(call)

@@ -30,7 +30,7 @@ def test_answers_come_back_as_they_were_oldest_first(count: int) -> None:
         was = answer(number)
         assert frame.data == was.data[was.start : was.end]
         assert (frame.start, frame.end, frame.complete) == (0, SIZE, was.complete)
-        assert frame.facts == was.facts
+        assert frame.facts() == was.facts()
     assert not list(orphans.release())
 
 

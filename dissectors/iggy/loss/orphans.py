@@ -90,15 +90,15 @@ class IggyOrphans:
         rows = self._exchanges.rows
         error = self._exchanges.error(status, frame, frame.start + 8) if status else None
         if status == DISCONNECTED:
-            rows.lone(frame.facts, PUSH, "DISCONNECTED", None, error=error)
+            rows.lone(frame.facts(), PUSH, "DISCONNECTED", None, error=error)
             return
         self._surplus += 1
         if self._surplus == 1:
             self._surplus_at = (frame.first_ns, frame.packet_ref, frame.offset)
-        rows.lone(frame.facts, ORPHAN_KIND, None, None, error=error)
+        rows.lone(frame.facts(), ORPHAN_KIND, None, None, error=error)
 
     def _poll(self, read: Body, frame: Frame) -> None:
-        run, rows, facts = read.run, self._exchanges.rows, frame.facts
+        run, rows, facts = read.run, self._exchanges.rows, frame.facts()
         assert run is not None
         partition = int64(read.values.get("partition_id"))
         poll = rows.lone(
