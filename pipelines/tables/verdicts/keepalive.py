@@ -25,7 +25,7 @@ _CLOSED_BY = {"client": "the client", "server": "the broker", "both": "both side
 @needs(SomeRows("exchanges", _UNHEARD))
 def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
     """By who asked: the other side was silent until the connection was closed."""
-    more = "max(cost_ns) as longest_ns, list(distinct closed_by) as closers"
+    more = "max(cost_ns) as longest_ns, names_of(closed_by) as closers"
     for row in capture.rows(together(_PINGS, ["protocol", "initiator"], more)):
         clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         silent, asked = (clients, brokers) if row["initiator"] == "server" else (brokers, clients)

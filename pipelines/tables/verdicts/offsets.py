@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import reached
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -15,7 +13,7 @@ _OF_PARTITION = "partition by protocol, topic, part, owner order by at_us, numbe
 _BACK = f"""
     select * from (
         select *, lag(number) over ({_OF_PARTITION}) as before, lag(at_us) over ({_OF_PARTITION}) as before_us
-        from ({reached(DuckDB())}) where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
+        from v_reached where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
     ) where number < before"""
 _RESET = """
     select x.* exclude (topics, "group"), owner as "group", [topic] as topics, topic, part, before - number as messages
@@ -32,7 +30,7 @@ def offsets_moved_back(capture: Capture) -> Iterator[Ruling]:
     """By group and topic."""
     if not capture.keep("v_back", _BACK):
         return
-    more = "count(distinct part) as partitions, max(messages) as furthest"
+    more = "number_of(part) as partitions, max(messages) as furthest"
     for row in capture.rows(together(_RESET, ["protocol", '"group"', "topic"], more)):
         who = say.clients(row)
         where = f"{say.counted(row['partitions'], 'partition')} of topic {say.topic(row['topic'])}"

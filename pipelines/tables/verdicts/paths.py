@@ -57,8 +57,8 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         return
     more = """
         min(segment_bytes) as smallest, max(delivered_segment_bytes) as passed, max(idle_ns) as idle_ns,
-        saturated(sum(lost)) as lost, list(distinct client_ip order by client_ip) as hosts,
-        list(distinct server_ip order by server_ip) as server_hosts"""
+        saturated(sum(lost)) as lost, names_of(client_ip) as hosts,
+        names_of(server_ip) as server_hosts"""
     for row in capture.rows(together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more)):
         clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         sender, receiver = (clients, brokers) if row["direction"] == "client" else (brokers, clients)
@@ -88,7 +88,7 @@ def connections_reset(capture: Capture) -> Iterator[Ruling]:
             and closed = 'reset' and (reset_by <> 'client' or (site, connection, incarnation) in (
                 select (site, connection, incarnation) from exchanges
                 where kind = 'unanswered' or answer in ('cut', 'late')))"""
-    more = "list(distinct reset_by order by reset_by) as by_whom"
+    more = "names_of(coalesce(reset_by, 'unknown')) as by_whom"
     (known,) = capture.rows("select count(*) as count from connections where protocol is not null and frames > 0")
     for row in capture.rows(together(reset, ["protocol"], more)):
         if row["count"] < RESETS or row["count"] * 4 < known["count"]:

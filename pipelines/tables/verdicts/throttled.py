@@ -16,7 +16,7 @@ def throttled(capture: Capture) -> Iterator[Ruling]:
     """Answers that tell the client to wait."""
     held_back = f"""
         select * replace (throttle_ms * {MS} as cost_ns) from v_calls where throttle_ms >= {THROTTLED_MS}"""
-    apis = "list(distinct api order by api) as apis, max(throttle_ms) as longest_ms"
+    apis = "names_of(api) as apis, max(throttle_ms) as longest_ms"
     for row in capture.rows(together(held_back, more=apis)):
         yield Ruling(
             "throttled",

@@ -44,25 +44,27 @@ _REMOVED = "kind in ('call', 'unanswered', 'oneway') and removed(protocol, api_c
 _PACKED = "protocol = 'kafka' and codec <> 'none' and uncompressed_bytes > 0"
 _BODY = "stored_bytes - case when format = 'magic 2' then 61 else 0 end"  # without the head, which is not compressed
 
-# batches of messages, those of format 0 and 1 together; `every`: of clients most of whose batches hold one message
+# batches of one message, those of format 0 and 1 together; `every`: of clients most of whose batches hold one message
 _SINGLE = f"""
-    select *, count(*) over (partition by protocol) as every from (
-        select *, count(*) over whose as n, count(*) filter (records = 1) over whose as single from (
-            select * from v_batches where role = 'produce' and format = 'magic 2'
-            union all by name
-            select * exclude (nth, together) replace (together as records) from (
-                select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
-                    sum(records) over (partition by {_SET}) as together
-                from v_batches where role = 'produce' and {_OLD}
-            ) where nth = 1)
-        window whose as (partition by protocol, client)
-    ) where n >= {MANY} and single >= {MOSTLY} * n"""
+    with sent as (
+        select * from v_batches where role = 'produce' and format = 'magic 2'
+        union all by name
+        select * exclude (nth, together) replace (together as records) from (
+            select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
+                sum(records) over (partition by {_SET}) as together
+            from v_batches where role = 'produce' and {_OLD}
+        ) where nth = 1
+    ), senders as (
+        select protocol, client, count(*) as n from sent group by all
+        having n >= {MANY} and count(*) filter (records = 1) >= {MOSTLY} * n
+    )
+    select s.*, every from sent s semi join senders using (protocol, client)
+        join (select protocol, sum(n)::bigint as every from senders group by all) using (protocol)
+    where records = 1"""
 _USELESS = f"""
-    select * from (
-        select *, count(*) over whose as n, sum({_BODY}) over whose as stored,
-            sum(uncompressed_bytes) over whose as plain
-        from v_batches where {_PACKED} window whose as (partition by protocol, client)
-    ) where n >= {MANY} and stored >= {USELESS} * plain"""
+    select * from v_batches where {_PACKED} and (protocol, client) in (
+        select (protocol, client) from v_batches where {_PACKED} group by protocol, client
+        having count(*) >= {MANY} and sum({_BODY}) >= {USELESS} * sum(uncompressed_bytes))"""
 
 _PRODUCER = "site, connection, incarnation, producer, producer_epoch, topic, partition"
 _IDEMPOTENT = "protocol = 'kafka' and role = 'produce' and producer is not null and base_sequence >= 0"
@@ -86,7 +88,7 @@ _TOLD = (
         SomeRows("exchanges", _REMOVED), "removed_apis",
         "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
         f"select * from v_calls where {_REMOVED} and api not in {_OF_BROKERS}",
-        more="list(distinct api || ' v' || version) as version_list",
+        more="names_of(api || ' v' || version) as version_list",
     ),
     _Told(
         SomeRows("batches", f"role = 'produce' and {_OLD}"), "old_message_format",
@@ -94,7 +96,7 @@ _TOLD = (
         f"""
         select c.* replace (0 as cost_ns), b.messages, b.formats from v_calls c join (
             select site, exchange_id, sum(records) as messages,
-                list(distinct replace(format, 'magic ', '')) as formats
+                names_of(replace(format, 'magic ', '')) as formats
             from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
         where c.api = 'Produce'""",
         more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
@@ -110,7 +112,7 @@ _TOLD = (
     _Told(
         SomeRows("batches", "role = 'produce' and format like 'magic%' and records = 1", least=MANY * 9 // 10),
         "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
-        f"select * from ({_SINGLE}) where records = 1",
+        _SINGLE,
         more="any_value(every) as every",
     ),
     _Told(

@@ -67,7 +67,7 @@ _OVERDUE = f"""
 @needs(SomeRows("events", "kind = 'overtaken'"))
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     """Requests of Kafka whose answer came after that of a later request."""
-    apis = "list(distinct api order by api) as apis"
+    apis = "names_of(api) as apis"
     for row in capture.rows(together("select * from v_noted where event = 'overtaken'", ["protocol", "server"], apis)):
         yield Ruling(
             "out_of_order_answers",
@@ -99,8 +99,8 @@ def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
 
 _NAMED = 3  # APIs with their versions that a sentence names
 _CLOSED_ON = f"""
-    list(distinct api order by api) as apis, max(request_bytes) as largest,
-    list(distinct coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
+    names_of(api) as apis, max(request_bytes) as largest,
+    names_of(coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
     arg_min(reason, row(time, file, packet)) as reason,
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
 
