@@ -49,9 +49,14 @@ def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
     """One verdict for each group of rows."""
     for row in capture.rows(together(told.rows, told.by, told.more)):
         words = _words(row)
-        detail = None if None in _numbers(told.detail, words) else _SENTENCES.vformat(told.detail, (), words) or None
+        detail = None if None in _numbers(told.detail, words) else said(told.detail, words) or None
         severity = told.severity or row.get("severity")
-        yield Ruling(told.verdict, _SENTENCES.vformat(told.sentence, (), words), row, detail, severity, told.advice)
+        yield Ruling(told.verdict, said(told.sentence, words), row, detail, severity, told.advice)
+
+
+def said(sentence: str, words: Row) -> str:
+    """A sentence with the columns that it names."""
+    return _Sentences().vformat(sentence, (), words)
 
 
 def _words(row: Row) -> Row:
@@ -85,7 +90,6 @@ class _Sentences(Formatter):
         return say.counted(value, *format_spec.split("/")) if format_spec else str(value)
 
 
-_SENTENCES = _Sentences()
 _SAID: Mapping[str, Callable[[Any], str]] = {
     "ns": say.span,
     "bytes": units.size,
