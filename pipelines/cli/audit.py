@@ -36,6 +36,7 @@ def audit(
     """
     from pipelines.answers.records import database_of, queryable
     from pipelines.sql.conditions import is_named
+    from pipelines.sql.views import Views
     from pipelines.tables import audit as answers
 
     topic, group = part.topic, part.group  # of statements: what one rests on may name neither
@@ -45,7 +46,7 @@ def audit(
         wanted = selection.of(reading.noting(run.records(), part.selection))
         with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
             with database_of(tables) as duckdb:
-                stated = answers.audit(duckdb, selection.cut)
+                stated = answers.audit(Views(duckdb, answers.VIEWS), selection.cut)
             found = [
                 statement
                 for statement in stated

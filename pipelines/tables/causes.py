@@ -110,11 +110,11 @@ def parts(d: Dialect, network: str | None = None) -> str:
     network_ns = "n.network_ns" if network else "cast(null as bigint)"
     begun, answered = (_us(d.plus("request_ns", column)) for column in ("queue_ns", "wait_ns"))
     kept = (*_KEY, *_TOLD, "network_ns", "request_ns", "queue_ns", "wait_ns", "held_ns", "response_ns")
-    covered = [
-        d.total(f"case when cause = '{cause}' and {counts} then {_overlap(*span)} end") + f" as {phase}_{cause}"
+    covered = {
+        f"{phase}_{cause}": d.total(f"case when cause = '{cause}' and {counts} then {_overlap(*span)} end")
         for phase, (_, _, span, counts) in _PHASES.items()
         for cause in _STALLS
-    ]
+    }
     taken = [f"{term} as {name}" for name, term in _taken().items()]
     return f"""
         with calls as (
@@ -145,11 +145,14 @@ def parts(d: Dialect, network: str | None = None) -> str:
                     else {_us("total_ns")} + {_THROTTLE_US} end as stall_to
             from (select *, wait_ns as queue_ns from exchanges)
             where kind = 'call' and throttle_ms > 0 and time is not null and total_ns is not null
+        ), stalled as (
+            select {", ".join(f"e.{name}" for name in _KEY)},
+                {", ".join(f"{term} as {name}" for name, term in covered.items())}
+            from slow e join held_back s on {equal(CONNECTION, "e", "s")} and stall_from < ends and stall_to > begins
+            group by {", ".join(f"e.{name}" for name in _KEY)}
         ), covered as (
             select {", ".join(f"e.{name}" for name in kept)}, {", ".join(covered)}
-            from slow e left join held_back s
-                on {equal(CONNECTION, "e", "s")} and stall_from < ends and stall_to > begins
-            group by {", ".join(f"e.{name}" for name in kept)}
+            from slow e left join stalled s on {equal(_KEY, "e", "s")}
         ), bounded as (
             select *, {", ".join(f"{_us(duration)} as {phase}_us" for phase, (_, duration, _, _) in _PHASES.items())}
             from covered

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pipelines.answers.records import Relations, database_of
-from pipelines.tables.audit import Statement, audit
+from pipelines.sql.views import Views
+from pipelines.tables.audit import VIEWS, Statement, audit
 
 
 def audited(tables: Relations, cut: str = "") -> list[Statement]:
     """All statements on these records, losses first. cut: what was asked for, where others are left out."""
     with database_of(tables) as duckdb:
-        return audit(duckdb, cut)
+        return audit(Views(duckdb, VIEWS), cut)

@@ -126,10 +126,12 @@ def test_nothing_is_wrong_with_nothing_and_with_quick_answers() -> None:
 
 
 def test_what_has_no_rows_is_not_asked_for() -> None:
-    """Of a healthy capture: one query whether checks have anything to tell, and the views that it reads."""
+    """Of a healthy capture: how many exchanges it has, whether checks have anything to tell, and the views for that."""
     asked = queries({"exchanges": [call(n) for n in range(5)], "connections": [connection()]})
     assert not [query for query in asked if re.search(r"\b(errors|findings|positions|batches)\b", query)]
-    assert len([query for query in asked if query.startswith("select")]) == 1
+    count, needs = (query for query in asked if query.startswith("select"))
+    assert count == "select count(*) from exchanges"
+    assert needs.startswith("select * from (select count(*) filter")
 
 
 def test_a_group_that_started_at_once_costs_no_table_of_rebalances() -> None:

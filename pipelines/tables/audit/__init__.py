@@ -30,9 +30,9 @@ it is not judged.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from pipelines.sql.database import Row, fetched
+from pipelines.sql.views import SomeRows, Views
 from pipelines.tables.audit import doubled, entries, losses, overwritten, passed_over, promises, resends
 from pipelines.tables.audit.statement import LOST, ORDER, SKIPPED, UNKNOWN, Look, Statement
 
@@ -42,32 +42,44 @@ TABLES = ("exchanges", "batches", "errors", "connections", "positions", "events"
 NOT_DELIVERED = (LOST, SKIPPED)
 """What statements say of messages that a broker acknowledged and a group never got."""
 
-_LOOKS: tuple[Look, ...] = (
-    losses.losses,
-    passed_over.passed_over,
-    overwritten.overwritten,
-    entries.losses,
-    doubled.doubled,
-    resends.sent_twice,
-    resends.sent_twice_in_epochs,
-    resends.disorder,
-    promises.unconfirmed,
-    promises.held,
+
+class _Look(NamedTuple):
+    """Makes statements about records that have some of these rows."""
+
+    statements: Look
+    any_of: tuple[SomeRows, ...]
+
+
+_READ = SomeRows("batches", "role = 'consume' and protocol <> 'pulsar'")
+_PULSAR_READ = SomeRows("batches", "role = 'consume' and protocol = 'pulsar' and \"group\" is not null")
+_SENT = "role = 'produce' and protocol = 'kafka' and checksum_stored is not null and producer is null"
+_LOOKS = (
+    _Look(losses.losses, (_READ, SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'"))),
+    _Look(passed_over.passed_over, (SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"),)),
+    _Look(overwritten.overwritten, (SomeRows("positions", "what = 'leader' and leader_epoch is not null", least=2),)),
+    _Look(entries.losses, (_PULSAR_READ, SomeRows("positions", "what = 'committed' and protocol = 'pulsar'"))),
+    _Look(doubled.doubled, (_READ,)),
+    _Look(doubled.delivered_again, (_PULSAR_READ._replace(least=2),)),
+    _Look(resends.sent_twice, (SomeRows("batches", _SENT, least=2),)),
+    _Look(resends.sent_twice_in_epochs, (SomeRows("batches", "format = 'magic 2' and producer is not null", least=2),)),
+    _Look(resends.disorder, (SomeRows("batches", _SENT, least=2),)),
+    _Look(promises.unconfirmed, (SomeRows("exchanges", "acks in (0, 1)"),)),
+    _Look(promises.held, (SomeRows("positions", "what = 'last_stable'"),)),
 )
 
 
-def audit(duckdb: Any, cut: str = "") -> list[Statement]:
-    """All statements, losses first. duckdb: a connection in which the record tables TABLES have their names.
+VIEWS = {**losses.VIEWS, **doubled.VIEWS, **entries.VIEWS, **resends.VIEWS}
+"""Queries that the looks read by name: tables of `Views`."""
+
+
+def audit(views: Views, cut: str = "") -> list[Statement]:
+    """All statements, losses first. views: over the record tables TABLES, with VIEWS.
 
     cut: what was asked for, where the tables have only its rows. Of what is not among them, nothing can be told.
     """
-
-    def ask(query: str) -> list[Row]:
-        return fetched(duckdb, query)
-
-    for name, query in {**losses.VIEWS, **doubled.VIEWS, **entries.VIEWS}.items():
-        duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
-    found = [statement for look in _LOOKS for statement in look(ask)]
+    met = views.met([rows for look in _LOOKS for rows in look.any_of])
+    looks = [look for look in _LOOKS if not met.isdisjoint(look.any_of)]
+    found = [statement for look in looks for statement in look.statements(views.rows)]
     if cut:
         found = list(dict.fromkeys(_of_a_part(each, cut) for each in found))
     return sorted(

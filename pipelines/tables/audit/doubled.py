@@ -8,26 +8,24 @@ from pipelines.formats import units
 from pipelines.sql.database import Row
 from pipelines.sql.words import RELAYED
 from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWNER, Ask, Statement, messages_of, statement
-from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import reached
 
 VIEWS = {
     # deliveries of batches to a group after their first one, how many messages of each its members had processed, as
     # they had committed them, and how many not
-    "again": f"""
-        WITH placed AS (
-            SELECT g.*, coalesce((SELECT max(value) FROM positions p WHERE p.what = 'fetch' AND p.site = g.site
-                    AND p.exchange_id = g.exchange_id AND p.topic = g.topic AND p.partition = g.partition), base)
-                AS position
-            FROM given g
-        ), every AS (
+    "v_again": f"""
+        WITH every AS (
             SELECT *, lag(time) OVER again AS before, lag(client_ip || ' ' || client_id) OVER again AS client_before,
                 lag(connection) OVER again AS connection_before, client_ip || ' ' || client_id AS client
-            FROM placed WINDOW again AS (PARTITION BY {OWNER}, base ORDER BY time, file, packet)
+            FROM v_given WINDOW again AS (PARTITION BY {OWNER}, base ORDER BY time, file, packet)
+        ), placed AS (
+            SELECT e.*, coalesce((SELECT max(value) FROM positions p WHERE p.what = 'fetch' AND p.site = e.site
+                    AND p.exchange_id = e.exchange_id AND p.topic = e.topic AND p.partition = e.partition), base)
+                AS position
+            FROM every e WHERE before IS NOT NULL
         ), steps AS (
             SELECT *, lag(number) OVER (
                 PARTITION BY protocol, topic, part, owner ORDER BY at_us, number) AS number_before
-            FROM ({reached(DuckDB())})
+            FROM v_reached
         ), causes AS (
             SELECT e.*, EXISTS (
                 SELECT 1 FROM steps s WHERE s.owner = e.owner AND s.topic = e.topic AND s.part = e.partition
@@ -38,7 +36,7 @@ VIEWS = {
                 EXISTS (
                     SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'ConsumerGroupHeartbeat'
                         AND x.time BETWEEN before AND e.time) AS assigned
-            FROM every e WHERE before IS NOT NULL
+            FROM placed e
         )
         SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice,
             greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
@@ -49,11 +47,11 @@ VIEWS = {
                     AND s.part = c.partition AND s.at_us <= epoch_us(c.time)), 0) AS committed
             FROM causes c)""",
 }
-"""Relations that the look reads; they read those of `losses`."""
+"""Queries that the look reads by name; they read those of `losses`."""
 
 
 def doubled(ask: Ask) -> Iterator[Statement]:
-    """What members of a group got more than once, by what lies between two deliveries."""
+    """What members of a group of Kafka or Iggy got more than once, by what lies between two deliveries."""
     for row in ask(
         _by_cause("""
         SELECT protocol, topic, partition, owner, base, twice AS records, time, file, packet, CASE
@@ -64,7 +62,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 WHEN joined THEN 'the group rebalanced, and the member began before the committed offset'
                 WHEN reconnected THEN 'the member fetched them again on another connection'
                 ELSE 'the member fetched them again' END AS why
-        FROM again WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")
+        FROM v_again WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")
     ):
         yield statement(
             DOUBLED, row,
@@ -81,7 +79,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 WHEN moved THEN 'another member fetched them'
                 WHEN joined THEN 'the group rebalanced'
                 ELSE 'the member went back to a smaller position' END AS why
-        FROM again WHERE protocol = 'kafka' AND dropped > 0""")
+        FROM v_again WHERE protocol = 'kafka' AND dropped > 0""")
     ):
         yield statement(
             DROPPED, row,
@@ -92,6 +90,10 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             "for, and behind the offset that the group had committed",
             messages=row["messages"],
         )  # fmt: skip
+
+
+def delivered_again(ask: Ask) -> Iterator[Statement]:
+    """Entries that consumers of a subscription of Pulsar got more than once, by what lies between two deliveries."""
     for row in ask(
         _by_cause(f"""
         WITH every AS (

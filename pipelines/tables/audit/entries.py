@@ -34,7 +34,7 @@ def _same(other: str) -> str:
 
 VIEWS = {
     # of each subscription, whether it gets entries in order, and whether compaction may have left some out
-    "types": """
+    "v_types": """
         SELECT "group" AS owner, topic,
             bool_and(text IN ('Exclusive', 'Failover')) FILTER (kind = 'joined') AS in_order,
             bool_or(kind = 'compacted') AS compacted
@@ -42,7 +42,7 @@ VIEWS = {
             SELECT "group", topic, kind, text FROM events
             WHERE protocol = 'pulsar' AND kind IN ('joined', 'compacted') AND "group" IS NOT NULL
         ) GROUP BY ALL""",
-    "stored": f"""
+    "v_stored": f"""
         SELECT topic, partition, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_SERVER}, max(records) AS records,
             min(time) AS time, min_by(file, (time, file, packet)) AS file,
             min_by(packet, (time, file, packet)) AS packet
@@ -50,21 +50,21 @@ VIEWS = {
         WHERE protocol = 'pulsar' AND role = 'produce' AND outcome = 'ok' AND position LIKE '%:%' AND topic IS NOT NULL
             AND NOT coalesce(transactional, false) AND topic NOT LIKE 'non-persistent:%'
         GROUP BY ALL""",
-    "dispatched": f"""
+    "v_dispatched": f"""
         SELECT topic, partition, "group" AS owner, {_ENTRY[0]} AS ledger, {_ENTRY[1]} AS entry, {_CONNECTION},
             {_SERVER}, time, file, packet, stream_offset
         FROM batches
         WHERE protocol = 'pulsar' AND role = 'consume' AND position LIKE '%:%' AND topic IS NOT NULL
             AND "group" IS NOT NULL""",
-    "done": f"""
+    "v_done": f"""
         SELECT topic, partition, "group" AS owner, ledger, value AS entry, {_CONNECTION}, {_SERVER}
         FROM positions
         WHERE protocol = 'pulsar' AND what = 'committed' AND api = 'ACK' AND topic IS NOT NULL
             AND "group" IS NOT NULL""",
     # between which two entries a consumer got none, and nothing else explains that
-    "leaps": f"""
+    "v_leaps": f"""
         WITH follows AS (
-            SELECT *, lead((ledger, entry)) OVER next AS after, lead(time) OVER next AS until FROM dispatched
+            SELECT *, lead((ledger, entry)) OVER next AS after, lead(time) OVER next AS until FROM v_dispatched
             WINDOW next AS (PARTITION BY topic, partition, owner, {_CONNECTION} ORDER BY time, file, packet,
                 stream_offset)
         )
@@ -72,38 +72,38 @@ VIEWS = {
             SELECT 1 FROM exchanges x WHERE x.protocol = 'pulsar' AND x."group" = f.owner AND x.api IN (
                 'SEEK', 'SUBSCRIBE', 'ACTIVE_CONSUMER_CHANGE', 'CLOSE_CONSUMER', 'UNSUBSCRIBE',
                 'REDELIVER_UNACKNOWLEDGED_MESSAGES') AND x.time BETWEEN f.time AND f.until)""",
-    "gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM done GROUP BY ALL",
+    "v_gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM v_done GROUP BY ALL",
     # topics of which clusters have copies, each with numbers of its own
-    "copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",
-    "judged_entries": f"""
+    "v_copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",
+    "v_judged_entries": f"""
         WITH owners AS (
-            SELECT DISTINCT topic, partition, owner FROM dispatched
-            UNION SELECT DISTINCT topic, partition, owner FROM done
+            SELECT DISTINCT topic, partition, owner FROM v_dispatched
+            UNION SELECT DISTINCT topic, partition, owner FROM v_done
         ), known AS (
-            SELECT s.*, o.owner, EXISTS (SELECT 1 FROM dispatched d WHERE {_same("d")}) AS came,
-                EXISTS (SELECT 1 FROM dispatched d WHERE {_same("d")} AND (
-                    d.server = s.server OR d.topic NOT IN (FROM copied))) AS found,
-                EXISTS (SELECT 1 FROM done d WHERE {_same("d")} AND d.server = s.server) AS acknowledged
-            FROM stored s JOIN owners o ON s.topic = o.topic AND s.partition IS NOT DISTINCT FROM o.partition
-                JOIN gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
+            SELECT s.*, o.owner, EXISTS (SELECT 1 FROM v_dispatched d WHERE {_same("d")}) AS came,
+                EXISTS (SELECT 1 FROM v_dispatched d WHERE {_same("d")} AND (
+                    d.server = s.server OR d.topic NOT IN (FROM v_copied))) AS found,
+                EXISTS (SELECT 1 FROM v_done d WHERE {_same("d")} AND d.server = s.server) AS acknowledged
+            FROM v_stored s JOIN owners o ON s.topic = o.topic AND s.partition IS NOT DISTINCT FROM o.partition
+                JOIN v_gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
                     AND p.owner = o.owner
             WHERE (s.ledger, s.entry) <= furthest AND NOT EXISTS (
-                SELECT 1 FROM types t WHERE t.owner = o.owner AND t.topic = o.topic AND t.compacted)
+                SELECT 1 FROM v_types t WHERE t.owner = o.owner AND t.topic = o.topic AND t.compacted)
         )
         SELECT *, NOT came AND (acknowledged OR EXISTS (
-                SELECT 1 FROM leaps l JOIN types t ON t.owner = l.owner AND t.topic = l.topic AND t.in_order
+                SELECT 1 FROM v_leaps l JOIN v_types t ON t.owner = l.owner AND t.topic = l.topic AND t.in_order
                 WHERE l.topic = k.topic AND l.partition IS NOT DISTINCT FROM k.partition AND l.owner = k.owner
                     AND l.server = k.server AND (l.ledger, l.entry) < (k.ledger, k.entry)
                     AND (k.ledger, k.entry) < l.after)) AS lost
         FROM known k""",
-    "broken": f"""
+    "v_broken": f"""
         SELECT owner, count(*) AS connections FROM (
             SELECT DISTINCT owner, {_CONNECTION} FROM (
-                SELECT owner, {_CONNECTION} FROM dispatched UNION SELECT owner, {_CONNECTION} FROM done)
+                SELECT owner, {_CONNECTION} FROM v_dispatched UNION SELECT owner, {_CONNECTION} FROM v_done)
         ) JOIN connections c USING ({_CONNECTION})
         WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 GROUP BY ALL""",
 }
-"""Relations that the looks read, in the order in which they are made."""
+"""Queries that the look reads by name."""
 
 
 def losses(ask: Ask) -> Iterator[Statement]:
@@ -118,8 +118,8 @@ def losses(ask: Ask) -> Iterator[Statement]:
             min(time) FILTER (lost) AS time, min_by(partition, time) FILTER (lost) AS partition,
             min_by(file, time) FILTER (lost) AS file,
             min_by(packet, time) FILTER (lost) AS packet
-        FROM (SELECT DISTINCT topic, owner FROM dispatched UNION SELECT DISTINCT topic, owner FROM done)
-            LEFT JOIN judged_entries USING (topic, owner) LEFT JOIN broken USING (owner)
+        FROM (SELECT DISTINCT topic, owner FROM v_dispatched UNION SELECT DISTINCT topic, owner FROM v_done)
+            LEFT JOIN v_judged_entries USING (topic, owner) LEFT JOIN v_broken USING (owner)
         GROUP BY ALL"""):
         whole = f"Whether subscription {row['owner']} got all messages of topic {row['topic']} cannot be told"
         if row["holes"]:

@@ -40,8 +40,10 @@ _LATEST = DuckDB().latest(
 )
 
 VIEWS = {
+    # offsets that groups reached
+    "v_reached": reached(DuckDB()),
     # acknowledged batches, each once
-    "acked": f"""
+    "v_acked": f"""
         SELECT {PLACE}, base_offset AS base, last_offset AS last, any_value(records) AS records, min(time) AS time,
             min_by(file, (time, file, packet)) AS file, min_by(packet, (time, file, packet)) AS packet
         FROM batches
@@ -49,18 +51,18 @@ VIEWS = {
             AND partition IS NOT NULL AND base_offset IS NOT NULL AND last_offset IS NOT NULL
         GROUP BY ALL""",
     # those that are gone from the log
-    "overwritten": overwritten.VIEW,
+    "v_overwritten": overwritten.VIEW,
     # who belongs to a group of Kafka
-    "resets": passed_over.RESETS,
-    "members": """
+    "v_resets": passed_over.RESETS,
+    "v_members": """
         SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
         WHERE protocol = 'kafka' AND "group" IS NOT NULL AND client_id IS NOT NULL AND api IN (
             'JoinGroup', 'SyncGroup', 'Heartbeat', 'ConsumerGroupHeartbeat', 'OffsetCommit', 'TxnOffsetCommit')""",
     # batches on their way to members of a group
-    "given": f"""
+    "v_given": f"""
         SELECT b.protocol, topic, partition, owner, base_offset AS base, last_offset AS last, records, b.time,
             b.client_ip, b.client_id, b.connection, b.incarnation, b.site, b.exchange_id, b.file, b.packet
-        FROM batches b JOIN members m
+        FROM batches b JOIN v_members m
             ON b.site = m.site AND b.protocol = m.protocol AND b.client_ip = m.client_ip AND b.client_id = m.client_id
         WHERE role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch' AND topic IS NOT NULL AND partition IS NOT NULL
             AND base_offset IS NOT NULL AND last_offset IS NOT NULL AND NOT coalesce(control, false)
@@ -71,41 +73,41 @@ VIEWS = {
         WHERE protocol = 'iggy' AND role = 'consume' AND "group" IS NOT NULL AND topic IS NOT NULL
             AND base_offset IS NOT NULL AND last_offset IS NOT NULL""",
     # how far groups went, and whether all bytes of their members' connections are there
-    "past": f"""
-        SELECT protocol, topic, part AS partition, owner, max(number) AS number FROM ({reached(DuckDB())})
+    "v_past": """
+        SELECT protocol, topic, part AS partition, owner, max(number) AS number FROM v_reached
         WHERE api NOT IN ('OffsetFetch', 'GET_CONSUMER_OFFSET') GROUP BY ALL""",
-    "holes": """
-        SELECT owner, count(*) AS connections FROM connections c JOIN members m
+    "v_holes": """
+        SELECT owner, count(*) AS connections FROM connections c JOIN v_members m
             ON c.site = m.site AND c.client_ip = m.client_ip
         WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'kafka'
         GROUP BY ALL
         UNION ALL
-        SELECT owner, count(DISTINCT (c.connection, c.incarnation)) AS connections FROM connections c JOIN given g
+        SELECT owner, count(DISTINCT (c.connection, c.incarnation)) AS connections FROM connections c JOIN v_given g
             ON c.site = g.site AND c.connection = g.connection AND c.incarnation = g.incarnation
         WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'iggy'
         GROUP BY ALL""",
-    "begins": f"""
+    "v_begins": f"""
         SELECT {PLACE}, max(value) AS log_start FROM positions
         WHERE what = 'log_start' AND topic IS NOT NULL GROUP BY ALL""",
     # of each partition and group, the acknowledged batches between the first and the last that was delivered, and the
     # offset after what was delivered before each
-    "checked": f"""
+    "v_checked": f"""
         WITH spans AS (
-            SELECT {OWNER}, min(base) AS first, max(last) AS final FROM given GROUP BY ALL
+            SELECT {OWNER}, min(base) AS first, max(last) AS final FROM v_given GROUP BY ALL
         ), judged AS (
-            SELECT a.*, s.owner FROM acked a JOIN spans s USING ({PLACE}) JOIN past p USING ({OWNER})
-                LEFT JOIN begins b USING ({PLACE})
-                ANTI JOIN resets r ON a.topic = r.topic AND a.partition = r.partition AND s.owner = r.owner
+            SELECT a.*, s.owner FROM v_acked a JOIN spans s USING ({PLACE}) JOIN v_past p USING ({OWNER})
+                LEFT JOIN v_begins b USING ({PLACE})
+                ANTI JOIN v_resets r ON a.topic = r.topic AND a.partition = r.partition AND s.owner = r.owner
                     AND a.base >= r.stood AND a.last < r.went_to
-                ANTI JOIN overwritten o USING ({PLACE}, base)
+                ANTI JOIN v_overwritten o USING ({PLACE}, base)
             WHERE a.base >= s.first AND a.last <= s.final AND a.last < p.number AND a.base >= coalesce(log_start, 0)
         )
         SELECT j.*, coalesce(g.last >= j.base, false) AS found, g.last + 1 AS since
-        FROM judged j ASOF LEFT JOIN given g
+        FROM judged j ASOF LEFT JOIN v_given g
             ON j.protocol = g.protocol AND j.topic = g.topic AND j.partition = g.partition AND j.owner = g.owner
                 AND j.last >= g.base""",
     # what members asked for: at which offset, and up to where they could have read
-    "asked": f"""
+    "v_asked": f"""
         WITH ends AS (
             SELECT h.*, least(h.value, coalesce(s.value, h.value)) AS bound
             FROM positions h LEFT JOIN (
@@ -119,33 +121,34 @@ VIEWS = {
             SELECT *, {_LATEST} AS start FROM ends WHERE topic IS NOT NULL AND time IS NOT NULL
         )
         SELECT owner, topic, partition, t.time, start, bound
-        FROM told t JOIN members m ON t.site = m.site AND t.client_ip = m.client_ip AND t.client_id = m.client_id
+        FROM told t JOIN v_members m ON t.site = m.site AND t.client_ip = m.client_ip AND t.client_id = m.client_id
         WHERE start < bound""",
     # what nobody got, and whether a member asked for it
-    "lacking": f"""
+    "v_lacking": f"""
         SELECT c.*, protocol = 'iggy' OR EXISTS (
-                SELECT 1 FROM asked a WHERE a.owner = c.owner AND a.topic = c.topic AND a.partition = c.partition
+                SELECT 1 FROM v_asked a WHERE a.owner = c.owner AND a.topic = c.topic AND a.partition = c.partition
                     AND a.start BETWEEN c.since AND c.last AND a.bound > c.base AND a.time >= c.time
             ) OR EXISTS (
                 SELECT 1 FROM (
-                    SELECT {OWNER}, min(base) AS least, max(last) AS most, min(time) AS at FROM given
+                    SELECT {OWNER}, min(base) AS least, max(last) AS most, min(time) AS at FROM v_given
                     GROUP BY {OWNER}, site, exchange_id
                 ) g WHERE g.owner = c.owner AND g.topic = c.topic AND g.partition = c.partition
                     AND g.least < c.base AND g.most > c.last AND g.at >= c.time
             ) AS wanted
-        FROM checked c WHERE NOT found""",
+        FROM v_checked c WHERE NOT found""",
 }
-"""Relations that the looks read, in the order in which they are made."""
+"""Queries that the looks read by name."""
 
 
 def losses(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged, and whether it was delivered to each group that went past."""
     compacted, elsewhere = _removed_on_purpose(ask), _read_elsewhere(ask)
-    overwritten_topics = {row["topic"] for row in ask("SELECT DISTINCT topic FROM overwritten")}
+    overwritten_topics = {row["topic"] for row in ask("SELECT DISTINCT topic FROM v_overwritten")}
     for row in ask("""
         SELECT protocol, topic, owner, max(coalesce(h.connections, 0)) AS holes, count(*) AS batches,
             sum(records) AS messages, count(*) FILTER (NOT found) AS lacking
-        FROM checked c LEFT JOIN (SELECT owner, sum(connections) AS connections FROM holes GROUP BY ALL) h USING (owner)
+        FROM v_checked LEFT JOIN (SELECT owner, sum(connections) AS connections FROM v_holes GROUP BY ALL) h
+            USING (owner)
         GROUP BY ALL"""):
         whole = f"what was acknowledged of topic {row['topic']}"
         group = f"group {row['owner']}"
@@ -192,7 +195,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
             count(DISTINCT partition) AS partitions, min(partition) AS partition, min(time) AS time,
             list([base, last]) FILTER (partition = least_partition) AS runs, min_by(file, (time, base)) AS file,
             min_by(packet, (time, base)) AS packet
-        FROM (SELECT *, min(partition) OVER (PARTITION BY wanted) AS least_partition FROM lacking
+        FROM (SELECT *, min(partition) OVER (PARTITION BY wanted) AS least_partition FROM v_lacking
             WHERE topic = {topic} AND owner = {group} AND protocol = '{of["protocol"]}')
         GROUP BY ALL"""):
         offsets = offsets_of(row["runs"])
@@ -227,12 +230,12 @@ def _not_judged(ask: Ask) -> Iterator[Statement]:
     """Groups and topics of which nothing could be checked, and why."""
     for row in ask("""
         SELECT protocol, topic, owner,
-            bool_or(EXISTS (SELECT 1 FROM acked a WHERE a.topic = o.topic AND a.protocol = o.protocol)) AS produced,
-            bool_or(EXISTS (SELECT 1 FROM given g WHERE g.topic = o.topic AND g.owner = o.owner)) AS consumed,
-            bool_or(EXISTS (SELECT 1 FROM past p WHERE p.topic = o.topic AND p.owner = o.owner)) AS committed
-        FROM (SELECT protocol, topic, owner FROM given UNION SELECT protocol, topic, owner FROM past) o
+            bool_or(EXISTS (SELECT 1 FROM v_acked a WHERE a.topic = o.topic AND a.protocol = o.protocol)) AS produced,
+            bool_or(EXISTS (SELECT 1 FROM v_given g WHERE g.topic = o.topic AND g.owner = o.owner)) AS consumed,
+            bool_or(EXISTS (SELECT 1 FROM v_past p WHERE p.topic = o.topic AND p.owner = o.owner)) AS committed
+        FROM (SELECT protocol, topic, owner FROM v_given UNION SELECT protocol, topic, owner FROM v_past) o
         WHERE NOT EXISTS (
-            SELECT 1 FROM checked c WHERE c.protocol = o.protocol AND c.topic = o.topic AND c.owner = o.owner)
+            SELECT 1 FROM v_checked c WHERE c.protocol = o.protocol AND c.topic = o.topic AND c.owner = o.owner)
         GROUP BY ALL"""):
         lacks = next(
             (text for known, text in (
@@ -278,7 +281,7 @@ def _read_elsewhere(ask: Ask) -> set[tuple[str, str]]:
     return {
         (row["topic"], row["owner"])
         for row in ask("""
-            SELECT DISTINCT e.topic, m.owner FROM events e JOIN members m
+            SELECT DISTINCT e.topic, m.owner FROM events e JOIN v_members m
                 ON e.site = m.site AND e.client_ip = m.client_ip AND e.client_id IS NOT DISTINCT FROM m.client_id
             WHERE e.kind = 'preferred_replica' AND e.topic IS NOT NULL""")
     }

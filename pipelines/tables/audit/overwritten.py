@@ -51,7 +51,7 @@ VIEW = """
             WHERE t.topic = c.topic AND t.partition = c.partition AND t.epoch = later_epoch) AS later_leader,
         (SELECT arg_max(isr, time) FROM told t
             WHERE t.topic = c.topic AND t.partition = c.partition AND t.epoch = c.epoch AND isr IS NOT NULL) AS in_sync
-    FROM acked a JOIN cuts c ON a.topic = c.topic AND a.partition = c.partition
+    FROM v_acked a JOIN cuts c ON a.topic = c.topic AND a.partition = c.partition
     WHERE a.protocol = 'kafka' AND a.last >= cut AND a.time < until
 """
 """The batches that are gone, as in `acked`, with the epochs of the leader that took them and of a later one."""
@@ -64,7 +64,7 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
             count(*) AS batches, sum(o.records) AS messages, list([base, o.last]) AS runs, min(o.time) AS time,
             max(acks) AS acks,
             min_by(o.file, (o.time, base)) AS file, min_by(o.packet, (o.time, base)) AS packet
-        FROM overwritten o LEFT JOIN (
+        FROM v_overwritten o LEFT JOIN (
             SELECT topic, partition, base_offset AS base, min(acks) AS acks
             FROM batches JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IS NOT NULL)
                 USING (site, exchange_id)

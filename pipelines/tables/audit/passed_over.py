@@ -52,7 +52,7 @@ RESETS = """
 def passed_over(ask: Ask) -> Iterator[Statement]:
     """What was passed over in each partition, the refused position and the one at which reading went on."""
     for row in ask("""
-        SELECT DISTINCT ON (topic, partition, owner, client, stood, went_to) * FROM resets
+        SELECT DISTINCT ON (topic, partition, owner, client, stood, went_to) * FROM v_resets
         ORDER BY time"""):
         first, end = row["stood"], row["went_to"]
         count = end - first

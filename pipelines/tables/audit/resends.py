@@ -9,26 +9,29 @@ from collections.abc import Iterator
 from dissectors.wire.crc32c_library import crc32c
 from pipelines.sql.database import Row
 from pipelines.tables.audit.statement import DISORDER, PLACE, TWICE, Ask, Statement, messages_of, statement
+from pipelines.tables.table import alike
 
-_SENT = """
-    WITH received AS (
-        SELECT b.* REPLACE (CASE WHEN x.answer IN ('late', 'cut') THEN 'unknown' ELSE outcome END AS outcome),
-            outcome AS stored
-        FROM batches b LEFT JOIN (SELECT site, exchange_id, answer FROM exchanges) x USING (site, exchange_id)
-    )
-    SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
-        any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
-        min(base_offset) FILTER (stored = 'ok') AS base,
-        count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
-        arg_max(file, (time, file, packet)) AS file, arg_max(packet, (time, file, packet)) AS packet
-    FROM received
-    WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
-        AND producer IS NULL
-    GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes"""
-"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no answer
-that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are those of the
-first time. Equal batches that were all accepted at once are messages that the application made equal.
-"""
+VIEWS = {
+    # what producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no
+    # answer that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are
+    # those of the first time. Equal batches that were all accepted at once are messages that the application made equal
+    "v_sent_once": """
+        WITH received AS (
+            SELECT b.* REPLACE (CASE WHEN x.answer IN ('late', 'cut') THEN 'unknown' ELSE outcome END AS outcome),
+                outcome AS stored
+            FROM batches b LEFT JOIN (SELECT site, exchange_id, answer FROM exchanges) x USING (site, exchange_id)
+        )
+        SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
+            any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
+            min(base_offset) FILTER (stored = 'ok') AS base,
+            count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
+            arg_max(file, (time, file, packet)) AS file, arg_max(packet, (time, file, packet)) AS packet
+        FROM received
+        WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
+            AND producer IS NULL
+        GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes""",
+}
+"""Queries that the looks read by name."""
 
 
 def sent_twice(ask: Ask) -> Iterator[Statement]:
@@ -36,10 +39,10 @@ def sent_twice(ask: Ask) -> Iterator[Statement]:
     for row in ask(f"""
         SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM ({_SENT}) JOIN (
+        FROM v_sent_once JOIN (
             SELECT {PLACE}, checksum_stored FROM batches
             WHERE base_offset IS NOT NULL AND (role = 'consume' OR outcome = 'ok')
-            GROUP BY ALL HAVING count(DISTINCT base_offset) > 1
+            GROUP BY ALL HAVING min(base_offset) <> max(base_offset)
         ) USING ({PLACE}, checksum_stored) WHERE again GROUP BY ALL"""):
         yield statement(
             TWICE, row,
@@ -68,29 +71,29 @@ def sent_twice_in_epochs(ask: Ask) -> Iterator[Statement]:
         )  # fmt: skip
 
 
+_SAME = ("protocol", "topic", "partition", "stored_bytes", "records", "first_timestamp", "max_timestamp")
 _EPOCHS = f"""
-    WITH seen AS (
-        SELECT *, row_number() OVER (PARTITION BY {PLACE}, base_offset, producer, producer_epoch, base_sequence,
-            checksum_stored ORDER BY CASE role WHEN 'produce' THEN 0 ELSE 1 END, time, file, packet) AS nth
-        FROM batches
+    WITH stored AS (
+        SELECT *, (producer, producer_epoch) AS life FROM batches
         WHERE protocol = 'kafka' AND format = 'magic 2' AND producer IS NOT NULL AND checksum_stored IS NOT NULL
             AND base_offset IS NOT NULL AND topic IS NOT NULL AND outcome = 'ok' AND NOT coalesce(control, false)
+    ), alike AS (
+        SELECT {", ".join(_SAME)} FROM stored GROUP BY ALL HAVING min(life) IS DISTINCT FROM max(life)
     )
-    SELECT *, client_ip || ' ' || coalesce(client_id, '') AS client FROM (
-        SELECT *, count(DISTINCT (producer, producer_epoch)) OVER (
-            PARTITION BY {PLACE}, stored_bytes, records, first_timestamp, max_timestamp) AS epochs
-        FROM seen WHERE nth = 1
-    ) WHERE epochs > 1 ORDER BY time, file, packet"""
+    SELECT s.*, client_ip || ' ' || coalesce(client_id, '') AS client FROM stored s
+        SEMI JOIN alike a ON {alike(_SAME, "s", "a")}
+    QUALIFY row_number() OVER (PARTITION BY {PLACE}, base_offset, life, base_sequence, checksum_stored
+        ORDER BY CASE role WHEN 'produce' THEN 0 ELSE 1 END, time, file, packet) = 1
+    ORDER BY time, file, packet"""
 """Batches at their offsets, each once, that agree in all but producer or epoch, and so may hold the same messages."""
 
 
 def _stored_twice(ask: Ask) -> Iterator[tuple[Row, int, int]]:
     """Batches that stand at two offsets, under two epochs: what was seen last, and both offsets."""
-    alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    found: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in ask(_EPOCHS):
-        key = ("topic", "partition", "stored_bytes", "records", "first_timestamp", "max_timestamp")
-        alike[(*(row[name] for name in key), _without_producer(row))].append(row)
-    for rows in alike.values():
+        found[(*(row[name] for name in _SAME), _without_producer(row))].append(row)
+    for rows in found.values():
         offsets = sorted({row["base_offset"] for row in rows})
         if len(offsets) > 1 and len({(row["producer"], row["producer_epoch"]) for row in rows}) > 1:
             sender = next((row for row in reversed(rows) if row["role"] == "produce"), rows[-1])
@@ -121,7 +124,7 @@ def disorder(ask: Ask) -> Iterator[Statement]:
             SELECT *, min(base) OVER (
                 PARTITION BY {PLACE}, client, connection ORDER BY time, file, packet
                 ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
-            FROM ({_SENT})
+            FROM v_sent_once
         ) WHERE again AND lowest_after < base GROUP BY ALL"""):
         yield statement(
             DISORDER, row,

@@ -7,8 +7,9 @@ check.py       what a check needs, so that it is asked only of captures that hav
 verdict.py     what a verdict is, and how rows are put together for one
 evidence.py    the rows that a verdict counts, found again in the records
 say.py         words of sentences
+told.py        checks that are a query, keys and a sentence: rows of the tables in tuned.py and shown.py
 engine.py      all checks, ranked
-others         checks, a module a subject
+others         checks with more to them, a module a subject
 
 Verdicts are made in this process, by DuckDB over record files, whichever engine made these: they are words about a few
 rows, and the same code gives the same words. A check groups in the database and takes at most EVIDENCE places of what

@@ -220,7 +220,7 @@ def _errors(capture: Capture, clients: Sequence[str], from_us: int, to_us: int) 
     if not clients:
         return []
     (row,) = capture.rows(f"""
-        select count(distinct exchange_id) as count, list(distinct name order by name) as names, min(time) as time,
+        select number_of(exchange_id) as count, names_of(name) as names, min(time) as time,
             arg_min(file, row(time, packet)) as file, arg_min(packet, row(time, packet)) as packet
         from v_errors where client in {sql_list(clients)} and epoch_us(time) between {from_us} and {to_us}""")
     if not row["count"]:

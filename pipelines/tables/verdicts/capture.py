@@ -10,7 +10,7 @@
     v_spoken       addresses at which a broker's protocol is spoken or advertised: (server)
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
-    v_noted        exchanges with an event, once for each: columns of v_calls, `event` (its kind), and the event's
+    v_noted        exchanges with an event of NOTED, once for each: columns of v_calls, `event` (its kind), and its
                    topic, partition, subject, number, text and direction
     v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
@@ -29,7 +29,6 @@ A client is `ip name`, where a request of its connection named it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any
@@ -37,22 +36,28 @@ from typing import Any
 import pyarrow as pa
 
 from dissectors.session.protocols import protocols
-from pipelines.sql.database import fetched
+from pipelines.sql.views import Views
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
+from pipelines.tables.audit import VIEWS as AUDITED
 from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.clients import removed_in_kafka_4
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
-from pipelines.tables.table import CONNECTION, Ask
+from pipelines.tables.table import Ask
 from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
 from pipelines.tables.transactions import TIMED_OUT, transactions
-from pipelines.tables.verdicts.say import counted, literal, micros, share
+from pipelines.tables.verdicts.say import counted, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 
 TOLD, MISMATCHED, MOVED, UNDELIVERED, HEARD = "v_told", "v_mismatched", "v_moved", "v_undelivered", "v_heard"
 
+NOTED = (
+    "closed_by_broker", "deleted", "migrated", "new_leader", "overtaken", "redirected", "rule_broken", "status",
+    "transaction_aborted",
+)  # fmt: skip
+"""Kinds of events that checks look for in v_noted; the others, of which there may be many, are not in it."""
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
     "AlterPartition", "FetchSnapshot",
@@ -64,8 +69,33 @@ _PLACE = "site, connection, incarnation"
 _PORTS = sorted({port for protocol in protocols() for port in protocol.ports})
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
-_VIEWS = {
+# small, and read by many checks
+_TABLES = {
     "v_names": _NAMED,
+    "v_noted": f"""
+        select x.*, e.kind as event, e.topic, e.partition, e.subject, e.number, e.text, e.direction
+        from events e join v_calls x on e.site = x.site and e.exchange_id = x.exchange_id
+        where e.kind in {sql_list(NOTED)}""",
+    "v_whole": f"""
+        select {_PLACE} from connections
+        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
+            and client_packets > 0 and server_packets > 0""",
+    "v_excused": EXCUSED,
+    "v_sent": SENT,
+    "v_readagain": READ_AGAIN,
+    "v_ports": f"""
+        select server_port as port from connections where protocol is not null
+        union select unnest({list(_PORTS)})
+        union select try_cast(regexp_extract(subject, ':([0-9]+)$', 1) as integer) from events
+            where kind = 'advertised'""",
+    "v_spoken": f"""
+        select {SERVER} as server from connections where protocol is not null
+        union select regexp_replace(subject, '^[a-z+]+://', '') from events where kind = 'advertised'""",
+    "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
+    "v_causes": parts(DuckDB()),
+    **AUDITED,
+}
+_VIEWS = {
     "v_calls": f"""
         select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
             {HELD} as held, {HELD_NS} as held_ns,
@@ -96,27 +126,10 @@ _VIEWS = {
         from findings f left join v_names using ({_PLACE})""",
     "v_events": f"""
         select *, {CLIENT} as client, {SERVER} as server from events""",
-    "v_noted": """
-        select x.*, e.kind as event, e.topic, e.partition, e.subject, e.number, e.text, e.direction
-        from events e join v_calls x on e.site = x.site and e.exchange_id = x.exchange_id""",
-    "v_whole": f"""
-        select {_PLACE} from connections
-        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
-            and client_packets > 0 and server_packets > 0""",
-    "v_excused": EXCUSED,
-    "v_sent": SENT,
-    "v_readagain": READ_AGAIN,
-    "v_ports": f"""
-        select server_port as port from connections where protocol is not null
-        union select unnest({list(_PORTS)})
-        union select try_cast(regexp_extract(subject, ':([0-9]+)$', 1) as integer) from events
-            where kind = 'advertised'""",
-    "v_spoken": f"""
-        select {SERVER} as server from connections where protocol is not null
-        union select regexp_replace(subject, '^[a-z+]+://', '') from events where kind = 'advertised'""",
-    "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
-    "v_causes": parts(DuckDB()),
 }
+# most checks read these: where rows are few, it costs less to compute them once than to plan that again each time
+_KEPT = ("v_calls", "v_errors", "v_connections", "v_findings")
+FEW = 200_000  # exchanges
 _MADE_OF = {
     "v_noted": "events",
     "v_events": "events",
@@ -131,6 +144,9 @@ def _macros() -> tuple[str, ...]:
     return (
         # of a sum: 0 of none
         f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",
+        # of a column, its values that are not null: sorted, and how many. DISTINCT in an aggregate plans a join of each
+        "names_of(value) as list_sort(list_distinct(list(value)))",
+        "number_of(value) as list_unique(list(value))",
         # of `address id`, the two parts; null where there is no id
         "client_address(client) as nullif(split_part(client, ' ', 1), '')",
         "client_name(client) as nullif(substr(client, strpos(client || ' ', ' ') + 1), '')",
@@ -138,25 +154,25 @@ def _macros() -> tuple[str, ...]:
     )
 
 
-# tables: small, and read by many checks
-_ONCE = frozenset(
-    {
-        "v_sent",
-        "v_readagain",
-        "v_ports",
-        "v_spoken",
-        "v_names",
-        "v_noted",
-        "v_whole",
-        "v_excused",
-        "v_rebalances",
-        "v_causes",
-    }
-)
-_NAME = re.compile(r"\bv_[a-z]+\b")
+_WHILE = f"epoch_us(until) >= {{first}} - {AT_ONCE_US} and epoch_us(time) <= {{last}} + {SOON_US}"
+EXPLAINS = {
+    "broker_lost": f"(server in {{servers}} or client in {{clients}}) and {_WHILE}",
+    "topic_moved": f"""
+        list_has_any(coalesce(topics, []), list_value{{topics}})
+            and epoch_us(until) >= {{first}} - {SOON_US} and epoch_us(time) <= {{last}} + {SOON_US}""",
+    "producer_fenced": f"client in {{clients}} and kind = 'unanswered' and epoch_us(until) >= {{first}} - {SOON_US}",
+    "connections_reset": f"client in {{clients}} and server in {{servers}} and {_WHILE}",
+    "path_lost": f"({_PLACE}) in (select ({_PLACE}) from {UNDELIVERED})",
+    "framing_lost": f"""
+        ({_PLACE}) in (select {_PLACE} from events where kind = 'misframed') and epoch_us(until) >= {{first}}""",
+    "wrong_protocol_version": f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})",
+}
+"""Kind of verdict -> the requests that it explains: what clients of a lost broker met from then on, what was asked of a
+topic that moved, what a fenced producer was not answered any more, what follows a request of a wrong length. Conditions
+on v_calls; in braces, of the verdict: its brokers, clients and topics, and its first and last time in µs."""
 
 
-class Capture:
+class Capture(Views):
     """The records of a capture set, as checks ask them."""
 
     def __init__(self, duckdb: Any, empty: Collection[str] = (), cut: str = "") -> None:
@@ -164,11 +180,13 @@ class Capture:
 
         empty: record tables that are known to have no rows; cut: what was asked for, where others are left out.
         """
-        self.duckdb = duckdb
+        ((exchanges,),) = duckdb.execute("select count(*) from exchanges").fetchall()
+        kept = {name: _VIEWS[name] for name in _KEPT} if exchanges <= FEW else {}
+        empty = {*empty, *(view for view, of in _MADE_OF.items() if of in empty)}
+        super().__init__(duckdb, _TABLES | kept, {name: _VIEWS[name] for name in _VIEWS.keys() - kept}, empty)
         self.cut = cut
-        self._empty = frozenset(empty)
         self.told: list[Ruling] = []  # by the checks so far
-        self._made: set[str] = set()  # views that a query has named
+        self._heard = 0  # how many of them are among what is explained
         for macro in _macros():
             duckdb.execute(f"create or replace temp macro {macro}")
 
@@ -184,68 +202,30 @@ class Capture:
         """Transactions of Kafka that the coordinator aborted, as they were open for longer than allowed."""
         return [one for one in self.transactions.to_pylist() if one["outcome"] == TIMED_OUT]
 
-    def may_have(self, view: str) -> bool:
-        """Whether a record table, or one of the views in _MADE_OF, may have rows."""
-        return _MADE_OF.get(view, view) not in self._empty
-
     def explained(self) -> str:
-        """Whether a verdict that was given already explains a request, as a condition on v_calls.
+        """Whether a verdict that was given already explains a request, as a condition on v_calls; see EXPLAINS.
 
-        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it, a
-        producer that was fenced what it was not answered any more, a request of a wrong length what follows on its
-        connection; and one cause of a long duration is enough.
+        One cause of a long duration is enough.
         """
-        conditions = [self.kept(TOLD)]
-        for verdict in self.told:
-            row = verdict.rows
-            first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
-            if verdict.kind == "broker_lost":
-                whom = f"server in {sql_list(row['servers'])}"
-                if row["clients"]:
-                    whom = f"({whom} or client in {sql_list(row['clients'])})"
-                conditions.append(
-                    f"({whom} and epoch_us(until) >= {first - AT_ONCE_US} and epoch_us(time) <= {last + SOON_US})"
-                )
-            elif verdict.kind == "topic_moved":
-                of = f"list_has_any(coalesce(topics, []), [{', '.join(map(literal, row['topics']))}])"
-                conditions.append(
-                    f"({of} and epoch_us(until) >= {first - SOON_US} and epoch_us(time) <= {last + SOON_US})"
-                )
-            elif verdict.kind == "producer_fenced":
-                conditions.append(
-                    f"(client in {sql_list(row['clients'])} and kind = 'unanswered' and epoch_us(until) >= "
-                    f"{first - SOON_US})"
-                )
-            elif verdict.kind == "connections_reset":
-                conditions.append(
-                    f"(client in {sql_list(verdict.rows['clients'])} and server in {sql_list(verdict.rows['servers'])} "
-                    f"and epoch_us(until) >= {first - AT_ONCE_US} and epoch_us(time) <= {last + SOON_US})"
-                )
-            elif verdict.kind == "path_lost":
-                conditions.append(self.kept(UNDELIVERED, CONNECTION))
-            elif verdict.kind == "framing_lost":
-                lost = f"select {_PLACE} from events where kind = 'misframed'"
-                conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
-            elif verdict.kind == "wrong_protocol_version":
-                conditions.append(self.kept(MISMATCHED, CONNECTION))
-        return f"({' or '.join(conditions)})"
+        for verdict in self.told[self._heard :]:
+            if verdict.kind in EXPLAINS:
+                row = verdict.rows
+                of = {name: sql_list(row[name] or [""]) for name in ("servers", "clients", "topics")}
+                first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
+                condition = EXPLAINS[verdict.kind].format(first=first, last=last, **of)
+                self.explain(f"select * from v_calls where {condition}")
+        self._heard = len(self.told)
+        return self.kept(TOLD)
 
     def kept(self, name: str, key: Sequence[str] = ("site", "exchange_id"), of: str = "") -> str:
         """Whether a row is in a table that a check has kept, as a condition: false where none has.
 
         key: columns in which they agree; of: the relation that has the row, where a query must say so.
         """
-        if name not in self._made:
+        if not self.has(name):
             return "false"
         row = ", ".join(f"{of}.{column}" if of else column for column in key)
         return f"({row}) in (select ({', '.join(key)}) from {name})"
-
-    def keep(self, name: str, query: str) -> int:
-        """Make the rows of a query a table, which later questions may read; returns how many they are."""
-        self._make_views_of(query)
-        self._made.add(name)
-        ((count,),) = self.duckdb.execute(f"create or replace temp table {name} as {query}").fetchall()
-        return int(count)
 
     def explain(self, query: str) -> None:
         """Remember exchanges whose duration a verdict explains, so that checks that come later leave them out.
@@ -253,10 +233,10 @@ class Capture:
         query: a SELECT from v_calls.
         """
         exchanges = f"select site, exchange_id from ({query})"
-        if TOLD not in self._made:
+        if not self.has(TOLD):
             self.keep(TOLD, exchanges)
         else:
-            self._make_views_of(exchanges)
+            self.make(exchanges)
             self.duckdb.execute(f"insert into {TOLD} {exchanges}")
 
     def timed(self, query: str, by: Sequence[str], more: str = "") -> list[Row]:
@@ -265,41 +245,26 @@ class Capture:
         query: a SELECT from v_calls; by, more: as `together` takes them. The sentence is None where no exchange of a
         group took long.
         """
-        rows = self.rows(together(query, by, more))
-        keys, names = ", ".join(by), [part.name for part in PARTS]
-        parts = ", ".join(f"{name}_ns as part_{name}" for name in names)
-        sums = self.rows(f"""
-            select {keys}, count(slow_ns) as known, sum(slow_ns)::double as total,
-                {", ".join(f"sum(part_{name})::double as {name}" for name in names)}
-            from ({query}) left join (select site, exchange_id, total_ns as slow_ns, {parts} from v_causes)
-                using (site, exchange_id)
-            group by {keys}""")
-        of_group = {tuple(one[name] for name in by): one for one in sums}
-        for row in rows:
-            row["largest_part"] = _largest_part(of_group[tuple(row[name] for name in by)], row["count"])
-        return rows
-
-    def rows(self, query: str) -> list[Row]:
-        """The rows of a query that gives few."""
-        self._make_views_of(query)
-        return fetched(self.duckdb, query)
-
-    def _make_views_of(self, query: str) -> None:
-        """Make the views that a query names, and those that they name, where no query did before."""
-        for name in _NAME.findall(query):
-            if name in _VIEWS and name not in self._made:
-                self._made.add(name)
-                self._make_views_of(_VIEWS[name])
-                kind = "table" if name in _ONCE else "view"
-                self.duckdb.execute(f"create or replace temp {kind} {name} as {_VIEWS[name]}")
+        parts = ", ".join(f"{part.name}_ns as part_{part.name}" for part in PARTS)
+        sums = (f"sum(part_{part.name})::double as sum_{part.name}" for part in PARTS)
+        known = "count(slow_ns) as known, sum(slow_ns)::double as total"
+        slow = f"select site, exchange_id, total_ns as slow_ns, {parts} from v_causes"
+        rows = self.rows(
+            together(
+                f"select * from ({query}) left join ({slow}) using (site, exchange_id)",
+                by,
+                ", ".join(filter(None, (more, known, *sums))),
+            )
+        )
+        return [row | {"largest_part": _largest_part(row)} for row in rows]
 
 
-def _largest_part(sums: Row, count: int) -> str | None:
-    """A sentence that names the part that took most of the time of `count` exchanges; None where none took long."""
+def _largest_part(sums: Row) -> str | None:
+    """A sentence that names the part that took most of the time of some exchanges; None where none took long."""
     if not sums["known"]:
         return None
-    largest = max(PARTS, key=lambda part: sums[part.name] or 0)
+    largest = max(PARTS, key=lambda part: sums[f"sum_{part.name}"] or 0)
     whose = f"the time of {counted(sums['known'], 'slow one')} of them"
-    if sums["known"] == count:
-        whose = "its time" if count == 1 else "their time"
-    return f"{share(sums[largest.name], sums['total'])} of {whose} went to {largest.says}."
+    if sums["known"] == sums["count"]:
+        whose = "its time" if sums["count"] == 1 else "their time"
+    return f"{share(sums[f'sum_{largest.name}'], sums['total'])} of {whose} went to {largest.says}."

@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from pipelines.sql.views import SomeRows
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.verdict import Ruling
 
-
-class SomeRows(NamedTuple):
-    """A minimum number of rows that fulfil a condition."""
-
-    view: str  # a record table, or a view of `capture.py`
-    where: str  # a condition on its rows
-    least: int = 1
-    one: str = "true"  # a condition that one of these rows at least fulfils, too
+__all__ = ["Check", "SomeRows", "needs", "worth_asking"]
 
 
 class Check(NamedTuple):
@@ -39,16 +33,5 @@ def needs(*any_of: SomeRows) -> Callable[[Callable[[Capture], Iterator[Ruling]]]
 
 def worth_asking(capture: Capture, checks: Sequence[Check]) -> list[Check]:
     """The checks for which there are rows, in their order."""
-    needed = dict.fromkeys(need for check in checks for need in check.any_of)
-    columns = {rows: f"has_{n}" for n, rows in enumerate(needed) if capture.may_have(rows.view)}
-    counts: dict[str, list[str]] = {}
-    for rows, name in columns.items():
-        enough = f"count(*) filter ({rows.where}) >= {rows.least}"
-        if rows.one != "true":
-            enough += f" and count(*) filter ({rows.where} and {rows.one}) > 0"
-        counts.setdefault(rows.view, []).append(f"{enough} as {name}")
-    views = [f"(select {', '.join(counted)} from {view})" for view, counted in counts.items()]
-    # of one row each, joined so that no order of joins is planned
-    has = capture.rows(f"select * from {' positional join '.join(views)}")[0] if views else {}
-    met = {rows for rows, name in columns.items() if has[name]}
+    met = capture.met([need for check in checks for need in check.any_of])
     return [check for check in checks if not check.any_of or not met.isdisjoint(check.any_of)]

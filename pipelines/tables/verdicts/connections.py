@@ -15,14 +15,9 @@ from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _STOPPED = "zero_windows > 0 and protocol is not null"
-_HTTP = "\"foreign\" = 'http'"
 _USED = "handshake = 'full' and client_bytes > 0 and closed <> 'open'"
 _UNHEARD = "(tls and server_bytes = 0)"
 _ALERTED = "(tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0)"
-_SEALED = """
-    tls and protocol is null and client_bytes > 0 and server_bytes > 0 and "foreign" is null"""
-_ONE_WAY = """
-    protocol is not null and (coalesce(client_packets, 0) = 0) <> (coalesce(server_packets, 0) = 0)"""
 _UNREAD = f"""
     protocol is not null and "foreign" is null and handshake <> 'none' and coalesce(skipped_bytes, 0) > 0
         and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
@@ -107,44 +102,6 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "tls_mismatch",
             f"{who} spoke plaintext {say.times(row['count'])} to {row['server']}, and {why}; no request was answered.",
-            row,
-        )
-
-
-@needs(SomeRows("connections", _HTTP))
-def foreign_peer(capture: Capture) -> Iterator[Ruling]:
-    """Connections at one end of which something else speaks: HTTP, to a broker or instead of one."""
-    strange = f"select * from v_connections where {_HTTP} and (protocol is not null or server in (from v_spoken))"
-    answers = "server_bytes > 0 and coalesce(frames, 0) > 0"
-    for row in capture.rows(together(f"select *, {answers} as instead from ({strange})", ["server", "instead"])):
-        who, times = say.clients(row), say.times(row["count"])
-        text = f"{row['server']} answered {who} in HTTP, {times}: it is no broker."
-        if not row["instead"]:
-            text = f"{who} spoke HTTP to {row['server']}, {times}: it is no client of a broker."
-        yield Ruling("foreign_peer", text, row)
-
-
-@needs(SomeRows("connections", _SEALED))
-def tls_without_keys(capture: Capture) -> Iterator[Ruling]:
-    """TLS that nothing decrypted."""
-    for row in capture.rows(together(f"select * from v_connections where {_SEALED}")):
-        yield Ruling(
-            "tls_without_keys",
-            f"{say.counted(row['count'], 'TLS connection')} to {say.listed(row['servers'], 'server')} could not be "
-            "decrypted: no key log with the keys was given.",
-            row,
-        )
-
-
-@needs(SomeRows("connections", _ONE_WAY))
-def one_direction(capture: Capture) -> Iterator[Ruling]:
-    """Connections of which only one side was captured."""
-    for row in capture.rows(together(f"select * from v_connections where {_ONE_WAY}")):
-        (known,) = capture.rows("select count(*) as count from connections where protocol is not null")
-        yield Ruling(
-            "one_direction",
-            f"{row['count']} of {say.counted(known['count'], 'connection')} "
-            f"{'was' if row['count'] == 1 else 'were'} captured in one direction only.",
             row,
         )
 

@@ -10,60 +10,46 @@ import pyarrow as pa
 from pipelines.tables.verdicts.addresses import tls_refused, unreachable_address
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.capture_loss import capture_loss
 from pipelines.tables.verdicts.check import worth_asking
-from pipelines.tables.verdicts.clock import clock
 from pipelines.tables.verdicts.connections import (
     failed_connects,
-    foreign_peer,
     not_understood,
-    one_direction,
     tls_mismatch,
-    tls_without_keys,
     zero_window,
 )
-from pipelines.tables.verdicts.dead_letters import dead_lettered
 from pipelines.tables.verdicts.errors import errors
-from pipelines.tables.verdicts.framing import framing_lost, stuck_consumer
-from pipelines.tables.verdicts.group_status import group_not_ready
-from pipelines.tables.verdicts.habits import connection_churn, metadata_storm
+from pipelines.tables.verdicts.framing import framing_lost
+from pipelines.tables.verdicts.habits import metadata_storm
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
-from pipelines.tables.verdicts.integrity import bad_checksum
-from pipelines.tables.verdicts.keepalive import keepalive_timeout
 from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
-from pipelines.tables.verdicts.malformed import malformed_batches
 from pipelines.tables.verdicts.messages import messages
-from pipelines.tables.verdicts.offsets import offsets_moved_back
-from pipelines.tables.verdicts.paths import answer_cut, connection_leak, connections_reset, path_lost
+from pipelines.tables.verdicts.paths import answer_cut, connections_reset, path_lost
 from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
 from pipelines.tables.verdicts.readers import consumer_behind, delivery_stopped
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.retransmissions import retransmissions
-from pipelines.tables.verdicts.share_groups import share_group
+from pipelines.tables.verdicts.shown import SHOWN
 from pipelines.tables.verdicts.slow import head_of_line, slow_requests, slow_tail, uneven_broker
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
-from pipelines.tables.verdicts.throttled import throttled
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
-from pipelines.tables.verdicts.unanswered import fetch_overdue, out_of_order_answers, unanswered
+from pipelines.tables.verdicts.unanswered import fetch_overdue, unanswered
 from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
-from pipelines.tables.verdicts.violations import protocol_violation
 
 CHECKS = (
+    *TUNED,
+    *SHOWN,
     broker_lost,
     topic_moved,
     leader_moved,
     tls_mismatch,
-    foreign_peer,
     wrong_protocol_version,
     framing_lost,
-    bad_checksum,
-    malformed_batches,
     tls_refused,
     unreachable_address,
     path_lost,
@@ -74,23 +60,11 @@ CHECKS = (
     answer_cut,
     consumer_behind,
     delivery_stopped,
-    throttled,
-    offsets_moved_back,
-    share_group,
-    group_not_ready,
     redelivered,
     lookups_redirected,
     without_permits,
-    dead_lettered,
     metadata_storm,
-    connection_churn,
-    connection_leak,
-    keepalive_timeout,
-    protocol_violation,
-    out_of_order_answers,
     fetch_overdue,
-    stuck_consumer,
-    clock,
     rebalances,
     retransmissions,
     slow_requests,
@@ -98,11 +72,7 @@ CHECKS = (
     slow_tail,
     uneven_broker,
     zero_window,
-    tls_without_keys,
-    one_direction,
     not_understood,
-    capture_loss,
-    *TUNED,
     failed_connects,
     unanswered,
 )

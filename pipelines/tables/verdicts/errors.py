@@ -111,7 +111,7 @@ _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others
 _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
-    list(distinct api order by api) as apis, list(distinct what order by what) as names,
+    names_of(api) as apis, names_of(what) as names,
     max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
     case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
@@ -146,7 +146,9 @@ def _failed(row: Row) -> Ruling:
     what = _what(row)
     if row["healed"]:
         after = max(row["after_us"] * 1000, 0)
-        done = "the same batches were stored" if set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
+        done = (
+            "the same batches were stored" if row["apis"] and set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
+        )
         if after >= OUTAGE_NS and row["retriable"]:
             return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
         text = f"{what}; {done} after {say.span(after)}."

@@ -1,4 +1,4 @@
-"""Requests that are shorter or longer than they announce, and consumers that get only the beginning of a message."""
+"""Requests that are shorter or longer than they announce."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.thresholds import STUCK
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, first_of, together
 
 # each request with a wrong length, and how its connection ended
@@ -27,22 +26,6 @@ _LOST = """
     where e.kind = 'misframed'"""
 _FIRST = first_of("api", "version", "announced", "actual", "closed_by", "end_time", "behind", "time", "file", "packet")
 
-_BROUGHT_NOTHING = "api = 'Fetch' and kind = 'call' and complete and payload_bytes > 0 and coalesce(records, 0) = 0"
-# fetches whose answer has bytes and no batch, by the partition and offset that the connection asked for last
-_STUCK = f"""
-    select * from (
-        select *, count(*) over (partition by site, connection, incarnation, name, partition, position) as times from (
-            select c.*, p.topic as name, p.partition, p.value as position
-            from v_calls c anti join batches b on b.site = c.site and b.exchange_id = c.exchange_id
-                anti join findings f on f.site = c.site and f.file = c.response_file and f.packet = c.response_packet
-                    and f.kind in ('malformed_frame', 'decompress_failed')
-                join positions p on p.site = c.site and p.connection = c.connection and p.incarnation = c.incarnation
-                    and p.what = 'fetch' and p.time <= c.time and list_contains(coalesce(c.topics, []), p.topic)
-            where {_BROUGHT_NOTHING.replace("api", "c.api", 1).replace("kind", "c.kind", 1)}
-            qualify p.time = max(p.time) over (partition by c.site, c.exchange_id, p.topic, p.partition)
-        )
-    ) where times >= {STUCK}"""
-
 
 @needs(SomeRows("events", "kind = 'misframed'"))
 def framing_lost(capture: Capture) -> Iterator[Ruling]:
@@ -55,18 +38,6 @@ def framing_lost(capture: Capture) -> Iterator[Ruling]:
         if row["count"] > 1:
             text = f"{whom} {say.counted(row['count'], 'request')} {row['api']} of a wrong length; the first {sizes}."
         yield Ruling("framing_lost", text, row, _detail(first), chain=_chain(first))
-
-
-@needs(SomeRows("exchanges", _BROUGHT_NOTHING, least=STUCK))
-def stuck_consumer(capture: Capture) -> Iterator[Ruling]:
-    """By partition and offset."""
-    for row in capture.rows(together(_STUCK, ["protocol", "name", "partition", "position"])):
-        yield Ruling(
-            "stuck_consumer",
-            f"{say.clients(row)} fetched offset {row['position']} of {row['name']}-{row['partition']} "
-            f"{say.times(row['count'])} and got only the beginning of a message: it is larger than the fetch allows.",
-            row,
-        )
 
 
 def _request(first: Row) -> str:

@@ -1,4 +1,4 @@
-"""Clients that ask the same question, or connect, more often than any retry makes them."""
+"""Clients that ask the same question more often than any retry makes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.thresholds import A_MINUTE, SHORT_LIVED_NS
+from pipelines.tables.verdicts.thresholds import A_MINUTE
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _LOOKUPS = (
@@ -15,8 +15,6 @@ _LOOKUPS = (
     "GET_TOPICS_OF_NAMESPACE", "GET_CLUSTER_METADATA",
 )  # fmt: skip
 _ASKED = f"kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}"
-_SHORT = f"""
-    protocol is not null and handshake = 'full' and closed <> 'open' and duration_ns < {SHORT_LIVED_NS}"""
 _MINUTE = "range between interval 59999999 microseconds preceding and current row"
 
 
@@ -38,26 +36,5 @@ def metadata_storm(capture: Capture) -> Iterator[Ruling]:
             "metadata_storm",
             f"{say.clients(row)} sent {row['api']}{about and f' for {about}'} {say.times(row['count'])}, "
             f"{A_MINUTE} or more of them within a minute on one connection.",
-            row,
-        )
-
-
-@needs(SomeRows("connections", _SHORT, least=A_MINUTE + 1))
-def connection_churn(capture: Capture) -> Iterator[Ruling]:
-    """Clients that open a connection for each piece of work."""
-    short = f"select * from v_connections where {_SHORT}"
-    often = f"""
-        select s.* from ({short}) s semi join (
-            select site, client, server from (
-                select *, count(*) over (partition by site, client, server order by time {_MINUTE}) as within
-                from ({short})
-            ) where within > {A_MINUTE}
-        ) o on s.site = o.site and s.client = o.client and s.server = o.server"""
-    median = "quantile_disc(duration_ns, 0.5) as median_ns"
-    for row in capture.rows(together(often, ["protocol"], median)):
-        yield Ruling(
-            "connection_churn",
-            f"{say.clients(row)} opened {say.counted(row['count'], 'connection')} to "
-            f"{say.listed(row['servers'], 'server')}, each for {say.span(row['median_ns'])} or so.",
             row,
         )

@@ -8,13 +8,13 @@ count are put together by whom they concern: client, broker, topic and group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from pipelines.tables.verdicts.say import micros
+from pipelines.tables.verdicts.say import moment
 
 Row = dict[str, Any]
 
@@ -62,9 +62,9 @@ def of_counted(what: str, rows: Row) -> list[Row]:
                 what,
                 {
                     "protocol": rows["protocol"], "client_ip": ip or None, "client_id": name or None, "server": server,
-                    "topic": topic, "group": group, "from": _first(place["time"] for place in places),
-                    "until": _last(place["until"] for place in places), "time_ns": waited_ns(places),
-                    "certainty": certainty, "evidence": places,
+                    "topic": topic, "group": group, "from": _at(min, places, "from_us"),
+                    "until": _at(max, places, "until_us"), "time_ns": waited_ns(places), "certainty": certainty,
+                    "evidence": places,
                 },
             )
         )  # fmt: skip
@@ -72,8 +72,8 @@ def of_counted(what: str, rows: Row) -> list[Row]:
 
 
 def waited_ns(places: Sequence[Row]) -> int:
-    """How long somebody waited: the union of the times from `time` to `until`, in ns."""
-    spans = sorted((micros(p["time"]), micros(p["until"])) for p in places if p["time"] and p["until"])
+    """How long somebody waited: the union of the times from `from_us` to `until_us`, in ns."""
+    spans = sorted(span for p in places if None not in (span := (p["from_us"], p["until_us"])))
     total, reached = 0, 0
     for begin, end in spans:
         total += max(0, end - max(begin, reached))
@@ -81,9 +81,7 @@ def waited_ns(places: Sequence[Row]) -> int:
     return total * 1000
 
 
-def _first(times: Iterable[datetime | None]) -> datetime | None:
-    return min((time for time in times if time is not None), default=None)
-
-
-def _last(times: Iterable[datetime | None]) -> datetime | None:
-    return max((time for time in times if time is not None), default=None)
+def _at(which: Callable[..., int | None], places: Sequence[Row], column: str) -> datetime | None:
+    """The first or the last of some times, in µs; None where none is known."""
+    us = which((place[column] for place in places if place[column] is not None), default=None)
+    return None if us is None else moment(us)

@@ -41,7 +41,7 @@ _ON_PURPOSE = ("seek", "smaller offset", "asked for them again", "without asking
 def messages(capture: Capture) -> Iterator[Ruling]:
     """A verdict for each kind, protocol and severity."""
     alike: dict[tuple[str, str, str], list[Statement]] = defaultdict(list)
-    for each in audit(capture.duckdb, capture.cut):
+    for each in audit(capture, capture.cut):
         if each.what in _KIND and (each.messages or each.what == HELD):
             alike[_KIND[each.what], each.protocol, _severity(each)].append(each)
     for (kind, protocol, severity), statements in alike.items():

@@ -1,4 +1,4 @@
-"""What TCP shows of connections in use: answers that were cut, bytes that never arrived, resets, leaks."""
+"""What TCP shows of connections in use: answers that were cut, bytes that never arrived, resets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import UNDELIVERED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.thresholds import IDLE_NS, LEAKED, LEAKED_EXCHANGES, RESETS
+from pipelines.tables.verdicts.thresholds import IDLE_NS, RESETS
 from pipelines.tables.verdicts.verdict import Ruling, first_of, together
 
 _CUT = "answer = 'cut'"
@@ -57,8 +57,8 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         return
     more = """
         min(segment_bytes) as smallest, max(delivered_segment_bytes) as passed, max(idle_ns) as idle_ns,
-        saturated(sum(lost)) as lost, list(distinct client_ip order by client_ip) as hosts,
-        list(distinct server_ip order by server_ip) as server_hosts"""
+        saturated(sum(lost)) as lost, names_of(client_ip) as hosts,
+        names_of(server_ip) as server_hosts"""
     for row in capture.rows(together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more)):
         clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         sender, receiver = (clients, brokers) if row["direction"] == "client" else (brokers, clients)
@@ -88,7 +88,7 @@ def connections_reset(capture: Capture) -> Iterator[Ruling]:
             and closed = 'reset' and (reset_by <> 'client' or (site, connection, incarnation) in (
                 select (site, connection, incarnation) from exchanges
                 where kind = 'unanswered' or answer in ('cut', 'late')))"""
-    more = "list(distinct reset_by order by reset_by) as by_whom"
+    more = "names_of(coalesce(reset_by, 'unknown')) as by_whom"
     (known,) = capture.rows("select count(*) as count from connections where protocol is not null and frames > 0")
     for row in capture.rows(together(reset, ["protocol"], more)):
         if row["count"] < RESETS or row["count"] * 4 < known["count"]:
@@ -106,28 +106,5 @@ def connections_reset(capture: Capture) -> Iterator[Ruling]:
             f"{say.number(row['count'])} of {say.counted(known['count'], 'connection')} of "
             f"{say.clients(row)} to {say.listed(row['servers'], 'broker')} were reset within {span}, "
             f"{whose}.",
-            row,
-        )
-
-
-@needs(SomeRows("connections", "closed = 'open' and handshake = 'full' and protocol is not null", least=LEAKED))
-def connection_leak(capture: Capture) -> Iterator[Ruling]:
-    """Clients that open connections, use each once and never close it."""
-    hardly_used = f"""
-        select n.* from v_connections n join (
-            select site, connection, incarnation, count(*) as asked, max(time) as last_asked
-            from exchanges group by all
-        ) x using (site, connection, incarnation)
-        where closed = 'open' and handshake = 'full' and asked <= {LEAKED_EXCHANGES}"""
-    each_client = f"""
-        select * from ({hardly_used})
-        qualify count(*) over (partition by site, protocol, client, server) >= {LEAKED}"""
-    for row in capture.rows(together(each_client, ["protocol", "client"])):
-        who = say.client(row["client"])
-        span = say.span((say.micros(row["last_time"]) - say.micros(row["first_time"])) * 1000)
-        yield Ruling(
-            "connection_leak",
-            f"{say.counted(row['count'], 'connection')} of {who} to {say.listed(row['servers'], 'broker')} were opened "
-            f"within {span}, hardly used, and never closed.",
             row,
         )

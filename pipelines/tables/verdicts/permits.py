@@ -63,7 +63,7 @@ _DRY = f"""
     from dry d left join published p using (id)"""
 _MORE = """
     max(dry_ns) as longest_ns, max(stopped_ns) as stopped_ns, max(waiting) as waiting,
-    list(distinct consumer order by consumer) filter (consumer <> '') as consumers"""
+    names_of(nullif(consumer, '')) as consumers"""
 
 
 @needs(SomeRows("exchanges", _NONE_LEFT))

@@ -43,7 +43,7 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id"""
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
-        count(distinct partition) as partitions, min(since) as since,
+        number_of(partition) as partitions, min(since) as since,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):

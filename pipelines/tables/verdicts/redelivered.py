@@ -38,7 +38,7 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again."""
     if not capture.rows(_TWICE):
         return
-    more = "saturated(sum(records)) as messages, max(nth) as most, count(distinct position) as entries"
+    more = "saturated(sum(records)) as messages, max(nth) as most, number_of(position) as entries"
     for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]
         (whole,) = capture.rows(f"""

@@ -74,7 +74,7 @@ def head_of_line(capture: Capture) -> Iterator[Ruling]:
         select * replace (queued_ns as cost_ns) from v_calls
         where {_STOOD} and not {_BEHIND_THROTTLE}
             and not {capture.explained()}"""
-    more = "max(queued_ns) as longest_ns, list(distinct api order by api) as apis"
+    more = "max(queued_ns) as longest_ns, names_of(api) as apis"
     for row in capture.rows(together(queued, ["protocol"], more)):
         if row["count"] < QUEUED:
             continue
@@ -108,8 +108,7 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
     tail = f"""
         select c.*, p50_ns, p99_ns from (select * {plain} and total_ns >= {TAIL_NS}) c
             join v_tails s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
-    capture.keep("v_tail", tail)
-    for row in capture.timed("select * from v_tail", ["protocol", "api", "p50_ns", "p99_ns"]):
+    for row in capture.timed(tail, ["protocol", "api", "p50_ns", "p99_ns"]):
         yield Ruling(
             "slow_tail",
             f"One {row['api']} in a hundred took {say.span(row['p99_ns'])} or more, "
@@ -144,8 +143,7 @@ def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
     if not capture.keep("v_worst", _WORST):
         return
-    capture.keep("v_uneven", _UNEVEN)
-    for row in capture.timed("select * from v_uneven", ["site", "protocol", "api", "server", "own", "others"]):
+    for row in capture.timed(_UNEVEN, ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",
             f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "

@@ -19,21 +19,24 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 # an EndTxn that gave its transaction up, the messages of its producer since the one before, and whether the capture
 # lacks bytes of requests that carried some
 _ABORTED = """
-    select f.*, (
+    with ended as (
+        select client, until from v_calls where api = 'EndTxn'
+    ), aborted as (
+        select *, subject as id, number::varchar as producer_id, coalesce((
+                select max(until) from ended e where e.client = v.client and e.until < v.until
+            ), to_timestamp(0)) as before
+        from v_noted v where event = 'transaction_aborted' and api = 'EndTxn'
+    ), incomplete as (
+        select client, time from v_calls where api = 'Produce' and not complete
+    )
+    select a.*, (
             select sum(records) from batches b
             where b.role = 'produce' and b.transactional and not coalesce(b.control, false)
-                and b.producer = f.producer_id and b.time < f.until and b.time > coalesce(before, to_timestamp(0))
+                and b.producer = a.producer_id and b.time < a.until and b.time > before
         ) as messages, exists (
-            select * from v_calls c
-            where c.api = 'Produce' and not c.complete and c.client = f.client
-                and c.time < f.until and c.time > coalesce(before, to_timestamp(0))
+            select 1 from incomplete c where c.client = a.client and c.time < a.until and c.time > before
         ) as cut
-    from (
-        select *, subject as id, number::varchar as producer_id, (
-                select max(until) from v_calls c where c.api = 'EndTxn' and c.client = v.client and c.until < v.until
-            ) as before
-        from v_noted v where event = 'transaction_aborted' and api = 'EndTxn'
-    ) f"""
+    from aborted a"""
 # transactions that these clients ended, either way
 _ENDED = """
     select client, count(*) as count from v_calls

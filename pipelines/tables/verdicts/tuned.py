@@ -1,38 +1,31 @@
-"""How clients are set up and what they do by habit, by columns alone: a verdict is a row in _TOLD.
+"""How clients are set up, and what they do by habit, as their requests, batches and connections show.
 
 A habit is a client's, over however many connections: a client is an id and an address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from typing import NamedTuple
-
-from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Check, SomeRows
+from pipelines.sql.views import SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import MANY, MOSTLY, USELESS
-from pipelines.tables.verdicts.verdict import Row, Ruling, together
+from pipelines.tables.verdicts.thresholds import (
+    A_MINUTE,
+    AHEAD_BATCHES,
+    AHEAD_US,
+    LEAKED,
+    LEAKED_EXCHANGES,
+    MANY,
+    MOSTLY,
+    MS,
+    SHORT_LIVED_NS,
+    THROTTLED_MS,
+    USELESS,
+)  # fmt: skip
+from pipelines.tables.verdicts.told import Told
 
 # requests that only brokers send each other
 _OF_BROKERS = (
     "LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown", "BrokerRegistration", "AlterPartition",
 )  # fmt: skip
-
-
-class _Told(NamedTuple):
-    """How rows become a verdict."""
-
-    needs: SomeRows  # without which there is nothing to tell
-    verdict: str
-    sentence: str  # with what `_words` gives
-    rows: str  # what is counted, as a SELECT
-    by: tuple[str, ...] = ()  # columns that make a group, beside the protocol
-    more: str = ""  # aggregates that the sentence uses
-    severity: str | None = None
-
 
 _UNCONFIRMED = "protocol = 'kafka' and api = 'Produce' and kind = 'oneway'"
 # messages of format 0 and 1 have no batch around them: those of one request and partition are one
@@ -44,25 +37,27 @@ _REMOVED = "kind in ('call', 'unanswered', 'oneway') and removed(protocol, api_c
 _PACKED = "protocol = 'kafka' and codec <> 'none' and uncompressed_bytes > 0"
 _BODY = "stored_bytes - case when format = 'magic 2' then 61 else 0 end"  # without the head, which is not compressed
 
-# batches of messages, those of format 0 and 1 together; `every`: of clients most of whose batches hold one message
+# batches of one message, those of format 0 and 1 together; `every`: of clients most of whose batches hold one message
 _SINGLE = f"""
-    select *, count(*) over (partition by protocol) as every from (
-        select *, count(*) over whose as n, count(*) filter (records = 1) over whose as single from (
-            select * from v_batches where role = 'produce' and format = 'magic 2'
-            union all by name
-            select * exclude (nth, together) replace (together as records) from (
-                select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
-                    sum(records) over (partition by {_SET}) as together
-                from v_batches where role = 'produce' and {_OLD}
-            ) where nth = 1)
-        window whose as (partition by protocol, client)
-    ) where n >= {MANY} and single >= {MOSTLY} * n"""
+    with sent as (
+        select * from v_batches where role = 'produce' and format = 'magic 2'
+        union all by name
+        select * exclude (nth, together) replace (together as records) from (
+            select *, row_number() over (partition by {_SET} order by stream_offset) as nth,
+                sum(records) over (partition by {_SET}) as together
+            from v_batches where role = 'produce' and {_OLD}
+        ) where nth = 1
+    ), senders as (
+        select protocol, client, count(*) as n from sent group by all
+        having n >= {MANY} and count(*) filter (records = 1) >= {MOSTLY} * n
+    )
+    select s.*, every from sent s semi join senders using (protocol, client)
+        join (select protocol, sum(n)::bigint as every from senders group by all) using (protocol)
+    where records = 1"""
 _USELESS = f"""
-    select * from (
-        select *, count(*) over whose as n, sum({_BODY}) over whose as stored,
-            sum(uncompressed_bytes) over whose as plain
-        from v_batches where {_PACKED} window whose as (partition by protocol, client)
-    ) where n >= {MANY} and stored >= {USELESS} * plain"""
+    select * from v_batches where {_PACKED} and (protocol, client) in (
+        select (protocol, client) from v_batches where {_PACKED} group by protocol, client
+        having count(*) >= {MANY} and sum({_BODY}) >= {USELESS} * sum(uncompressed_bytes))"""
 
 _PRODUCER = "site, connection, incarnation, producer, producer_epoch, topic, partition"
 _IDEMPOTENT = "protocol = 'kafka' and role = 'produce' and producer is not null and base_sequence >= 0"
@@ -76,96 +71,126 @@ _SENT_AGAIN = f"""
         window same as (partition by {_PRODUCER} order by stream_offset)
     ) where base_sequence = before and outcome_before is distinct from 'error'"""
 
+_FUTURE = f"role = 'produce' and epoch_us(max_timestamp) - epoch_us(time) >= {AHEAD_US}"
+# batches from the future, of clients whose usual batch is from the future: a single one may have a time of its own
+_AHEAD = f"""
+    select *, epoch_us(max_timestamp) - epoch_us(time) as ahead_us from v_batches
+    where {_FUTURE} and (site, client) in (
+        select (site, client) from v_batches where role = 'produce' and epoch_us(max_timestamp) > 0
+        group by site, client having count(*) >= {AHEAD_BATCHES}
+            and quantile_disc(epoch_us(max_timestamp) - epoch_us(time), 0.5) >= {AHEAD_US})"""
+
+_SHORT = f"""
+    protocol is not null and handshake = 'full' and closed <> 'open' and duration_ns < {SHORT_LIVED_NS}"""
+# short connections of clients that open more than A_MINUTE of them to one server within a minute
+_OFTEN = f"""
+    with short as (select * from v_connections where {_SHORT})
+    select s.* from short s semi join (
+        select site, client, server from short
+        qualify count(*) over (partition by site, client, server order by time
+            range between interval 59999999 microseconds preceding and current row) > {A_MINUTE}
+    ) o on s.site = o.site and s.client = o.client and s.server = o.server"""
+_LEFT_OPEN = "closed = 'open' and handshake = 'full'"
+# connections that were hardly used, of clients that left many of them open
+_LEAKED = f"""
+    select n.* from v_connections n join (
+        select site, connection, incarnation, count(*) as asked from exchanges group by all
+    ) x using (site, connection, incarnation)
+    where {_LEFT_OPEN} and asked <= {LEAKED_EXCHANGES}
+    qualify count(*) over (partition by site, protocol, client, server) >= {LEAKED}"""
+
 _TOLD = (
-    _Told(
+    Told(
         SomeRows("v_calls", _UNCONFIRMED), "acks_zero",
-        "{who} sent {requests}{topics} with acks=0: brokers do not confirm these, so a loss goes unnoticed.",
+        "{who} sent {count:request}{for_topics} with acks=0: brokers do not confirm these, so a loss goes unnoticed.",
         f"select * from v_calls where {_UNCONFIRMED}",
     ),
-    _Told(
+    Told(
         SomeRows("exchanges", _REMOVED), "removed_apis",
-        "{who} sent {requests} in API versions that brokers refuse since Kafka 4.0: {versions}.",
+        "{who} sent {count:request} in API versions that brokers refuse since Kafka 4.0: {versions:names}.",
         f"select * from v_calls where {_REMOVED} and api not in {_OF_BROKERS}",
-        more="list(distinct api || ' v' || version) as version_list",
+        more="names_of(api || ' v' || version) as versions",
     ),
-    _Told(
+    Told(
         SomeRows("batches", f"role = 'produce' and {_OLD}"), "old_message_format",
-        "{messages} in {requests} of {who}{topics} {have} format {versions}, which brokers must convert.",
+        "{messages:message} in {count:request} of {who}{for_topics} {messages:?has/have} format {versions:names}, "
+        "which brokers must convert.",
         f"""
         select c.* replace (0 as cost_ns), b.messages, b.formats from v_calls c join (
             select site, exchange_id, sum(records) as messages,
-                list(distinct replace(format, 'magic ', '')) as formats
+                names_of(replace(format, 'magic ', '')) as formats
             from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
         where c.api = 'Produce'""",
-        more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as version_list",
+        more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as versions",
     ),
-    _Told(
+    Told(
         SomeRows("batches", _PLAIN), "not_idempotent",
-        "{batches} of {who}{topics} {are} produced without idempotence: one that is retried may be written twice.",
+        "{count:batch} of {who}{for_topics} {count:?is/are} produced without idempotence: one that is retried may be "
+        "written twice.",
         f"""
         select b.* from v_batches b
             anti join (select site, exchange_id from exchanges where kind = 'oneway') using (site, exchange_id)
         where {_PLAIN}""",
     ),
-    _Told(
+    Told(
         SomeRows("batches", "role = 'produce' and format like 'magic%' and records = 1", least=MANY * 9 // 10),
-        "unbatched", "{number} of {every} of {who}{topics} {hold} one message each.",
-        f"select * from ({_SINGLE}) where records = 1",
+        "unbatched", "{count:number} of {every:batch} of {who}{for_topics} {count:?holds/hold} one message each.",
+        _SINGLE,
         more="any_value(every) as every",
     ),
-    _Told(
+    Told(
         SomeRows("batches", _PACKED, least=MANY), "useless_compression",
-        "Compression saves nothing in {batches} of {who}{topics}.",
+        "Compression saves nothing in {count:batch} of {who}{for_topics}.",
         _USELESS,
     ),
-    _Told(
+    Told(
         SomeRows("batches", _IDEMPOTENT, least=2), "duplicate_sequence",
-        "{who} sent {batches}{topics} again with the sequence number of the one before, and no refusal was seen.",
+        "{who} sent {count:batch}{for_topics} again with the sequence number of the one before, and no refusal was "
+        "seen.",
         _SENT_AGAIN,
         severity=NOTE,
     ),
-    _Told(
+    Told(
         SomeRows("errors", "api = 'ACK' and scope = 'message'"), "discarded",
-        "{who} discarded {messages}{topics} as damaged.",
+        "{who} discarded {count:message}{for_topics} as damaged.",
         """
         select c.* from v_calls c
             semi join (select site, exchange_id from errors where api = 'ACK' and scope = 'message')
             using (site, exchange_id)""",
     ),
-    _Told(
+    Told(
         SomeRows("findings", "kind = 'retransmission_conflict'"), "conflicting_bytes",
-        "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
+        "Bytes were retransmitted with different values {count:times}, on connections of {who} to {servers:server}.",
         "select * from v_findings where kind = 'retransmission_conflict'",
+    ),
+    Told(
+        SomeRows("batches", _FUTURE), "clock",
+        "Timestamps of {count:batch} of {who} are {median_ns:ns} ahead of the capture's clock.",
+        _AHEAD,
+        more="quantile_disc(ahead_us, 0.5) * 1000 as median_ns",
+    ),
+    Told(
+        SomeRows("connections", _SHORT, least=A_MINUTE + 1), "connection_churn",
+        "{who} opened {count:connection} to {servers:server}, each for {median_ns:ns} or so.",
+        _OFTEN,
+        more="quantile_disc(duration_ns, 0.5) as median_ns",
+    ),
+    Told(
+        SomeRows("connections", f"{_LEFT_OPEN} and protocol is not null", least=LEAKED), "connection_leak",
+        "{count:connection} of {who} to {servers:broker} were opened within {within_ns:ns}, hardly used, and never "
+        "closed.",
+        _LEAKED,
+        by=("protocol", "client"),
+        more="(epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns",
+    ),
+    Told(
+        SomeRows("v_calls", f"throttle_ms >= {THROTTLED_MS}"), "throttled",
+        "A quota of the broker throttled {who}: {count:times}, for {longest}.",
+        f"select * replace (throttle_ms * {MS} as cost_ns) from v_calls where throttle_ms >= {THROTTLED_MS}",
+        by=(),
+        more=f"names_of(api) as apis, max(throttle_ms) * {MS} as longest_ns",
+        detail="Answers to {apis} told them to wait (throttle_time_ms).",
     ),
 )  # fmt: skip
 
-
-def _verdicts(told: _Told, capture: Capture) -> Iterator[Ruling]:
-    """One verdict for each group of rows."""
-    for row in capture.rows(together(told.rows, ["protocol", *told.by], told.more)):
-        yield Ruling(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
-
-
-TUNED = tuple(Check(partial(_verdicts, told), (told.needs,)) for told in _TOLD)
-"""One check for each row of _TOLD."""
-
-
-def _words(row: Row) -> dict[str, str]:
-    """What a sentence may name."""
-    count = row["count"]
-    topics = say.named(row["topics"], "topic")
-    return {
-        "who": say.clients(row),
-        "servers": say.listed(row["servers"], "server"),
-        "topics": topics and f" for {topics}",
-        "times": say.times(count),
-        "number": say.number(count),
-        "every": say.counted(row.get("every") or count, "batch"),
-        "are": "is" if count == 1 else "are",
-        "hold": "holds" if count == 1 else "hold",
-        "batches": say.counted(count, "batch"),
-        "requests": say.counted(count, "request"),
-        "messages": say.counted(row.get("messages") or count, "message"),
-        "have": "has" if (row.get("messages") or count) == 1 else "have",
-        "versions": say.joined(sorted(row.get("version_list") or ())),
-    }
+TUNED = tuple(told.check for told in _TOLD)

@@ -64,19 +64,6 @@ _OVERDUE = f"""
         and wait_ns - coalesce(queued_ns, 0) > allowed_ns + {FETCH_TICK_NS}"""
 
 
-@needs(SomeRows("events", "kind = 'overtaken'"))
-def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
-    """Requests of Kafka whose answer came after that of a later request."""
-    apis = "list(distinct api order by api) as apis"
-    for row in capture.rows(together("select * from v_noted where event = 'overtaken'", ["protocol", "server"], apis)):
-        yield Ruling(
-            "out_of_order_answers",
-            f"Broker {row['server']} answered {say.counted(row['count'], 'request')} of {say.clients(row)} "
-            f"({say.apis(row['apis'])}) after later requests of the same connection.",
-            row,
-        )
-
-
 @needs(SomeRows("exchanges", _OVERDUE))
 def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
     """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
@@ -99,8 +86,8 @@ def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
 
 _NAMED = 3  # APIs with their versions that a sentence names
 _CLOSED_ON = f"""
-    list(distinct api order by api) as apis, max(request_bytes) as largest,
-    list(distinct coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
+    names_of(api) as apis, max(request_bytes) as largest,
+    names_of(coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
     arg_min(reason, row(time, file, packet)) as reason,
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
 

@@ -146,11 +146,12 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
         select {keys}{protocol}count(*) as count, any_value(counted) as counted, saturated(sum(cost_ns)) as cost_ns,
             min(time) as first_time, max(until) as last_time,
             {_listed("client", EVIDENCE)} as clients, {_listed("server")} as servers,
-            count(distinct client_name(client)) as client_ids, count(distinct client_address(client)) as client_hosts,
+            number_of(client_name(client)) as client_ids, number_of(client_address(client)) as client_hosts,
             {_listed('"group"')} as groups,
-            coalesce(list_sort(list_distinct(flatten(list(topics))))[:{LISTED}], []) as topics,
+            list_sort(list_distinct(flatten(list(topics))))[:{LISTED}] as topics,
             list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset,
-                'client': client, 'server': server, 'topic': topics[1], 'group': "group", 'time': time, 'until': until}}
+                'client': client, 'server': server, 'topic': topics[1], 'group': "group",
+                'from_us': epoch_us(time), 'until_us': epoch_us(until)}}
                 order by time, file, packet, stream_offset, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
         from ({rows}) {group}"""
 
@@ -167,4 +168,4 @@ def sql_list(values: Sequence[str | int]) -> str:
 
 
 def _listed(column: str, most: int = LISTED) -> str:
-    return f"coalesce(list_sort(list_distinct(list({column}) filter ({column} <> '')))[:{most}], [])"
+    return f"names_of(nullif({column}, ''))[:{most}]"

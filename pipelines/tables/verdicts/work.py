@@ -7,8 +7,6 @@ for its size is stored where its messages came again in smaller ones, of times w
 
 from __future__ import annotations
 
-from pipelines.tables.verdicts.thresholds import RETRY_US
-
 _CONTENT = """
     site, protocol, client, topic, partition, case when protocol = 'pulsar' then null else first_timestamp end,
     case when protocol = 'pulsar' then null else max_timestamp end, records,
@@ -17,15 +15,16 @@ _CONTENT = """
     case when protocol = 'iggy' then checksum_stored end"""
 
 SENT = f"""
-    with attempts as (
-        select b.*, x.until as answered, x.error_name as refused_with, x.kind = 'unanswered' as without_answer
-        from v_batches b join v_calls x on x.site = b.site and x.exchange_id = b.exchange_id
-        where b.role = 'produce' and not coalesce(b.control, false) and b.topic is not null and x.kind <> 'oneway'
+    with refused as (
+        select client, topic from v_batches where role = 'produce' and outcome = 'error'
+    ), attempts as (
+        select b.*, x.until as answered
+        from v_batches b semi join refused r on r.client = b.client and r.topic = b.topic
+            join v_calls x on x.site = b.site and x.exchange_id = b.exchange_id
+        where b.role = 'produce' and not coalesce(b.control, false) and x.kind <> 'oneway'
     ), batches_sent as (
-        select *, min(answered) filter (outcome = 'ok') over same as stored_at, count(*) over same as attempts,
-            max(time) over same as last_sent, min(time) over same as first_sent,
-            row_number() over (same order by time desc, packet desc) as nth_last,
-            row_number() over (same order by time, packet) as nth
+        select *, min(answered) filter (outcome = 'ok') over same as stored_at,
+            row_number() over (same order by time desc, packet desc) as nth_last
         from attempts window same as (partition by {_CONTENT})
     ), parts as (
         select w.site, w.exchange_id, w.stream_offset, w.file, w.packet, max(p.answered) as split_at
@@ -34,12 +33,11 @@ SENT = f"""
             and p.first_timestamp >= w.first_timestamp and p.max_timestamp <= w.max_timestamp and p.records < w.records
         where w.stored_at is null and w.records > 1 group by all having sum(p.records) >= w.records
     )
-    select s.*, coalesce(stored_at, split_at) as done_at,
-        epoch_us((select max(end_time) from connections)) - epoch_us(answered) >= {RETRY_US} as had_time
+    select s.site, s.exchange_id, s.outcome, s.records, s.nth_last, coalesce(stored_at, split_at) as done_at
     from batches_sent s left join parts p on p.site = s.site and p.exchange_id = s.exchange_id and p.file = s.file
         and p.packet = s.packet and p.stream_offset = s.stream_offset"""
-"""v_sent: each attempt to send a batch; `done_at`: when a broker had stored it, null where none did; `nth_last` is 1
-for the last attempt; `had_time`: whether a client would have tried again before the end of the capture."""
+"""v_sent: each attempt to send a batch, of clients and topics of which a broker refused one; `done_at`: when a broker
+had stored it, null where none did; `nth_last` is 1 for the last attempt."""
 
 READ_AGAIN = """
     select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at

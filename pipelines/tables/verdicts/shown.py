@@ -1,0 +1,277 @@
+"""What frames, batches, groups and connections show by themselves, without what else happened."""
+
+from __future__ import annotations
+
+from pipelines.sql.views import SomeRows
+from pipelines.tables.verdicts.kinds import NOTE, WARNING
+from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS, LOST_SHARE, STUCK
+from pipelines.tables.verdicts.told import Told
+
+_PLACE = "site, connection, incarnation"
+
+# --- batches ---
+
+_ODD_KINDS = """
+    kind in ('batch_mismatch', 'decompress_failed') or (kind = 'malformed_frame' and message like 'Records are not%')"""
+# findings that say that a batch is not what its head says, though its checksum holds: each with the topic of the batch
+# that it is about, or else the only one of its exchange, and with the broker's answer
+_ODD = f"""
+    with odd as (select * exclude (topics) from v_findings where {_ODD_KINDS}
+    ), carried as (
+        select {_PLACE}, 'client' as direction, request_file as file, request_packet as packet, topics, error_name
+        from exchanges where ({_PLACE}) in (select ({_PLACE}) from odd)
+        union all
+        select {_PLACE}, 'server', response_file, response_packet, topics, null
+        from exchanges where ({_PLACE}) in (select ({_PLACE}) from odd)
+    ), told as (
+        select f.*, (
+                select max(topic) from batches b where b.site = f.site and b.file = f.file and b.packet = f.packet
+                    and b.stream_offset = f.stream_offset) as of_batch,
+            (
+                select {{'topic': max(case when len(topics) = 1 then topics[1] end), 'error': max(error_name)}}
+                from carried x
+                where x.site = f.site and x.connection = f.connection and x.incarnation = f.incarnation
+                    and x.direction = f.direction and x.file = f.file and x.packet = f.packet) as x
+        from odd f
+    )
+    select * exclude (of_batch, x), coalesce(of_batch, x.topic) as topic, x.error as error_name,
+        case when coalesce(of_batch, x.topic) is null then [] else [coalesce(of_batch, x.topic)] end as topics
+    from told"""
+
+# Pulsar's clients send a message that was redelivered too often to TOPIC-SUBSCRIPTION-DLQ, or to a topic of another
+# name by a producer whose name ends so; those to be tried again later go to TOPIC-SUBSCRIPTION-RETRY. Frameworks over
+# Kafka name such topics .DLT (Spring), .DLQ or -dlq.
+_KEPT = "role = 'produce' and outcome is distinct from 'error' and not coalesce(control, false)"
+_DEAD = rf"""{_KEPT} and (regexp_matches(topic, '[-._](DLQ|DLT|dlq|dlt|dead[-_]?letters?)$')
+    or (protocol = 'pulsar' and coalesce(producer like '%-DLQ', false)))"""
+_RETRIED = f"{_KEPT} and protocol = 'pulsar' and topic like '%-RETRY' and not coalesce(producer like '%-DLQ', false)"
+
+_BROUGHT_NOTHING = "api = 'Fetch' and kind = 'call' and complete and payload_bytes > 0 and coalesce(records, 0) = 0"
+# fetches whose answer has bytes and no batch, by the partition and offset that the connection asked for last
+_STUCK = f"""
+    select * from (
+        select *, count(*) over (partition by {_PLACE}, name, partition, position) as times from (
+            select c.*, p.topic as name, p.partition, p.value as position
+            from v_calls c anti join batches b on b.site = c.site and b.exchange_id = c.exchange_id
+                anti join findings f on f.site = c.site and f.file = c.response_file and f.packet = c.response_packet
+                    and f.kind in ('malformed_frame', 'decompress_failed')
+                join positions p on p.site = c.site and p.connection = c.connection and p.incarnation = c.incarnation
+                    and p.what = 'fetch' and p.time <= c.time and list_contains(coalesce(c.topics, []), p.topic)
+            where {_BROUGHT_NOTHING.replace("api", "c.api", 1).replace("kind", "c.kind", 1)}
+            qualify p.time = max(p.time) over (partition by c.site, c.exchange_id, p.topic, p.partition)
+        )
+    ) where times >= {STUCK}"""
+
+# --- groups ---
+
+_OF_PARTITION = "partition by protocol, topic, part, owner order by at_us, number"
+# exchanges by which a group committed a smaller offset than before, once for each partition; those of a topic made anew
+# begin at 0 again
+_BACK = f"""
+    with back as (
+        select * from (
+            select *, lag(number) over ({_OF_PARTITION}) as before, lag(at_us) over ({_OF_PARTITION}) as before_us
+            from v_reached where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
+        ) where number < before
+    )
+    select x.* exclude (topics, "group"), owner as "group", [topic] as topics, topic, part, before - number as messages
+    from back join v_calls x using (site, exchange_id)
+    where not exists (
+        select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
+            and epoch_us(e.time) between before_us and at_us)"""
+# requests of share groups that release or reject messages, each with how many
+_REFUSED = """
+    select c.*, released, rejected, delivered from v_calls c join (
+        select site, exchange_id, sum(number) filter (kind = 'released') as released,
+            sum(number) filter (kind = 'rejected') as rejected
+        from events where kind in ('released', 'rejected') group by all) using (site, exchange_id)
+    left join (
+        select "group", sum(records) as delivered from exchanges where api = 'ShareFetch' group by all
+    ) d on d."group" is not distinct from c."group\""""
+_USUAL = "ASSIGNMENT_DELAYED"  # how a group begins
+# what members are told in a status that is no error (Kafka Streams, KIP-1071), and when one heard that this is over
+_STATUS = f"""
+    select t.*, rtrim(text, '.') as told, (
+            select min(w.time) from v_noted w
+            where w.event = 'status' and w.text is null and w."group" = t."group" and w.time > t.time
+        ) as over
+    from v_noted t where event = 'status' and text is not null and not starts_with(text, '{_USUAL}')"""
+
+# --- connections ---
+
+# Pulsar's PINGs without an answer on whole connections, and how long that was until these were closed
+_PINGS = f"""
+    select * from (
+        select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by
+        from v_calls x semi join v_whole using ({_PLACE}) join connections n using ({_PLACE})
+        where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar' and n.closed <> 'open'
+    ) where cost_ns >= {KEEP_ALIVE_NS}"""
+_PINGED = SomeRows("exchanges", "protocol = 'pulsar' and api = 'PING' and kind = 'unanswered'")
+_CLOSER = """
+    max(cost_ns) as longest_ns, case when number_of(closed_by) = 1 then case min(closed_by)
+        when 'client' then 'by the client ' when 'server' then 'by the broker ' when 'both' then 'by both sides '
+        else '' end else '' end as closer"""
+_HTTP = "\"foreign\" = 'http'"
+_STRANGE = f"""
+    select * from v_connections where {_HTTP} and (protocol is not null or server in (from v_spoken))
+        and (server_bytes > 0 and coalesce(frames, 0) > 0) is"""
+_SEALED = """
+    tls and protocol is null and client_bytes > 0 and server_bytes > 0 and "foreign" is null"""
+_ONE_WAY = """
+    protocol is not null and (coalesce(client_packets, 0) = 0) <> (coalesce(server_packets, 0) = 0)"""
+_GAPS = """
+    select * from (
+        select *, gap_bytes::double / (sum(gap_bytes) over () + coalesce(captured, 0)) as share from v_connections
+            cross join (
+                select saturated(sum(client_bytes::hugeint + server_bytes)) as captured
+                from connections where protocol is not null)
+        where gap_bytes > 0)"""
+_BROKEN = "select *, subject as rule from v_noted where event = 'rule_broken' and direction"
+
+_TOLD = (
+    Told(
+        SomeRows("batches", "verdict = 'bad'"), "bad_checksum",
+        "{count:number} of {verified:checksum} {count:?is/are} wrong{comma}{in_topics}.",
+        "select * from v_batches where verdict = 'bad'",
+        more="(select count(*) from batches where verdict in ('ok', 'bad')) as verified, "
+        "count(*) filter (outcome = 'error') as refused",
+        detail="The receiver refused {refused:batch} of these.",
+    ),
+    Told(
+        SomeRows("findings", _ODD_KINDS), "malformed_batches",
+        "{count:batch} of {who}{in_topics} {count:?is/are} malformed.",
+        _ODD,
+        by=("protocol", "topic"),
+        more="arg_min(message, row(time, file, packet)) as message, "
+        "coalesce(' The broker answered ' || max(error_name) || '.', '') as answer",
+        detail="The first: {message}.{answer}",
+    ),
+    Told(
+        SomeRows("batches", _DEAD), "dead_lettered",
+        "{messages:message/was/were} given up and sent to dead letter topic {topic:topic}.",
+        f"select * from v_batches where {_DEAD}",
+        by=("protocol", "topic"),
+        more="saturated(sum(records)) as messages",
+        severity=WARNING,
+    ),
+    Told(
+        SomeRows("batches", _RETRIED), "dead_lettered",
+        "{messages:message/was/were} sent to {topic:topic} to be tried again later.",
+        f"select * from v_batches where {_RETRIED}",
+        by=("protocol", "topic"),
+        more="saturated(sum(records)) as messages",
+        severity=NOTE,
+    ),
+    Told(
+        SomeRows("exchanges", _BROUGHT_NOTHING, least=STUCK), "stuck_consumer",
+        "{who} fetched offset {position} of {name}-{partition} {count:times} and got only the beginning of a message: "
+        "it is larger than the fetch allows.",
+        _STUCK,
+        by=("protocol", "name", "partition", "position"),
+    ),
+    Told(
+        SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'", least=2),
+        "offsets_moved_back",
+        "Group {group} went back {count:times} in {partitions:partition} of topic {topic:topic}, by "
+        "{count:?/up to }{furthest:message}: {who} committed a smaller offset than before.",
+        _BACK,
+        by=("protocol", '"group"', "topic"),
+        more="number_of(part) as partitions, max(messages) as furthest",
+    ),
+    Told(
+        SomeRows("events", "kind in ('released', 'rejected')"), "share_group",
+        "Share group {group} released {released:message} for another delivery and rejected {rejected} for good, of "
+        "{delivered:number} delivered.",
+        _REFUSED,
+        by=("protocol", '"group"'),
+        more="saturated(sum(released)) as released, saturated(sum(rejected)) as rejected, "
+        f"saturated(max(delivered)) as delivered, case when sum(rejected) > 0 then '{WARNING}' else '{NOTE}' end "
+        "as severity",
+    ),
+    Told(
+        SomeRows("events", "kind = 'status'"), "group_not_ready",
+        "Group {group} does not work: its broker tells {who} {told}.",
+        f"select * from ({_STATUS}) where over is null",
+        by=("protocol", '"group"', "told"),
+    ),
+    Told(
+        SomeRows("events", "kind = 'status'"), "group_not_ready",
+        "Group {group} did not work for {over_ns:ns}: its broker told {who} {told}.",
+        f"select * from ({_STATUS}) where over is not null",
+        by=("protocol", '"group"', "told"),
+        more="max(epoch_us(over) - epoch_us(time)) * 1000 as over_ns",
+        severity=NOTE,
+        advice="Nothing: it works again.",
+    ),
+    Told(
+        SomeRows("events", "kind = 'rule_broken'"), "protocol_violation",
+        "{who} broke a rule of the protocol {count:times}: {first}.",
+        f"{_BROKEN} = 'client'",
+        by=("protocol", "rule"),
+        more="arg_min(text, time) as first",
+    ),
+    Told(
+        SomeRows("events", "kind = 'rule_broken'"), "protocol_violation",
+        "{servers:broker} broke a rule of the protocol {count:times}: {first}.",
+        f"{_BROKEN} is distinct from 'client'",
+        by=("protocol", "rule"),
+        more="arg_min(text, time) as first",
+    ),
+    Told(
+        SomeRows("events", "kind = 'overtaken'"), "out_of_order_answers",
+        "Broker {server} answered {count:request} of {who} ({apis}) after later requests of the same connection.",
+        "select * from v_noted where event = 'overtaken'",
+        by=("protocol", "server"),
+        more="names_of(api) as apis",
+    ),
+    Told(
+        _PINGED, "keepalive_timeout",
+        "{count:PING} of {servers:broker} had no answer from {who}; {count:connection/was/were} closed "
+        "{closer}{longest} later.",
+        f"select * from ({_PINGS}) where initiator = 'server'",
+        more=_CLOSER,
+    ),
+    Told(
+        _PINGED, "keepalive_timeout",
+        "{count:PING} of {who} had no answer from {servers:broker}; {count:connection/was/were} closed "
+        "{closer}{longest} later.",
+        f"select * from ({_PINGS}) where initiator is distinct from 'server'",
+        more=_CLOSER,
+    ),
+    Told(
+        SomeRows("connections", _HTTP), "foreign_peer",
+        "{server} answered {who} in HTTP, {count:times}: it is no broker.",
+        f"{_STRANGE} true",
+        by=("server",),
+    ),
+    Told(
+        SomeRows("connections", _HTTP), "foreign_peer",
+        "{who} spoke HTTP to {server}, {count:times}: it is no client of a broker.",
+        f"{_STRANGE} not true",
+        by=("server",),
+    ),
+    Told(
+        SomeRows("connections", _SEALED), "tls_without_keys",
+        "{count:TLS connection} to {servers:server} could not be decrypted: no key log with the keys was given.",
+        f"select * from v_connections where {_SEALED}",
+        by=(),
+    ),
+    Told(
+        SomeRows("connections", _ONE_WAY), "one_direction",
+        "{count} of {known:connection} {count:?was/were} captured in one direction only.",
+        f"select * from v_connections where {_ONE_WAY}",
+        by=(),
+        more="(select count(*) from connections where protocol is not null) as known",
+    ),
+    Told(
+        SomeRows("connections", "gap_bytes > 0"), "capture_loss",
+        "The capture lacks {lost:bytes}, {lost_share:share} of the streams, on {count:connection}.",
+        _GAPS,
+        by=(),
+        more="saturated(sum(gap_bytes)) as lost, sum(share) as lost_share, "
+        f"case when sum(share) >= {LOST_SHARE} then '{WARNING}' else '{NOTE}' end as severity",
+        detail="No verdict is given on answers there that may lie in the missing bytes.",
+    ),
+)  # fmt: skip
+
+SHOWN = tuple(told.check for told in _TOLD)
