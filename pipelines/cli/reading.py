@@ -127,11 +127,12 @@ class Reading:
         str,
         typer.Option(
             "--site",
-            metavar="folder|file|REGEX",
-            help="How capture points are named: by folder, by file, or by what REGEX matches in the path. "
-            "Connections at different capture points are never joined.",
+            metavar="place|folder|file|REGEX",
+            help="How capture points are named: by the folder without dates and hours, where folders of which one goes "
+            "on where another ends are one; by folder; by file; or by what REGEX matches in the path. Connections at "
+            "different capture points are never joined.",
         ),
-    ] = "folder"
+    ] = "place"
     limit: Annotated[
         list[str] | None,
         typer.Option(

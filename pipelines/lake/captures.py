@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dissectors.capture.beginning import Beginning
+from dissectors.capture.files import FILE
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
@@ -17,7 +18,6 @@ from dissectors.options import Options
 from pipelines.storage import filesystem
 from pipelines.storage.stages import File, Site
 
-FILE = "file"  # the rule by which each capture is a capture point of its own
 Given = Mapping[str, str]  # a file's public name -> as the user gives it
 Alike = tuple[int, str] | None  # so many first packets of a file, and their digest
 

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from dissectors.capture.files import site_of
+from dissectors.capture.files import FILE, site_of
 from dissectors.capture.split import Input
 from dissectors.options import Options
-from pipelines.lake.captures import FILE, NO_CAPTURE, Alike, CapturesNow, Given, Look
+from pipelines.lake.captures import NO_CAPTURE, Alike, CapturesNow, Given, Look
 from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
@@ -102,7 +102,7 @@ def _by_site(paths: Sequence[str], after: Manifest, options: Options) -> dict[st
         new = sorted(path for path in paths if path not in names)
         names |= {path: new[n - n % TOGETHER] for n, path in enumerate(new)}
     else:
-        names = {path: site_of(path, options.site) for path in paths}
+        names = {path: site_of(path, options.site, options.joined) for path in paths}
     found: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         found[names[path]].append(path)
