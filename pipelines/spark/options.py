@@ -255,9 +255,9 @@ ROWS = (
 STREAM = (
     Option("maxFilesPerTrigger", count, None, "files that a micro-batch takes at most; by default all that are new", 1),
     Option(
-        "lookback", width, None,
-        "files modified longer ago than this before the new ones, as `6h`, are not read again: what they hold of a "
-        "connection is then unknown to what comes later; by default all files of the capture point are read again",
+        "checkpointLocation", str, None,
+        "that of the query, which Spark does not tell a source: what the stream carries along is then kept in files "
+        "there, else in the offsets, as far as these hold it (1 MiB)",
     ),
 )  # fmt: skip
 """Options that `spark.readStream.format("brokerscope")` has beside these."""

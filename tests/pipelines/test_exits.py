@@ -206,7 +206,7 @@ def test_a_torn_and_an_empty_capture_in_a_folder_are_named(
     assert "README" not in done.stderr
 
 
-BAD = {
+BAD: dict[str, bytes | int] = {
     "empty.pcap": b"", "short.pcap": b"\xd4\xc3\xb2\xa1", "text.pcap": b"no capture at all", "torn.pcap": 4000,
     "torn.pcap.gz": 300, "late.pcap.zst": 300, "foreign.pcapng": b"\x0a\x0d\x0d\x0a",
 }  # fmt: skip
@@ -223,7 +223,8 @@ def test_each_capture_that_is_not_read_whole_is_named_also_where_no_notes_are_wa
     store.mkdir()
     (store / "good.pcap").write_bytes(good)
     for name, content in BAD.items():
-        data = content if isinstance(content, bytes) else packed.get(name.rpartition(".")[2], good)[:content]
+        whole = packed.get(name.rpartition(".")[2], good)
+        data = content if isinstance(content, bytes) else whole[:content]
         (store / name).write_bytes(data)
     names = {"STORE": str(store), "OUT": str(tmp_path / "out")}
     done = run(*(re.sub("[A-Z]{2,}", lambda name: names[name[0]], part) for part in line.split(" ")))
