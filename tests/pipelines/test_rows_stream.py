@@ -20,6 +20,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 import brokerscope
+from dissectors.capture.fragments import Fragments
+from dissectors.capture.reader import Reader
 from dissectors.errors import InputError, UsageError
 from pipelines.sources import carried, stream
 from pipelines.sources.carried import Offset
@@ -203,7 +205,12 @@ def test_a_micro_batch_decodes_what_is_new_and_no_capture_point_from_its_beginni
 ) -> None:
     read: list[str] = []
     known = _SiteRun.reader
-    monkeypatch.setattr(_SiteRun, "reader", lambda self, n, path, f: read.append(path) or known(self, n, path, f))
+
+    def reader(run: _SiteRun, index: int, path: str, fragments: Fragments) -> Reader:
+        read.append(path)
+        return known(run, index, path, fragments)
+
+    monkeypatch.setattr(_SiteRun, "reader", reader)
     head, packets = read_packets(CAPTURE)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
