@@ -34,6 +34,7 @@ _TAIL_BYTES = 1 * MIB  # the same of its end
 _READ_BYTES = 64 * MIB  # of a file whose end can only be found by reading it
 _CHAIN = 8  # packet headers that fit each other: there a packet begins
 _RESENT = 1 * MIB  # how far behind the end of the one site the other may begin in a stream: resent bytes
+_SEARCHED = 64  # files, by name, among which the first or the last of a site is looked for, of which it is known when
 _SITES = 10_000  # of more, names alone decide
 _AT_ONCE = 16  # files that are looked into at the same time
 _NEVER = 1 << 63
@@ -98,13 +99,21 @@ def _in_question(by_site: Files, spans: Mapping[str, Span], each: Map) -> list[_
     that it overlaps all others, no more of them are opened.
     """
     reaches = {site: _seen(site, [files[0], files[-1]], spans.get(site), each) for site, files in by_site.items()}
-    reaches = {site: _seen(site, by_site[site], spans.get(site), each) for site in _apart(reaches.values())}
+    apart = _apart(reaches.values())
+    if all(site in spans for site in apart):
+        return []  # these were compared when the later one came
+    reaches = {site: _seen(site, by_site[site][: _known(site, spans)], spans.get(site), each) for site in apart}
     wanted = _apart(reaches.values())
     latest = max((reaches[site].first for site in wanted), default=0)
     for site in wanted:
         if reaches[site].last <= latest:
-            _look_at_end(reaches[site], by_site[site], spans.get(site), each)
+            _look_at_end(reaches[site], by_site[site][::-1][: _known(site, spans)], spans.get(site), each)
     return [reaches[site] for site in wanted]
+
+
+def _known(site: str, spans: Mapping[str, Span]) -> int | None:
+    """How many files it takes, by name, to find the first or the last of a site; all where its span is not known."""
+    return _SEARCHED if site in spans else None
 
 
 def _apart(reaches: Iterable[_Reach]) -> list[str]:
@@ -144,10 +153,10 @@ def _seen(site: str, files: Sequence[str], span: Span | None, each: Map) -> _Rea
 
 def _look_at_end(reach: _Reach, files: Sequence[str], span: Span | None, each: Map) -> None:
     """Note where a site ends, if its files can say it."""
-    looks = list(each(_tail, files))
-    if None in looks:
+    looks = [look for look in each(_tail, files) if look is not None]
+    if not looks:
         return
-    last = max(filter(None, looks), key=lambda look: look.last)
+    last = max(looks, key=lambda look: look.last)
     reach.is_whole = span is None or span[1] <= last.last
     reach.last = max(reach.last, last.last)
     for block in last.blocks:
@@ -196,10 +205,10 @@ def _head(path: str) -> _Look | None:
 
 
 def _tail(path: str) -> _Look | None:
-    """The end of a capture; None where it is not known."""
+    """The end of a capture; None where it has no packets. One that is not known lies behind everything."""
     part = _last_part(path)
     if part is None and file_size(path) > _READ_BYTES:
-        return None
+        return _Look(_NEVER, _NEVER, [])
     try:
         reader = Reader(path, 0, Limits(), part)
     except InputError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
 
 
 @pytest.fixture(params=LAYOUTS)
-def arrivals(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[Callable[[], str]]]:
+def arrivals(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Sequence[Callable[[], str]]]:
     """(a store, what puts its captures into it, in order, and says where each lies then)."""
     store = tmp_path / "store"
     store.mkdir()
@@ -59,11 +60,12 @@ def arrivals(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list
         return str(Path(name).rename(target))
 
     pieces = cut(CAPTURE, tmp_path, 3)
-    made = [lambda n=n: arrive(pieces[n], LAYOUTS[request.param][n]) for n in range(3)]  # type: ignore[misc]
+    folders = LAYOUTS[request.param]
+    made = [partial(arrive, name, folder) for name, folder in zip(pieces, folders, strict=True)]
     return store, made
 
 
-Arrivals = tuple[Path, list[Callable[[], str]]]
+Arrivals = tuple[Path, Sequence[Callable[[], str]]]
 
 
 def all_there(arrivals: Arrivals) -> str:
