@@ -56,7 +56,7 @@ class SiteRows:
     rows: list[Path]  # Parquet
     state: bytes | None  # None where it holds what cannot or must not be written
     reports: dict[int, FileReport]  # by the numbers of files
-    problems: Problems
+    problems: Problems  # of files that could not be read at all
     open_rows: bytes  # hashes of rows that the end of the captures made
     connections: int  # that are followed
 
@@ -110,7 +110,8 @@ def decode_site(
     if given:
         rows, ends = (_less(path, None, given, room) for path in (rows, ends))
     made = [path for path in (*late, rows, ends) if path is not None]
-    return SiteRows(made, run.packed, run.reports, run.problems, hashes, run.connections)
+    problems = [problem for problem in run.problems if problem[0] == UNREADABLE]
+    return SiteRows(made, run.packed, run.reports, problems, hashes, run.connections)
 
 
 class _SiteRun(PartRun):

@@ -38,6 +38,7 @@ from dissectors.capture.files import PLACE, site_of
 from dissectors.capture.sites import joined_sites
 from dissectors.capture.source import exists, file_size, is_url
 from dissectors.capture.split import Input
+from dissectors.errors import InputError
 from dissectors.findings import CAPTURES_GONE, UNREADABLE, finding
 from dissectors.limits import MIB
 from dissectors.options import Options
@@ -45,6 +46,7 @@ from dissectors.redaction import public_path
 from dissectors.rows.sink import to_batch
 from dissectors.wording import first_of
 from pipelines.formats.units import counted
+from pipelines.jobs.cutting import FileReport
 from pipelines.lake.captures import CapturesNow, enter
 from pipelines.lake.gone import Replaced
 from pipelines.lake.new_files import READ, Fate, Fates, choose
@@ -153,7 +155,13 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with scratch.folder() as room:
             task, asked = partition, self._asked
             asked = replace(asked, options=replace(asked.options, joined=task.joined))
-            for path in decode_site(task.work, task.names, task.state, task.given, task.said, asked, room).rows:
+            made = decode_site(task.work, task.names, task.state, task.given, task.said, asked, room)
+            if made.problems and not self._given["ignoreMissingFiles"]:
+                raise InputError(
+                    f"{made.problems[0][1]}, and it was read for the state of the stream: rows of it would be missing; "
+                    "set the option checkpointLocation of readStream for the next time, and ignoreMissingFiles to go on"
+                )
+            for path in made.rows:
                 yield from self._fitted(str(path))
 
     def _fitted(self, rows: bytes | str) -> Iterator[pa.RecordBatch]:
@@ -205,6 +213,11 @@ def _findings(notices: Sequence[str]) -> bytes:
     return stream.getvalue()
 
 
+def _is_unread(report: FileReport) -> bool:
+    """Whether a file could not be read at all."""
+    return any(kind == UNREADABLE for kind, _ in report.problems)
+
+
 class _Step:
     """One micro-batch: what is to be read, and what comes of it."""
 
@@ -245,6 +258,9 @@ class _Step:
             made = decode_site(work, _names(site), state, given, _said(site, work), self._asked, folder)
             rows += made.rows
             self._enter(work, made)
+            unread = {number for number, read in made.reports.items() if _is_unread(read)}
+            readable = tuple(one for one in work.inputs if one.number not in unread)
+            carried.works[number] = work._replace(inputs=readable)  # what tasks do, if they decode it
         carried.seen = {path: size for path, size in carried.seen.items() if path in self._public}
         carried.seen |= {public_path(path): self._there[path] for path in self._taken}
         carried.keep_bounded()
@@ -357,7 +373,7 @@ class _Step:
         site = carried.sites[work.site]
         for number, report in made.reports.items():
             enter(site.files[number], report)
-            if any(kind == UNREADABLE for kind, _ in report.problems):
+            if _is_unread(report):
                 self._unread.append(report.path)
         if work.ended:
             carried.given[work.site] = made.open_rows

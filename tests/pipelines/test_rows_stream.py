@@ -283,6 +283,22 @@ def test_rows_that_no_offset_holds_are_decoded_by_tasks(tmp_path: Path, monkeypa
     test_files_that_come_one_by_one_give_the_rows_of_one_query(tmp_path, "exchanges")
 
 
+def test_rows_that_tasks_can_no_longer_decode_are_an_error_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "INLINE_ROWS", 0)
+    cut(CAPTURE, tmp_path, 2)
+    (tmp_path / "empty.pcap").write_bytes(b"no capture")
+    query = Query(tmp_path)
+    start = query._started().initialOffset()
+    end = query._started().latestOffset(start, ReadAllAvailable())
+    assert query.batch(start, end)  # a capture that nobody can read is none that has gone
+    min(tmp_path.glob("kafka*")).unlink()
+    with pytest.raises(InputError, match="no such file, and it was read for the state of the stream"):
+        query.batch(start, end)
+    assert Query(tmp_path, ignoreMissingFiles="true").batch(start, end)
+
+
 def test_states_lie_in_the_checkpoint_and_those_of_earlier_micro_batches_go(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     store = tmp_path / "store"
@@ -407,6 +423,10 @@ def test_a_stream_of_a_session_starts_again_where_it_was(spark: Any, tmp_path: P
             .start()
         )
         query.awaitTermination()
+        told = json.loads(query.recentProgress[-1]["sources"][0]["endOffset"])
+        assert told["captures"] == len(list(store.iterdir()))
+        assert told["captures_gone"] == 0
+        assert 0 < told["state_bytes"] < 1 << 20
     made = spark.read.parquet(str(tmp_path / "rows"))
     known = brokerscope.dissect(str(store), "connections")["connections"]
     assert {row["connection"] for row in made.collect()} == set(known["connection"].to_pylist())
