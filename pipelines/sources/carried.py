@@ -66,7 +66,7 @@ class SiteWork(NamedTuple):
 
 
 @dataclass
-class Carried:
+class StreamState:
     """What is carried along."""
 
     made_by: str = ""  # code and options: what other ones made cannot go on
@@ -90,7 +90,7 @@ class Carried:
         return zlib.compress(pickle.dumps((_FORMAT, json.dumps(sites), works, plain)), 1)
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Carried:
+    def unpacked(cls, data: bytes) -> StreamState:
         """The inverse. Raises InputError for anything else."""
         try:
             format, sites, works, plain = pickle.loads(zlib.decompress(data))
@@ -144,7 +144,7 @@ class Checkpoint:
         """folder: that of the query's checkpoint, if it is known."""
         self._folder = None if folder is None else filesystem.join(filesystem.absolute(folder), FOLDER)
 
-    def offset(self, carried: Carried, batch: int, *, ended: bool, rows: Sequence[Path]) -> Offset:
+    def offset(self, carried: StreamState, batch: int, *, ended: bool, rows: Sequence[Path]) -> Offset:
         """The offset behind a micro-batch. rows: what it gives, as Parquet. Raises UsageError where it is too large."""
         name = f"{batch:08}-{random.token_hex(4)}"
         if self._folder is not None:
@@ -172,21 +172,21 @@ class Checkpoint:
         }  # fmt: skip
         return {"state": state, "batch": batch, "ended": ended, **told}
 
-    def load(self, offset: Mapping[str, Any]) -> Carried:
+    def load(self, offset: Mapping[str, Any]) -> StreamState:
         """What is carried behind an offset. Raises InputError where that is not there."""
         state = offset.get("state")
         if state is None:
             raise InputError("the checkpoint is of a release that carried no state; begin a new one")
         if not state:
-            return Carried()
+            return StreamState()
         if not state.endswith(".state"):
-            return Carried.unpacked(base64.b64decode(state))
+            return StreamState.unpacked(base64.b64decode(state))
         if self._folder is None:
             raise UsageError("the state of the stream is in files: set the option checkpointLocation, as before")
         data = filesystem.read(filesystem.join(self._folder, state))
         if data is None:
             raise InputError(f"{filesystem.join(self._folder, state)}: is missing; begin a new checkpoint")
-        return Carried.unpacked(data)
+        return StreamState.unpacked(data)
 
     def place(self, name: str) -> str:
         """The path or URL of a file of rows."""

@@ -45,6 +45,7 @@ from pipelines.sources.carried import SiteWork, StreamInput
 from pipelines.sources.parts import Asked, PartRun, RowsPart
 from pipelines.tables.on_duckdb import LocalEngine
 
+WITHDRAWN = "withdrawn"  # the kind of an exchange that does not hold any more
 _MEMORY = "512MB"  # that comparing rows takes, beyond which temporary files
 Problems = list[tuple[str, str]]  # kind of finding, message
 
@@ -101,15 +102,18 @@ def decode_site(
             before.engine.number_on(work.site, alone.used)
     run = _SiteRun(work, names, before, asked, after=work.late_until, ended=work.ended, said=said)
     rows, ends = run.write(room, "now")
+    withdrawn = None
     if work.known:
-        known = _SiteRun(work._replace(inputs=work.known), names, None, asked, ended=False)
+        known = _SiteRun(work._replace(inputs=work.known), names, None, asked, ended=bool(given))
         if state is not None:
             known.go_on(_State(*pickle.loads(state)))
-        rows = _less(rows, known.write(room, "known")[0], b"", room)
+        before_rows = [path for path in known.write(room, "known") if path is not None]
+        withdrawn = _withdrawn(before_rows, [path for path in (rows, ends) if path is not None], asked, room)
+        rows = _less(rows, before_rows, b"", room)
     hashes = _hashes(ends, room)
     if given:
-        rows, ends = (_less(path, None, given, room) for path in (rows, ends))
-    made = [path for path in (*late, rows, ends) if path is not None]
+        rows, ends = (_less(path, [], given, room) for path in (rows, ends))
+    made = [path for path in (*late, rows, ends, withdrawn) if path is not None]
     problems = [problem for problem in run.problems if problem[0] == UNREADABLE]
     return SiteRows(made, run.packed, run.reports, problems, hashes, run.connections)
 
@@ -285,20 +289,34 @@ class _Decoder(LocalDecoder):
 # --- rows that have been given ---------------------------------------------------------------------------------------
 
 
-def _less(rows: Path | None, known: Path | None, given: bytes, room: Path) -> Path | None:
+def _less(rows: Path | None, known: Sequence[Path], given: bytes, room: Path) -> Path | None:
     """Rows without as many of those that are known, and without those that were given. given: hashes of rows."""
-    if rows is None or (known is None and not given):
+    if rows is None or not (known or given):
         return rows
-    sources = {name: [str(path)] for name, path in (("now", rows), ("known", known)) if path is not None}
     left = rows.with_name(f"{rows.stem}-new.parquet")
-    with LocalEngine(str(room), sources, room, memory=_MEMORY) as engine:
+    with LocalEngine(str(room), _sources(now=[rows], known=known), room, memory=_MEMORY) as engine:
         engine.add("given", pa.table({"hash": pa.array(np.frombuffer(given, np.uint64))}))
         query = f"select * from {engine.relations['all_now']}"
-        if known is not None:
+        if known:
             query += f" except all select * from {engine.relations['all_known']}"
         query = f"select * from ({query}) r where hash(r) not in (select hash from {engine.relations['given']})"
-        count = _copied(engine.stream(query), left)
-    return left if count else None
+        return left if _copied(engine.stream(query), left) else None
+
+
+def _withdrawn(known: Sequence[Path], now: Sequence[Path], asked: Asked, room: Path) -> Path | None:
+    """Exchanges that were given and are known by another id now, as a late file shows where their connection began."""
+    if asked.tables != ("exchanges",) or not known:
+        return None
+    made = room / "withdrawn.parquet"
+    with LocalEngine(str(room), _sources(now=now, known=known), room, memory=_MEMORY) as engine:
+        query = f"select k.* replace ('{WITHDRAWN}' as kind) from {engine.relations['all_known']} k"
+        if now:
+            query += f" anti join {engine.relations['all_now']} n on k.site = n.site and k.exchange_id = n.exchange_id"
+        return made if _copied(engine.stream(query), made) else None
+
+
+def _sources(**rows: Sequence[Path]) -> dict[str, list[str]]:
+    return {name: list(map(str, paths)) for name, paths in rows.items() if paths}
 
 
 def _copied(rows: pa.RecordBatchReader, path: Path) -> int:

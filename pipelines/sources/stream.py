@@ -51,7 +51,7 @@ from pipelines.lake.captures import CapturesNow, enter
 from pipelines.lake.gone import Replaced
 from pipelines.lake.new_files import READ, Fate, Fates, choose
 from pipelines.process import keep_freed_memory
-from pipelines.sources.carried import NOTHING, Carried, Checkpoint, Offset, SiteWork, StreamInput
+from pipelines.sources.carried import NOTHING, Checkpoint, Offset, SiteWork, StreamInput, StreamState
 from pipelines.sources.columns import arrow_schema, fitted
 from pipelines.sources.files import files_of
 from pipelines.sources.going_on import SiteRows, decode_site
@@ -189,7 +189,7 @@ def _taken(new: Sequence[str], sizes: Mapping[str, int], limit: ReadLimit) -> li
     return list(new)
 
 
-def _task(work: SiteWork, before: Carried, after: Carried) -> NewRows:
+def _task(work: SiteWork, before: StreamState, after: StreamState) -> NewRows:
     """The work of a task, with what it needs of the states around a micro-batch."""
     site, state = after.sites[work.site], before.engines[work.state] if work.state is not None else None
     return NewRows(work, _names(site), state, before.given.get(work.site, b""), _said(site, work), after.joined)
@@ -222,7 +222,7 @@ class _Step:
     """One micro-batch: what is to be read, and what comes of it."""
 
     def __init__(
-        self, carried: Carried, asked: Asked, there: Mapping[str, int], taken: Sequence[str], *, ended: bool
+        self, carried: StreamState, asked: Asked, there: Mapping[str, int], taken: Sequence[str], *, ended: bool
     ) -> None:
         """carried: is changed. there: captures and their bytes; taken: those that are read."""
         self._carried = carried

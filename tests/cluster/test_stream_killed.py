@@ -82,7 +82,7 @@ def test_a_stream_over_a_ring_killed_on_its_way_merges_to_the_rows_of_one_batch(
             assert running.poll() is None
             time.sleep(0.02)
         if number >= RING:
-            (store / pieces[order[number - RING]].name).unlink()
+            (store / pieces[order[number - RING]].name).unlink(missing_ok=True)
         if number % 4 == 3:
             for path in store.iterdir():
                 if number > RING:
@@ -97,10 +97,13 @@ def test_a_stream_over_a_ring_killed_on_its_way_merges_to_the_rows_of_one_batch(
     merged: dict[tuple[str, str], str] = {}
     folders = sorted(out.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
     for folder in folders:
-        rows = [row for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+        rows = [row for path in folder.glob("*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
         keys = [(row["site"], row["exchange_id"]) for row in rows]
         assert len(keys) == len(set(keys)), "a MERGE takes each row at most once"
-        merged |= dict(zip(keys, map(repr, rows), strict=True))
+        for key, row in zip(keys, rows, strict=True):
+            merged.pop(key, None)
+            if row["kind"] != "withdrawn":
+                merged[key] = repr(row)
     expected = dissectors.dissect([*map(str, pieces)], tables=("exchanges",))["exchanges"].to_pylist()
     wanted = [repr(row).replace(str(every), str(store)) for row in expected]
     assert Counter(merged.values()) == Counter(wanted)

@@ -359,7 +359,9 @@ def test_a_late_file_gives_its_rows_and_no_row_has_another_ones_id(tmp_path: Pat
     query.run(available_now=True)
     known = brokerscope.dissect(str(every), "exchanges")["exchanges"].to_pylist()
     if kept:
-        assert not counted(known) - counted(renamed(query.rows, store, every))
+        last = {row["exchange_id"]: row for row in renamed(query.rows, store, every)}.values()
+        assert counted([row for row in last if row["kind"] != "withdrawn"]) == counted(known)
+        assert any(row["kind"] == "withdrawn" for row in query.rows)
     ids = [row["exchange_id"] for row in query.rows if not kept]
     assert len(ids) == len(set(ids))
     late = {(row["request_file"], row["request_packet"]) for row in known if "-001." in str(row["request_file"])}
