@@ -6,7 +6,8 @@ decoded.py     `brokerscope`: record tables, aggregate tables and verdicts
 columns.py     what columns these have
 parts.py       how captures are shared out to tasks, and what a task makes of its part
 names.py       names of topic ids that other tasks' captures report
-stream.py      `brokerscope` as a stream
+stream.py      `brokerscope` as a stream; carried.py: its state, as it lies in the checkpoint; going_on.py: what is new is
+               decoded from there
 contents.py    captures that are values of a column
 register.py    both sources, in a session that somebody else has started
 """
