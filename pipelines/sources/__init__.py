@@ -6,8 +6,9 @@ decoded.py     `brokerscope`: record tables, aggregate tables and verdicts
 columns.py     what columns these have
 parts.py       how captures are shared out to tasks, and what a task makes of its part
 names.py       names of topic ids that other tasks' captures report
-stream.py      `brokerscope` as a stream; carried.py: its state, as it lies in the checkpoint; going_on.py: what is new is
-               decoded from there
+stream.py      `brokerscope` as a stream
+carried.py     the state of a stream, as it lies in the checkpoint
+going_on.py    decodes what is new of a capture point, from that state
 contents.py    captures that are values of a column
 register.py    both sources, in a session that somebody else has started
 """
