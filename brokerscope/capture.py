@@ -321,7 +321,7 @@ def open_captures(
     *,
     full: bool = False,
     payloads: bool = False,
-    site: str = "folder",
+    site: str = "place",
     decode_as: Mapping[int, str] | None = None,
     keylog: str | None = None,
     dialects: Mapping[str, str] | None = None,

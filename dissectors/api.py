@@ -28,7 +28,7 @@ def dissect(
     *,
     full: bool = False,
     payloads: bool = False,
-    site: str = "folder",
+    site: str = "place",
     decode_as: Mapping[int, str] | None = None,
     keylog: str | None = None,
     dialects: Mapping[str, str] | None = None,
@@ -39,8 +39,8 @@ def dissect(
 
     captures: files, folders, globs or fsspec URLs; bytes; files that are open in binary mode. full: add the decoded
     bodies to `exchanges`. payloads: add key, value and headers to `messages`. site: what names a capture point:
-    `folder`, `file` or a regular expression. decode_as: server port -> protocol. keylog: a file of TLS secrets.
-    dialects: protocol -> dialect. jobs: processes that decode; 0 for one on each core.
+    `place`, `folder`, `file` or a regular expression. decode_as: server port -> protocol. keylog: a file of TLS
+    secrets. dialects: protocol -> dialect. jobs: processes that decode; 0 for one on each core.
 
     Raises UsageError for an argument that means nothing, InputError where nothing can be read; a file that is damaged
     is read as far as it goes, which a finding reports. For captures whose records do not fit in memory see
@@ -64,7 +64,7 @@ def iter_records(
     *,
     full: bool = False,
     payloads: bool = False,
-    site: str = "folder",
+    site: str = "place",
     decode_as: Mapping[int, str] | None = None,
     keylog: str | None = None,
     dialects: Mapping[str, str] | None = None,

@@ -134,6 +134,20 @@ class Engine:
         """Count connections of a site on behind incarnations that there are rows of already."""
         self._tracker(site).number_on(used)
 
+    def used(self, site: str) -> list[tuple[Ends, int]]:
+        """(endpoints, incarnation) of the last connection of a site between each two: what `number_on` takes."""
+        return list(self._trackers[site].used()) if site in self._trackers else []
+
+    @property
+    def sites(self) -> list[str]:
+        """Those that have not ended."""
+        return list(self._trackers)
+
+    @property
+    def connections(self) -> int:
+        """How many are followed, at all sites."""
+        return sum(map(len, self._trackers.values()))
+
     def _tracker(self, site: str) -> Tracker:
         tracker = self._trackers.get(site)
         if tracker is None:

@@ -164,8 +164,10 @@ KINDS: dict[str, FindingKind] = {
     ),
     CAPTURES_GONE: FindingKind(
         INFO,
-        "A store was decoded anew while some of its captures could not be read again: their rows stay as they were.",
-        "Nothing, if they were removed on purpose; given again, they are decoded anew too.",
+        "Captures are gone. Of a store that was decoded anew, their rows stay as they were; of a stream, the message "
+        "says whether they went unread, or a late one was decoded without those behind it.",
+        "Nothing, if they were removed on purpose; given again, they are decoded, too. Where a stream did not come to "
+        "read them, keep captures longer, or have it look more often.",
     ),
     "not_decrypted": FindingKind(
         INFO,

@@ -28,8 +28,17 @@ class Outcome(NamedTuple):
 class LocalDecoder:
     """Decodes in this process. Its commands give what has been decoded meanwhile."""
 
-    def __init__(self, options: Options, files: list[str], keylog: KeyLog, suspects: list[Suspect] | None) -> None:
-        self._engine = Engine(options, files, keylog)
+    def __init__(
+        self,
+        options: Options,
+        files: list[str],
+        keylog: KeyLog,
+        suspects: list[Suspect] | None,
+        engine: Engine | None = None,
+    ) -> None:
+        """engine: one that goes on; a new one where it is None."""
+        self._engine = engine or Engine(options, files, keylog)
+        self._engine.sink.files = files
         self._engine.sink.suspects = suspects
         self._limits = options.limits
 

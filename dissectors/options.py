@@ -27,8 +27,13 @@ class Options:
     payloads: bool = False
     """Add key, value and headers to `messages`."""
 
-    site: str = "folder"
-    """Capture point of a file: `folder`, `file`, or a regular expression whose first group is the name."""
+    site: str = "place"
+    """Capture point of a file: `place`, its folder less dates and hours; `folder`; `file`; or a regular expression
+    whose first group is the name."""
+
+    joined: Mapping[str, str] | None = None
+    """Capture points that are one with another, as their packets say (`capture.sites`), by name; None where nobody has
+    looked yet."""
 
     decode_as: Mapping[int, str] = field(default_factory=dict)
     """Server port -> protocol, stronger than what the content suggests."""

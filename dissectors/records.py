@@ -612,7 +612,7 @@ class Field(NamedTuple):
 
 
 CONNECTION_COLUMNS = (
-    Column("site", pa.string(), "the capture point: by default the folder of the file"),
+    Column("site", pa.string(), "the capture point: by default the folder of the file, less dates and hours"),
     Column("protocol", pa.string(), "kafka, pulsar or iggy; null where the stream is none of these"),
     Column("connection", pa.string(), "`client ip:port>server ip:port`"),
     Column("incarnation", pa.int32(), "0, 1 … when the same addresses and ports are used again"),

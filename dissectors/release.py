@@ -18,7 +18,7 @@ from dissectors import arrow
 from dissectors.engine import Batches, Decoded
 from dissectors.limits import Limits
 from dissectors.records import ORDER, ordered_by
-from dissectors.rows.late_names import FOREVER, Names, resolve, row_times, waiting
+from dissectors.rows.late_names import FOREVER, Name, Names, resolve, row_times, waiting
 
 
 class DecodedRows(NamedTuple):
@@ -29,12 +29,26 @@ class DecodedRows(NamedTuple):
     whole: bool = True  # nothing else was decoded up to there
 
 
+class WaitingRows(NamedTuple):
+    """What a release needs to go on in another process: plain values."""
+
+    names: list[Name]
+    rows: list[tuple[str, set[str], bytes]]  # table, keys of the names that are missing, an Arrow stream
+
+
 class RowRelease:
     """Takes what was decoded and gives the rows that may go out."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.names = Names(wait_ns=limits.name_wait_ns, most=limits.names)
+    def __init__(self, limits: Limits, before: WaitingRows | None = None) -> None:
+        """before: what waited where another one stopped."""
+        self.names = Names(before.names if before else (), wait_ns=limits.name_wait_ns, most=limits.names)
         self._held = HeldRows(limits.spill_bytes)
+        for table, keys, data in before.rows if before else ():
+            self._held.put(table, pa.ipc.open_stream(data).read_next_batch(), keys)
+
+    def waiting(self, clock: int) -> WaitingRows:
+        """What waits at a time (ns) of the capture, with the names that later rows may have. It waits on here, too."""
+        return WaitingRows(list(self.names.since(clock - self.names.wait_ns)), list(self._held.all()))
 
     def take(self, release: DecodedRows) -> Batches:
         """The rows that may go out now: for each table one batch, in time order."""
@@ -103,6 +117,11 @@ class HeldRows:
         self._file.write(data)
         self._held.append(_Held(table, keys, oldest, None, at, len(data)))
 
+    def all(self) -> Iterator[tuple[str, set[str], bytes]]:
+        """(table, keys, an Arrow stream) of all that is kept; it stays."""
+        for held in self._held:
+            yield held.table, held.keys, _serialized(self._read(held)).to_pybytes()
+
     def due(self, known: set[str], before: int) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Take out what waits for one of the keys that are known now, or has rows from before that time (ns)."""
         stay: list[_Held] = []
@@ -119,6 +138,10 @@ class HeldRows:
     def _fetch(self, held: _Held) -> pa.RecordBatch:
         if held.batch is not None:
             self._size -= held.size
+        return self._read(held)
+
+    def _read(self, held: _Held) -> pa.RecordBatch:
+        if held.batch is not None:
             return held.batch
         assert self._file is not None
         self._file.seek(held.at)

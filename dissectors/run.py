@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from dissectors.capture.files import expand, site_of
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.merge import JOINED_BYTES, Opener, SitePackets, interleave, merge
 from dissectors.capture.reader import Reader
+from dissectors.capture.sites import joined_sites
 from dissectors.engine import Batches, Decoded, Pace, fewer_collections, overflowing, read_keylog
 from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE, finding
@@ -40,14 +42,14 @@ class Run:
 
     def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
         """progress is called with the bytes of input read so far. Raises InputError where nothing can be read."""
-        self.options = options
+        self.files = expand(paths)
+        self.options = with_sites(options, self.files)
         self.problems: list[tuple[str, str]] = []  # kind of finding, message
         self.readers: list[Reader] = []
         self._open: list[Reader] = []
         self._read_whole = 0  # bytes of files that are read
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.sums: Counter[tuple[str, str]] = Counter()  # of compressed data, as other processes have counted them
-        self.files = expand(paths)
         self._progress = progress
         self._secrets: list[bytes] = []  # TLS key logs met in files, for who decodes
         self._clock = 0
@@ -146,7 +148,7 @@ class Run:
             except InputError as error:
                 self.problems.append((UNREADABLE, str(error)))
                 continue
-            site = site_of(path, self.options.site)
+            site = site_of(path, self.options.site, self.options.joined)
             read = partial(self._read, index, path, keylog, fragments.setdefault(site, Fragments()))
             by_site.setdefault(site, []).append((first, read))
         keylog.complete = not formats & {UNKNOWN, PCAPNG}
@@ -201,6 +203,13 @@ class Run:
     def _remarks(self) -> list[Finding]:
         """Findings about the files that were read, and about those that were not."""
         return [finding(None, *remark) for remark in self.said_of_files()]
+
+
+def with_sites(options: Options, files: Sequence[str]) -> Options:
+    """Options by which these files, all that are read, have their capture points."""
+    if options.joined is not None:
+        return options
+    return replace(options, joined=joined_sites(files, options.site))
 
 
 def refusal(rows: RowRelease) -> list[Finding]:

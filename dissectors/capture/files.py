@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from dissectors.capture import stores
+from dissectors.capture.dates import undated
 from dissectors.capture.reader import is_capture
 from dissectors.capture.source import STDIN, SUFFIXES, is_url
 from dissectors.errors import InputError, UsageError
@@ -19,6 +21,7 @@ _FILE = "file://"  # such URLs are listed as the paths that they are
 _NAME = re.compile(rf"\.(pcap|pcapng|cap)[\d._-]*(\.({'|'.join(SUFFIXES)}))?$", re.IGNORECASE)
 """How the name of a capture ends; numbers and dates are those of files that were rotated."""
 _AT_ONCE = 16  # files that are looked into at the same time
+PLACE, FOLDER, FILE = "place", "folder", "file"  # rules that name capture points, beside regular expressions
 
 
 def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -97,21 +100,36 @@ def _heads(url: str, inside: str) -> tuple[str, str]:
     return url, inside
 
 
-def site_of(path: str, rule: str) -> str:
-    """The capture point of a file: by `folder`, by `file`, or what a regular expression finds in its path.
+def site_of(path: str, rule: str, joined: Mapping[str, str] | None = None) -> str:
+    """The capture point of a file.
 
-    Of groups, that is the first that takes part.
+    rule: `place`: its folder, less what of the path is a date or an hour; `folder`: its folder; `file`: itself; else a
+    regular expression: what it finds in the path, of groups the first that takes part. joined: of `place`: sites that
+    are one with another, as `sites.joined_sites` finds them.
     """
     path = public_path(path)
-    if rule == "file":
+    if rule == FILE:
         return path
-    if rule == "folder":
-        return path.rpartition("/")[0] if is_url(path) else str(Path(path).parent)
+    folder = path.rpartition("/")[0] if is_url(path) else str(Path(path).parent)
+    if rule == FOLDER:
+        return folder
+    if rule == PLACE:
+        place = _undated(folder)
+        return joined.get(place, place) if joined else place
     try:
         match = re.search(rule, path)
     except re.error as error:
         raise InputError(f"--site {rule}: {error}") from error
     if match is None:
-        return str(Path(path).parent)
+        return folder
     named = (group for group in match.groups() if group is not None)  # of (a)|(b), one takes no part
     return next(named, match.group(0))
+
+
+@lru_cache(maxsize=1 << 12)
+def _undated(folder: str) -> str:
+    """A folder without those above it, and itself, that are dates."""
+    scheme, sign, path = folder.rpartition("://")
+    first, *rest = path.split("/")  # a host, or nothing before the root
+    parts = [first, *undated(rest)] if sign or not first else undated([first, *rest])
+    return scheme + sign + "/".join(parts) or ("/" if folder.startswith("/") else ".")

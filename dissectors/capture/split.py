@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors.capture.block import PacketBlock
-from dissectors.capture.files import site_of
+from dissectors.capture.files import PLACE, site_of
 from dissectors.capture.raw import RawBlock
 from dissectors.capture.reader import Part, Reader
+from dissectors.capture.sites import joined_sites
 from dissectors.capture.source import STDIN, file_size
 from dissectors.errors import InputError
 from dissectors.limits import SPLIT_BYTES, Limits
@@ -41,23 +42,26 @@ class Split:
 
 
 def plan(
-    paths: Sequence[str], site: str = "folder", split_bytes: int = SPLIT_BYTES, limits: Limits | None = None
+    paths: Sequence[str], site: str = PLACE, split_bytes: int = SPLIT_BYTES, limits: Limits | None = None
 ) -> list[Split]:
-    """Splits of files (as `files.expand` gives them), in order. Never fails: the reader reports what is wrong."""
+    """Splits of files (as `files.expand` gives them), in order. Never fails: the reader reports what is wrong.
+
+    site: what names their capture points, as of `files.site_of`.
+    """
+    joined = joined_sites(paths, site)
     limits = limits or Limits()
     out: list[Split] = []
     for path in paths:
         large = path != STDIN and file_size(path) > split_bytes
-        out += splits(path, site, parts(path, split_bytes, limits) if large else [])
+        out += splits(path, site_of(path, site, joined), parts(path, split_bytes, limits) if large else [])
     return out
 
 
 def splits(path: str, site: str, parts: Sequence[Part], since: Part | None = None) -> list[Split]:
     """The splits of a file, or of what of it has not been read, whose parts are known; one where there are none."""
-    place = site_of(path, site)
     if len(parts) < 2:
-        return [Split(path, place, since)]
-    return [Split(path, place, part, part is parts[-1]) for part in parts]
+        return [Split(path, site, since)]
+    return [Split(path, site, part, part is parts[-1]) for part in parts]
 
 
 def read_split(split: Split, file: int, limits: Limits) -> tuple[Reader, Iterator[PacketBlock]]:

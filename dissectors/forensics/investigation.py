@@ -130,7 +130,7 @@ class Investigation:
             for row, suspect in paired(self.bad, self.reader.suspects or ())
         ]
         wanted = [Wanted(suspect, near.witnesses) for _, suspect, near in pairs if suspect is not None]
-        carriers = iter(gather(files, wanted, self.options))
+        carriers = iter(gather(files, wanted, self.reader.options))
         for row, suspect, near in pairs:
             if suspect is None:
                 yield Case(row)

@@ -107,7 +107,7 @@ def gather(files: Sequence[str], wanted: Sequence[Wanted], options: Options) -> 
 def gather_file(number: int, path: str, wanted: Sequence[Wanted], options: Options) -> list[Carriers]:
     """What one file has of it."""
     found = [Carriers() for _ in wanted]
-    site = site_of(path, options.site)
+    site = site_of(path, options.site, options.joined)
     concerned = [
         (one, carriers)
         for one, carriers in zip(wanted, found, strict=True)

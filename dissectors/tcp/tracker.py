@@ -237,6 +237,11 @@ class Tracker:
         for ends, number in used:
             self._incarnations.end(ends, number)
 
+    def used(self) -> Iterator[tuple[Ends, int]]:
+        """(endpoints, number) of the last connection between each two, open ones among them."""
+        yield from self._incarnations.used()
+        yield from ((ends_of(key), self._brief(key).incarnation) for key in self._flows)
+
     def _found(self, key: bytes) -> Flow | None:
         """The connection with this key, if there is one; unpacked, for packets have come for it."""
         flow = self._flows.get(key)
@@ -381,6 +386,10 @@ class Incarnations:
             self._floor = max(self._floor, max(self._older.values(), default=0))
             self._older, self._recent = self._recent, {}
         self._recent[key_of(ends)] = max(number + 1, self.next(ends))
+
+    def used(self) -> Iterator[tuple[Ends, int]]:
+        """(endpoints, number) of the last connection that has ended between each two."""
+        yield from ((ends_of(key), number - 1) for key, number in (self._older | self._recent).items() if number)
 
 
 def _worth(flow: Flow | Packed) -> tuple[int, int]:

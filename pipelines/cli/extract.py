@@ -71,6 +71,7 @@ def extract(
       brokerscope extract capture.pcap --connection :43210 --sanitise -o report.pcapng
     """
     from dissectors.capture.files import expand, site_of
+    from dissectors.run import with_sites
     from pipelines.answers import annotate
     from pipelines.answers.extract import capture as answers
     from pipelines.answers.extract.packets import PacketFiles
@@ -90,7 +91,7 @@ def extract(
     question = _question(files, exchange, connection, finding, reading)
     asked = bool(selection or exchange or connection or finding)
     tables = tuple(dict.fromkeys([*TABLES, *(annotate.TABLES if comments else ())]))
-    options = reading.options()
+    options = with_sites(reading.options(), files)
     with output(out, reading.inputs(files), binary=True) as stream:
         notes: list[dict[int, list[str]]] = []
         chosen = None
@@ -102,7 +103,7 @@ def extract(
                     notes = [annotate.comments(rows, public_path(path)) for path in files]
         if chosen is not None:
             site = chosen.connections[0]["site"]
-            kept = [n for n, path in enumerate(files) if site_of(path, options.site) == site]
+            kept = [n for n, path in enumerate(files) if site_of(path, options.site, options.joined) == site]
             files, notes = [files[n] for n in kept], [notes[n] for n in kept] if notes else []
         packets = PacketFiles(files, options.limits, chosen, _during(part.since, part.until))
         lost = 0

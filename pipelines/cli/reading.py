@@ -16,7 +16,7 @@ from dissectors.capture import expand
 from dissectors.capture.source import STDIN
 from dissectors.compiling import loading
 from dissectors.errors import InputError
-from dissectors.findings import UNREADABLE
+from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 CACHED_BYTES = 1 << 20  # of captures, from which their rows are kept for the next command
 LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
+_LISTED = 10  # captures that were not read whole, or notes about captures, that are printed
 NAMED = 3  # captures or capture points, and sets of these, that a sentence names
 
 Captures = Annotated[
@@ -127,11 +128,12 @@ class Reading:
         str,
         typer.Option(
             "--site",
-            metavar="folder|file|REGEX",
-            help="How capture points are named: by folder, by file, or by what REGEX matches in the path. "
-            "Connections at different capture points are never joined.",
+            metavar="place|folder|file|REGEX",
+            help="How capture points are named: by the folder without dates and hours, where folders of which one goes "
+            "on where another ends are one; by folder; by file; or by what REGEX matches in the path. Connections at "
+            "different capture points are never joined.",
         ),
-    ] = "folder"
+    ] = "place"
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -355,13 +357,18 @@ class Reading:
             exits.say(f"brokerscope: {sentence}")
 
     def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:
-        """Say which inputs were not read whole. One that could not be read at all: exit code 3.
+        """Say which inputs were not read whole, with --quiet too. One that was not read at all: exit code 3.
 
         problems: kind of finding, message.
         """
-        for kind, message in problems:
-            if kind == UNREADABLE or not self.quiet:
+        bad = dict.fromkeys(message for of in (UNREADABLE, TRUNCATED) for kind, message in problems if kind == of)
+        notes = dict.fromkeys(message for kind, message in problems if message not in bad and not self.quiet)
+        for messages, more in ((bad, "more capture"), (notes, "more note")):
+            for message in list(messages)[:_LISTED]:
                 exits.say(f"brokerscope: {message}")
+            if len(messages) > _LISTED:
+                what = f"{counted(len(messages) - _LISTED, more)}{' not read whole' if messages is bad else ''}"
+                exits.say(f"brokerscope: and {what}: the table findings has all")
         if any(kind == UNREADABLE for kind, _ in problems):
             raise typer.Exit(exits.UNREADABLE)
 

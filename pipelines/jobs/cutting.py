@@ -154,7 +154,7 @@ def cut(work: Work, sharing: Sharing, limits: Limits, out: PieceFile, *, all_rep
             held.add(split.site, block, sharing)
             if held.size >= _HELD_BYTES:
                 held.write(out)
-        report = _report(reader, split)
+        report = report_of(reader, split.site, last=split.last)
         if report.problems or all_reports:
             reports.append(report)
         _write_shared(reader, split, out)
@@ -185,7 +185,7 @@ def uncut(work: Work, limits: Limits, reports: list[FileReport]) -> Iterator[Who
         return
     for block in blocks:
         yield WholeBlock(split.site, block)
-    report = _report(reader, split)
+    report = report_of(reader, split.site, last=split.last)
     if report.problems:
         reports.append(report)
 
@@ -229,14 +229,14 @@ def _grouped(blocks: Sequence[PacketBlock]) -> Iterator[list[PacketBlock]]:
         yield group
 
 
-def _report(reader: Reader, split: Split) -> FileReport:
-    """A report of a file that has been read, as far as its split goes."""
+def report_of(reader: Reader, site: str, *, last: bool) -> FileReport:
+    """A report of a file that has been read, as far as its reader went. last: whether the file ends there."""
     problems = [(TRUNCATED, reader.problem)] if reader.problem else []
     problems += reader.remarks()
     census, digests = reader.census, reader.beginning.digests if reader.beginning else []
     beginning = (len(digests), digests[-1]) if digests else None
-    read = (census.clock, census.first_ns, reader.packets, reader.end, beginning, reader.marks, split.last)
-    return FileReport(split.site, split.path, problems, *read)
+    read = (census.clock, census.first_ns, reader.packets, reader.end, beginning, reader.marks, last)
+    return FileReport(site, reader.path, problems, *read)
 
 
 def _write_shared(reader: Reader, split: Split, out: PieceFile) -> None:

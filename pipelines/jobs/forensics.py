@@ -83,7 +83,8 @@ def cases(
 
 def _mark(row: Row, relations: Relations, connection: Row | None, options: Options) -> str:
     """A digest of a bad batch and of all that is known of it: equal digests make equal cases."""
-    return hashlib.sha256(repr((row, relations, connection, options)).encode("utf-8", "surrogatepass")).hexdigest()
+    known = row, relations, connection, replace(options, joined=None)  # the row says where it was captured
+    return hashlib.sha256(repr(known).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _concerned(
@@ -100,7 +101,7 @@ def _concerned(
     lives: dict[str, list[Span]] = {}
     for site, key in set(map(_endpoints, bad)):
         lives.setdefault(site, []).extend(known.get((site, key), [_ALWAYS]))
-    sites = [site_of(path, options.site) for path in files]
+    sites = [site_of(path, options.site, options.joined) for path in files]
     times = [spans.get(path, _ALWAYS) for path in files]
     return [
         number

@@ -76,7 +76,7 @@ def plan(
     part = fair(shares.size, executor.cores, DECODE_ROUNDS, BYTES_A_PART)
     of_job = partial(Job, staging, options, tuple(files), secrets=tuple(keylog))
     if only is None and executor.parts is None and len(chosen) == 1 and _is_one_part(shares, part):
-        whole = Split(files[chosen[0]], site_of(files[chosen[0]], options.site))
+        whole = Split(files[chosen[0]], site_of(files[chosen[0]], options.site, options.joined))
         return of_job(Sharing(1)), [Work(((chosen[0], whole),), shares.size, uncut=True)]
     large = [key for key, weight in shares.weights.most_common() if weight > part] if shares.size > part else []
     rest = max(0, shares.size - sum(shares.weights[key] for key in large))
@@ -123,7 +123,8 @@ def share_out(executor: Executor, files: Sequence[Input], options: Options, surv
     for file, size in zip(files, weighed, strict=True):
         survey = found.get(file)
         weights.update(survey.weights if survey else {})
-        for split in splits(file.path, options.site, survey.parts if survey else [], file.since):
+        site = site_of(file.path, options.site, options.joined)
+        for split in splits(file.path, site, survey.parts if survey else [], file.since):
             pieces.append((split.part.size if split.part else size, (file.number, split)))
     return Shares(_packed(pieces, least), total, weights)
 

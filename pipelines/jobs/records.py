@@ -13,7 +13,7 @@ from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.rows.sink import Suspect
-from dissectors.run import Run
+from dissectors.run import Run, with_sites
 from pipelines.executors.executor import Executor, in_groups
 from pipelines.formats import units
 from pipelines.jobs import decode, names
@@ -76,7 +76,7 @@ def stream_to_records(run: Run, out: str) -> DecodedRecords:
     """
     run.suspects = []
     folder = filesystem.join(out, RECORD_FOLDER)
-    writer = RecordWriter(folder, "part", by_site=not has_many_sites(run.files, run.options.site))
+    writer = RecordWriter(folder, "part", by_site=not has_many_sites(run.files, run.options))
     for table, batch in run.records():
         writer.write(table, batch)
     written = writer.close()
@@ -102,12 +102,12 @@ def decode_to_records(
     """
     _refuse_to_replace(out, files, mode)
     keylog = read_keylog(options)
-    options = replace(options, keylog=None)  # tasks get what is in it, not its path
+    options = replace(with_sites(options, files), keylog=None)  # tasks get what is in it, not its path
     out = filesystem.absolute(out)
     with filesystem.working_folder(out) as staging:
         executor.check(staging)
         job, works = plan(executor, files, options, staging, keylog, surveys=surveys)
-        job = replace(job, by_site=not has_many_sites(files, options.site))
+        job = replace(job, by_site=not has_many_sites(files, options))
         made = decoded(executor, job, works, decode.decode_part)
         problems = checked([problem for report in made.reports for problem in report.problems], len(files))
         written = [file for part in made.parts for file in part.records] + put_names(executor, job, made.parts)

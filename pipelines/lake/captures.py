@@ -8,16 +8,18 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dissectors.capture.beginning import Beginning
+from dissectors.capture.files import FILE
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.errors import InputError
+from dissectors.findings import UNREADABLE
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
+from pipelines.jobs.cutting import FileReport
 from pipelines.storage import filesystem
-from pipelines.storage.stages import File, Site
+from pipelines.storage.stages import UNKNOWN, File, Site
 
-FILE = "file"  # the rule by which each capture is a capture point of its own
 Given = Mapping[str, str]  # a file's public name -> as the user gives it
 Alike = tuple[int, str] | None  # so many first packets of a file, and their digest
 
@@ -126,3 +128,16 @@ class CapturesNow:
 def _unread(reached: Reached, size: int, after: int = -1) -> Part:
     """What of a file of so many bytes lies behind a place in it."""
     return Part(reached.end, size - (reached.end or 0), (reached.packets or 0) + 1, reached.clock, after)
+
+
+def enter(file: File, read: FileReport) -> None:
+    """Enter what was read of a file, or of a part of it."""
+    file.problems += read.problems
+    if any(kind == UNREADABLE for kind, _ in read.problems):
+        file.size = UNKNOWN
+    file.packets = max(file.packets, read.packets)
+    file.clock = max(file.clock, read.clock)
+    file.first = min((time for time in (file.first, read.first) if time is not None), default=None)
+    file.end = read.end if file.end is None or read.end is None else max(file.end, read.end)
+    file.beginning = read.beginning or file.beginning
+    file.marks += read.marks

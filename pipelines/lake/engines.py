@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 
 from dissectors.capture.block import PacketBlock
+from dissectors.capture.files import FILE
 from dissectors.capture.fragments import Packet
 from dissectors.engine import Engine, decode_all, end_all
 from dissectors.errors import BrokerscopeError
@@ -20,7 +21,6 @@ from dissectors.options import Options
 from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.decode import DecodingPart, Job, Output, PartPackets
 from pipelines.lake import gone
-from pipelines.lake.captures import FILE
 from pipelines.storage import filesystem
 from pipelines.storage.stages import times_of_stages
 from pipelines.storage.tails import Tail, Untouched

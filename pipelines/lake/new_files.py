@@ -18,15 +18,15 @@ that are there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from dissectors.capture.files import site_of
+from dissectors.capture.files import FILE, site_of
 from dissectors.capture.split import Input
 from dissectors.options import Options
-from pipelines.lake.captures import FILE, NO_CAPTURE, Alike, CapturesNow, Given, Look
+from pipelines.lake.captures import NO_CAPTURE, Alike, CapturesNow, Given, Look
 from pipelines.lake.gone import Replaced
 from pipelines.storage import filesystem
 from pipelines.storage.lake_files import Manifest
@@ -63,12 +63,17 @@ class News:
     replaced: Replaced = field(default_factory=Replaced)  # rows of sites that begin anew
 
 
-def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
+Anew = Callable[[Manifest, str, Fates, Replaced, CapturesNow], list[Input]]
+"""What is to be read of a site (its name) that cannot go on from a stage, as captures are gone."""
+
+
+def choose(after: Manifest, paths: Sequence[str], captures: CapturesNow, anew: Anew | None = None) -> News:
     """Find what is to be read, enter it into the manifest, and bring sites back to the stage that they go on from.
 
-    paths: public names of the captures that the user names, behind those that only the manifest knows.
+    paths: public names of the captures that may have changed. captures: these and all that the manifest knows. anew: by
+    default such a site begins anew with the captures that are there.
     """
-    captures = CapturesNow.of(paths, given, options)
+    options, given = captures.options, captures.given
     news = News()
     known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
     changed = filesystem.each(lambda path: captures.has_changed(path, known.get(path)), paths)
@@ -85,7 +90,7 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
         news.fates.update(fate for fate, _ in fates.values())
         inputs = _continued(site, fates, looks, captures)
         if inputs is None:
-            inputs = _begun_anew(after, name, fates, news.replaced, captures)
+            inputs = (anew or _begun_anew)(after, name, fates, news.replaced, captures)
         if inputs:
             news.inputs[name] = inputs
     return news
@@ -102,7 +107,7 @@ def _by_site(paths: Sequence[str], after: Manifest, options: Options) -> dict[st
         new = sorted(path for path in paths if path not in names)
         names |= {path: new[n - n % TOGETHER] for n, path in enumerate(new)}
     else:
-        names = {path: site_of(path, options.site) for path in paths}
+        names = {path: site_of(path, options.site, options.joined) for path in paths}
     found: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         found[names[path]].append(path)

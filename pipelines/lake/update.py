@@ -24,10 +24,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from dissectors.capture.files import FILE, PLACE, site_of
+from dissectors.capture.sites import joined_sites
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.errors import UsageError
-from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
 from pipelines.executors.executor import Executor
@@ -44,7 +45,7 @@ from pipelines.jobs.decode import (
 from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
 from pipelines.jobs.records import DecodedRecords, named
 from pipelines.lake import expire, gone
-from pipelines.lake.captures import FILE, Given
+from pipelines.lake.captures import CapturesNow, Given, enter
 from pipelines.lake.engines import SiteJob, UpdateJob, continue_part, inner_stages
 from pipelines.lake.gone import Replaced
 from pipelines.lake.new_files import Fate, choose, has_returned, present
@@ -53,7 +54,7 @@ from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest, Staged
 from pipelines.storage.layout import RECORD_FOLDER
 from pipelines.storage.record_files import TableFile, Written, may_hold, share, write_empty
-from pipelines.storage.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage
+from pipelines.storage.stages import OpenFile, Rows, Site, Stage
 from pipelines.storage.tails import Tail
 
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
@@ -176,8 +177,8 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
     lake = filesystem.absolute(lake)
     with lake_files.locked(lake):
         keylog = read_keylog(options)
-        options = replace(options, keylog=None)
         before = lake_files.last(lake)
+        options = replace(options, keylog=None, joined=_joined(files, before.manifest if before else None, options))
         lake_files.clean(lake, before)
         made_by = _made_by(options, keylog)
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
@@ -187,14 +188,15 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         if before is not None:
             manifest = before.manifest
             anew = (manifest.made_by, manifest.format) != (made_by, lake_files.FORMAT)
-            anew = anew or has_returned(manifest, options, given)
+            anew = anew or _is_joined_otherwise(manifest, options) or has_returned(manifest, options, given)
             if anew:
                 known, after.gone, expired = present(manifest, options, given)
                 after.since = manifest.since
             else:
                 after, known = manifest, manifest.places()
+        after.joined = dict(options.joined or {})
         paths = [*sorted(known - set(given)), *(path for path in given if path not in expired)]
-        news = choose(after, paths, options, given)
+        news = choose(after, paths, CapturesNow.of(paths, given, options))
         replaced = Replaced.of_all(before.manifest, after.gone) if before and anew else news.replaced
         if not news.inputs and not news.fates.isdisjoint((Fate.MOVED, Fate.FORGOTTEN)):
             with lake_files.staging(lake) as name:
@@ -214,7 +216,23 @@ def update_records(executor: Executor, files: Sequence[str], lake: str, options:
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     """What decides how captures are decoded."""
     secrets = hashlib.sha256(b"".join(keylog)).hexdigest() if keylog else ""
-    return f"{code_version('dissectors')} {replace(options, jobs=ALL_CORES)} {secrets}"  # rows do not depend on jobs
+    plain = replace(options, jobs=ALL_CORES, joined=None)  # rows do not depend on jobs; sites are those of each run
+    return f"{code_version('dissectors')} {plain} {secrets}"
+
+
+def _joined(files: Sequence[str], before: Manifest | None, options: Options) -> Mapping[str, str]:
+    """Which capture points are one with another: those of which the lake knows it, and what the captures say."""
+    if before is None:
+        return joined_sites(files, options.site)
+    spans = {name: (site.first, site.clock) for name, site in before.sites.items() if site.first is not None}
+    known = before.places() - {public_path(path) for path in files}
+    return joined_sites([*sorted(known), *files], options.site, before.joined, spans)
+
+
+def _is_joined_otherwise(before: Manifest, options: Options) -> bool:
+    """Whether captures that a lake has read belong to another capture point, as captures show that came since."""
+    read = {site_of(path, PLACE) for path in before.paths()}
+    return any(before.joined.get(site) != name for site, name in (options.joined or {}).items() if site in read)
 
 
 def _tail(lake: Staged, rows: Rows) -> Tail:
@@ -238,7 +256,7 @@ def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: DecodedPa
         stages[name] = [Stage(time) for time in [*times, clock]]
         for file in files:
             for read in reports[file.path]:
-                _enter(site.files[file.number], read)
+                enter(site.files[file.number], read)
     for one in (one for sites in made.parts for one in sites):
         for step in one.steps:
             stage = stages[one.site][step.stage]
@@ -260,19 +278,6 @@ def _first_time(files: Iterable[Input], reports: Mapping[str, Sequence[FileRepor
         before = max(file.since.clock, file.since.after + 1) if file.since else 0
         times += [max(read.first, before) for read in reports[file.path] if read.first is not None]
     return min(times, default=None)
-
-
-def _enter(file: File, read: FileReport) -> None:
-    """Enter what was read of a file, or of a part of it."""
-    file.problems += read.problems
-    if any(kind == UNREADABLE for kind, _ in read.problems):
-        file.size = UNKNOWN
-    file.packets = max(file.packets, read.packets)
-    file.clock = max(file.clock, read.clock)
-    file.first = min((time for time in (file.first, read.first) if time is not None), default=None)
-    file.end = read.end if file.end is None or read.end is None else max(file.end, read.end)
-    file.beginning = read.beginning or file.beginning
-    file.marks += read.marks
 
 
 def _extend(rows: Rows, made: DecodingPart) -> None:

@@ -79,8 +79,8 @@ class RecordsReader(DataSourceReader):
 
     def __init__(self, given: Mapping[str, Any], schema: StructType) -> None:
         """given: values of options.ROWS."""
-        self._asked = Asked.of(given, (given["table"],))
         self._files = files_of(given)
+        self._asked = Asked.of(given, (given["table"],)).of_files(self._files)
         self._parts: int | None = given["parts"]
         self._schema = arrow_schema(schema)
 
@@ -100,10 +100,10 @@ class AggregateReader(DataSourceReader):
 
     def __init__(self, given: Mapping[str, Any], table: str, schema: StructType) -> None:
         """given: values of options.ROWS. table: an aggregate table."""
-        self._asked = Asked.of(given, RECORDS)
+        self._files = files_of(given)
+        self._asked = Asked.of(given, RECORDS).of_files(self._files)
         self._bucket_us: int | None = given["bucket"]
         self._by: tuple[str, ...] = given["by"]
-        self._files = files_of(given)
         self._table = table
         self._schema = arrow_schema(schema)
 

@@ -29,7 +29,7 @@ from dissectors.limits import KIB, MIB, SHARES, Limits
 from dissectors.options import Options
 from dissectors.records import Finding
 from dissectors.release import RowRelease
-from dissectors.run import Run
+from dissectors.run import Run, with_sites
 from dissectors.tcp.grouping import connection_keys, shares_of
 from pipelines.answers.records import part_of
 from pipelines.jobs.plan import sizes
@@ -73,6 +73,10 @@ class Asked:
         everywhere, fails = given.get("names") == "everywhere", not given["ignoreCorruptFiles"]
         return cls(tuple(tables), options, selection, given["hosts"], given["ports"], everywhere, fails)
 
+    def of_files(self, files: Sequence[str]) -> Asked:
+        """The same, of these files, all that the query reads: with their capture points."""
+        return replace(self, options=with_sites(self.options, files))
+
 
 @dataclass
 class RowsPart(InputPartition):
@@ -110,7 +114,7 @@ def by_site(files: Sequence[str], asked: Asked) -> dict[str, list[int]]:
     """Indices of files by their capture points, of those that are asked for."""
     sites: dict[str, list[int]] = {}
     for number, path in enumerate(files):
-        place = site_of(path, asked.options.site)
+        place = site_of(path, asked.options.site, asked.options.joined)
         if asked.selection.site is None or is_named(place, asked.selection.site):
             sites.setdefault(place, []).append(number)
     return sites

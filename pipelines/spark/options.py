@@ -2,7 +2,7 @@
 
 count   20000000                       a whole number
 size    134217728, 16m, 16MB, 1g       bytes, as Spark writes sizes: a k is 1024
-rule    folder, file, /(broker-\\d+)/    what names a capture point
+rule    place, folder, file, /(broker-\\d+)/    what names a capture point
 limits  {"packet_bytes": "1m"}         a JSON object of limits
 paths   ["a.pcap", "captures/"]        a JSON list
 flag    true, false                    whether something is done
@@ -44,7 +44,7 @@ def size(text: str) -> int:
 
 
 def rule(text: str) -> str:
-    """What names a capture point: `folder`, `file`, or a regular expression. Raises ValueError."""
+    """What names a capture point: `place`, `folder`, `file`, or a regular expression. Raises ValueError."""
     try:
         re.compile(text)
     except re.error as error:
@@ -178,7 +178,11 @@ SESSION = (
 _CAPTURES = (
     Option("path", str, None, "a file, a folder or a glob, local or any URL that fsspec opens: what `load` is given"),
     Option("paths", _json_paths, [], "a JSON list of such paths: what `load` is given"),
-    Option("site", rule, "folder", "what names the capture point of a file: `folder`, `file`, or a regular expression"),
+    Option(
+        "site", rule, "place",
+        "what names the capture point of a file: `place`, its folder without dates and hours; `folder`; `file`; or a "
+        "regular expression",
+    ),
     Option("limits", _json_limits, Limits(), "limits as a JSON object, as `--limit` sets them"),
     Option("pathGlobFilter", str, None, "only files whose name, without its folder, fits this glob"),
     Option("recursiveFileLookup", flag, True, "whether folders are read with all below them: `true` by default"),
@@ -251,9 +255,9 @@ ROWS = (
 STREAM = (
     Option("maxFilesPerTrigger", count, None, "files that a micro-batch takes at most; by default all that are new", 1),
     Option(
-        "lookback", width, None,
-        "files modified longer ago than this before the new ones, as `6h`, are not read again: what they hold of a "
-        "connection is then unknown to what comes later; by default all files of the capture point are read again",
+        "checkpointLocation", str, None,
+        "that of the query, which Spark does not tell a source: what the stream carries along is then kept in files "
+        "there, else in the offsets, as far as these hold it (1 MiB)",
     ),
 )  # fmt: skip
 """Options that `spark.readStream.format("brokerscope")` has beside these."""

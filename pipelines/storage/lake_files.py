@@ -72,6 +72,7 @@ class Manifest:
     kept: list[Written] = field(default_factory=list)  # rows of these
     notices: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message: what that means
     since: int | None = None  # ns: what ended before has expired
+    joined: dict[str, str] = field(default_factory=dict)  # capture points that are one with another, by name
     edition: str = ""  # of the records: another one where they hold other rows; "" in formats before
 
     @property
@@ -91,6 +92,11 @@ class Manifest:
     def places(self) -> set[str]:
         """Where its captures lie, or lay at last."""
         return {file.place for site in self.sites.values() for file in site.files} - {""}
+
+    def paths(self) -> Iterator[str]:
+        """The captures that were read, by the names that records have."""
+        for site in self.sites.values():
+            yield from (file.path for file in site.files)
 
     def rows(self) -> Iterator[Rows]:
         """All rows of captures, by their origin."""
@@ -212,9 +218,21 @@ def _manifest(data: dict[str, Any]) -> Manifest:
     notes, empty, kept = ([Written(*file) for file in data.get(key, ())] for key in ("notes", "empty", "kept"))
     gone = [file_of_json(file) for file in data.get("gone", ())]
     notices = [(kind, message) for kind, message in data.get("notices", ())]
-    since, edition = data.get("since"), data.get("edition", "")
+    since, joined, edition = data.get("since"), data.get("joined", {}), data.get("edition", "")
     return Manifest(
-        data["made_by"], data["parts"], format, sites, data["names"], notes, empty, gone, kept, notices, since, edition
+        data["made_by"],
+        data["parts"],
+        format,
+        sites,
+        data["names"],
+        notes,
+        empty,
+        gone,
+        kept,
+        notices,
+        since,
+        joined,
+        edition,
     )
 
 

@@ -68,9 +68,9 @@ def place(table: str, site: str | None, day: int | None, name: str) -> str:
     return f"{table}/{_dated(day)}{_BETWEEN}{_quoted(site)}{_BETWEEN}{name}.parquet"
 
 
-def has_many_sites(files: Iterable[str], rule: str) -> bool:
-    """Whether captures are of more than MANY_SITES capture points. rule: what names them."""
-    return len({site_of(file, rule) for file in files}) > MANY_SITES
+def has_many_sites(files: Iterable[str], options: Options) -> bool:
+    """Whether captures are of more than MANY_SITES capture points."""
+    return len({site_of(file, options.site, options.joined) for file in files}) > MANY_SITES
 
 
 def share(path: str) -> str:

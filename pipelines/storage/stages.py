@@ -110,6 +110,11 @@ class Site:
         """Latest time of a packet, ns; -1 where there is none."""
         return self.stages[-1].clock
 
+    @property
+    def first(self) -> int | None:
+        """Earliest time of a packet, ns; None where there is none."""
+        return min((file.first for file in self.files if file.first is not None), default=None)
+
     def rows(self) -> Iterator[Rows]:
         """All of its rows, by their origin."""
         yield from (stage.rows for stage in self.stages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.pipelines.cutting import cut
 
 KILLS = 5
 HOURS = 12
+RING = 2  # captures that are kept
 START_S = 90  # within which a session has begun, also on a busy machine
 
 
@@ -58,6 +60,53 @@ def test_a_stream_killed_five_times_gives_the_rows_of_one_batch(tmp_path: Path) 
     files = sorted(map(str, captures.iterdir()))
     expected = dissectors.dissect(files, tables=("exchanges",))["exchanges"].to_pylist()
     assert found == Counter(repr(sorted(row.items())) for row in expected), f"seed {seed}"
+
+
+def test_a_stream_over_a_ring_killed_on_its_way_merges_to_the_rows_of_one_batch(tmp_path: Path) -> None:
+    """Captures go as soon as an offset names them; two change places; the stream is killed before it commits."""
+    store, every, out, checkpoint = (tmp_path / name for name in ("store", "every", "out", "checkpoint"))
+    for folder in (store, every):
+        folder.mkdir()
+    pieces = [Path(name) for name in cut(ROOT / "samples" / "kafka-transactions.pcap", every, HOURS)]
+    order = [0, 1, 3, 2, *range(4, HOURS)]
+    words = [str(store), str(out), str(checkpoint), "--merged"]
+    running: subprocess.Popen[bytes] | None = None
+    for number, piece in enumerate(order):
+        if running is None:
+            running = subprocess.Popen(
+                command(*words), cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        shutil.copy(pieces[piece], store)
+        until = time.monotonic() + START_S
+        while not (checkpoint / "offsets" / str(number)).exists() and time.monotonic() < until:
+            assert running.poll() is None
+            time.sleep(0.02)
+        if number >= RING:
+            (store / pieces[order[number - RING]].name).unlink(missing_ok=True)
+        if number % 4 == 3:
+            for path in store.iterdir():
+                if number > RING:
+                    path.unlink()
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+            running = None
+    if running is not None:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    subprocess.run(command(*words, "--to-the-end"), cwd=ROOT, check=True, capture_output=True)
+    merged: dict[tuple[str, str], str] = {}
+    folders = sorted(out.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
+    for folder in folders:
+        rows = [row for path in folder.glob("*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+        keys = [(row["site"], row["exchange_id"]) for row in rows]
+        assert len(keys) == len(set(keys)), "a MERGE takes each row at most once"
+        for key, row in zip(keys, rows, strict=True):
+            merged.pop(key, None)
+            if row["kind"] != "withdrawn":
+                merged[key] = repr(row)
+    expected = dissectors.dissect([*map(str, pieces)], tables=("exchanges",))["exchanges"].to_pylist()
+    wanted = [repr(row).replace(str(every), str(store)) for row in expected]
+    assert Counter(merged.values()) == Counter(wanted)
 
 
 def _committed(out: Path) -> list[Path]:

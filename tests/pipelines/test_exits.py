@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import json
 import os
 import pty
@@ -18,6 +19,7 @@ from pathlib import Path
 import duckdb
 import pytest
 import typer
+import zstandard
 from typer.testing import CliRunner, Result
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
@@ -202,6 +204,39 @@ def test_a_torn_and_an_empty_capture_in_a_folder_are_named(
     assert "empty.pcap: is empty" in done.stderr
     assert "torn.pcap.gz: is not a pcap" in done.stderr or line.startswith("annotate")  # which takes one file
     assert "README" not in done.stderr
+
+
+BAD: dict[str, bytes | int] = {
+    "empty.pcap": b"", "short.pcap": b"\xd4\xc3\xb2\xa1", "text.pcap": b"no capture at all", "torn.pcap": 4000,
+    "torn.pcap.gz": 300, "late.pcap.zst": 300, "foreign.pcapng": b"\x0a\x0d\x0d\x0a",
+}  # fmt: skip
+"""Captures that are not read whole: their content, or so many bytes of a good one, packed as their names say."""
+
+
+@pytest.mark.parametrize("line", ["summary STORE -q", "dissect STORE -q", "analyze STORE -o OUT -q --engine local"])
+def test_each_capture_that_is_not_read_whole_is_named_also_where_no_notes_are_wanted(
+    line: str, capture: str, tmp_path: Path
+) -> None:
+    good = Path(capture).read_bytes()
+    packed = {"gz": gzip.compress(good), "zst": zstandard.compress(good)}
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "good.pcap").write_bytes(good)
+    for name, content in BAD.items():
+        whole = packed.get(name.rpartition(".")[2], good)
+        data = content if isinstance(content, bytes) else whole[:content]
+        (store / name).write_bytes(data)
+    names = {"STORE": str(store), "OUT": str(tmp_path / "out")}
+    done = run(*(re.sub("[A-Z]{2,}", lambda name: names[name[0]], part) for part in line.split(" ")))
+    assert done.exit_code == exits.UNREADABLE, done.stderr
+    assert {name for name in BAD if f"/{name}: " in done.stderr} == set(BAD)
+    assert len(done.stderr.splitlines()) == len(BAD)
+    for number in range(20):
+        (store / f"{number:02}.pcap").touch()
+    done = run(*(re.sub("[A-Z]{2,}", lambda name: names[name[0]], part) for part in line.split(" ")))
+    assert done.stderr.splitlines()[10:] == [
+        "brokerscope: and 17 more captures not read whole: the table findings has all"
+    ]
 
 
 def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from pipelines.answers.records import read_analysis
 from pipelines.executors.executor import Executor
 from pipelines.executors.local import LocalExecutor
 from pipelines.lake import new_files
+from pipelines.lake.captures import CapturesNow
 from pipelines.lake.new_files import choose
 from pipelines.lake.update import planned, update_records
 from pipelines.storage import lake_files
@@ -342,7 +343,7 @@ def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_
     after = last.manifest
     (site,) = after.sites.values()
     site.files[1].size = UNKNOWN
-    news = choose(after, paths, OPTIONS, {path: path for path in paths})
+    news = choose(after, paths, CapturesNow.of(paths, {path: path for path in paths}, OPTIONS))
     inputs = {file.path: file.since for files in news.inputs.values() for file in files}
     assert inputs[paths[1]] is None
 

@@ -5,9 +5,10 @@ Most tests drive the stream as Spark does, without a session: offsets go through
 
 from __future__ import annotations
 
+import base64
 import json
-import os
 import pickle
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -16,13 +17,19 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 import brokerscope
-from dissectors.errors import UsageError
+from dissectors.capture.fragments import Fragments
+from dissectors.capture.reader import Reader
+from dissectors.errors import InputError, UsageError
+from pipelines.sources import carried, stream
+from pipelines.sources.carried import Offset
 from pipelines.sources.decoded import BrokerscopeDataSource
-from pipelines.sources.stream import Offset, RecordsStream
-from tests.pipelines.cutting import cut, read, write
+from pipelines.sources.going_on import _SiteRun
+from pipelines.sources.stream import RecordsStream
+from tests.pipelines.cutting import cut, write
+from tests.pipelines.cutting import read as read_packets
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 CAPTURE = SAMPLES / "kafka-transactions.pcap"
@@ -50,6 +57,13 @@ class Query:
             self.micro_batches += 1
             self.rows += self.batch(start, end)
             self._offset = end
+            self._started().commit(end)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What its last offset says, as Spark shows it in its progress."""
+        assert self._offset is not None
+        return self._offset
 
     def batch(self, start: Offset, end: Offset) -> list[dict[str, Any]]:
         """The rows of a micro-batch."""
@@ -64,6 +78,23 @@ class Query:
     def _started(self) -> RecordsStream:
         source = BrokerscopeDataSource(self._options)
         return cast(RecordsStream, pickle.loads(pickle.dumps(source)).streamReader(source.schema()))
+
+
+def renamed(rows: list[dict[str, Any]], folder: Path, other: Path) -> list[dict[str, Any]]:
+    """Rows as they are of captures that lie in another folder."""
+    return [
+        {
+            name: value.replace(str(folder), str(other)) if isinstance(value, str) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+def without_places(rows: list[dict[str, Any]]) -> Counter[str]:
+    """Rows, but for where their captures lie."""
+    places = ("site", "file", "request_file", "response_file")
+    return counted([{name: value for name, value in row.items() if name not in places} for row in rows])
 
 
 def counted(rows: list[dict[str, Any]]) -> Counter[str]:
@@ -91,7 +122,7 @@ def test_files_that_come_one_by_one_give_the_rows_of_one_query(tmp_path: Path, t
 
 
 def test_a_capture_that_grows_is_read_as_far_as_it_is_written(tmp_path: Path) -> None:
-    head, packets = read(CAPTURE)
+    head, packets = read_packets(CAPTURE)
     data = head + b"".join(packets)
     live = tmp_path / "live.pcap"
     query = Query(tmp_path)
@@ -169,38 +200,210 @@ def test_captures_that_go_are_no_news_and_take_no_rows_along(tmp_path: Path) -> 
     assert len(query.rows) == before
 
 
-def test_capture_points_without_news_are_not_decoded(tmp_path: Path) -> None:
-    head, packets = read(CAPTURE)
+def test_a_micro_batch_decodes_what_is_new_and_no_capture_point_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    known = _SiteRun.reader
+
+    def reader(run: _SiteRun, index: int, path: str, fragments: Fragments) -> Reader:
+        read.append(path)
+        return known(run, index, path, fragments)
+
+    monkeypatch.setattr(_SiteRun, "reader", reader)
+    head, packets = read_packets(CAPTURE)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         write(tmp_path / name / "1.pcap", head, packets[:50])
     query = Query(tmp_path)
     query.run(available_now=False)
     write(tmp_path / "b" / "2.pcap", head, packets[50:])
-    stream = query._started()
-    start = query._offset
-    assert start is not None
-    (part,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
-    assert {Path(name).parent.name for name in part.after.sizes} == {"b"}  # type: ignore[attr-defined]
+    read.clear()
+    query.run(available_now=False)
+    assert [str(Path(path).relative_to(tmp_path)) for path in read] == ["b/2.pcap"]
 
 
-def test_with_a_lookback_files_of_long_ago_are_not_read_again(tmp_path: Path) -> None:
-    names = [Path(name) for name in cut(CAPTURE, tmp_path, 3)]
-    times = {path.name: 1_700_000_000 + 3600 * number for number, path in enumerate(names)}
+@pytest.mark.parametrize("available_now", [True, False])
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("table", ["exchanges", "batches", "connections"])
+def test_a_ring_of_files_loses_nothing_that_was_read_before_it_went(
+    tmp_path: Path, table: str, available_now: bool, inside: bool
+) -> None:
+    store, every = tmp_path / "store", tmp_path / "every"
+    store.mkdir()
+    every.mkdir()
+    pieces = [Path(name) for name in cut(CAPTURE, every, 9)]
+    options = {} if inside else {"checkpointLocation": str(tmp_path / "checkpoint")}
+    query = Query(store, table=table, **options)
+    for number, piece in enumerate(pieces):
+        shutil.copy(piece, store)
+        if number >= 2:
+            (store / pieces[number - 2].name).unlink()
+        query.run(available_now=available_now)
+    query.run(available_now=True)
+    name = "connection" if table == "connections" else "exchange_id"
+    if table == "batches":  # which are given once they are known, and not again
+        assert without_places(query.rows) == without_places(brokerscope.dissect(str(every), table)[table].to_pylist())
+    else:
+        last = list({row[name]: row for row in query.rows}.values())
+        assert without_places(last) == without_places(brokerscope.dissect(str(every), table)[table].to_pylist())
+    assert query.told["captures_gone"] == 0
+
+
+def test_a_ring_that_writes_over_its_files_is_one_of_new_captures(tmp_path: Path) -> None:
+    store, every = tmp_path / "store", tmp_path / "every"
+    store.mkdir()
+    every.mkdir()
+    query = Query(store)
+    for number, piece in enumerate(cut(CAPTURE, every, 7)):
+        shutil.copy(piece, store / f"ring{number % 2}.pcap")
+        query.run(available_now=False)
+    query.run(available_now=True)
+    known = brokerscope.dissect(str(every), "exchanges")["exchanges"]
+    assert sorted(row["exchange_id"] for row in query.rows) == sorted(known["exchange_id"].to_pylist())
+
+
+def test_a_micro_batch_whose_captures_have_gone_is_run_again_as_it_was(tmp_path: Path) -> None:
+    for number, options in enumerate(({}, {"checkpointLocation": str(tmp_path / "checkpoint")})):
+        store = tmp_path / f"store{number}"
+        store.mkdir()
+        query = Query(store, **options)
+        cut(CAPTURE, store, 2)
+        start = query._started().initialOffset()
+        end = json.loads(json.dumps(query._started().latestOffset(start, ReadAllAvailable())))
+        given = query.batch(start, end)
+        shutil.rmtree(store)
+        store.mkdir()
+        assert given
+        assert counted(query.batch(start, end)) == counted(given)
+
+
+def test_rows_that_no_offset_holds_are_decoded_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried, "INLINE_ROWS", 0)
+    test_files_that_come_one_by_one_give_the_rows_of_one_query(tmp_path, "exchanges")
+
+
+def test_rows_that_tasks_can_no_longer_decode_are_an_error_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "INLINE_ROWS", 0)
+    cut(CAPTURE, tmp_path, 2)
+    (tmp_path / "empty.pcap").write_bytes(b"no capture")
+    query = Query(tmp_path)
+    start = query._started().initialOffset()
+    end = query._started().latestOffset(start, ReadAllAvailable())
+    assert query.batch(start, end)  # a capture that nobody can read is none that has gone
+    min(tmp_path.glob("kafka*")).unlink()
+    with pytest.raises(InputError, match="no such file, and it was read for the state of the stream"):
+        query.batch(start, end)
+    assert Query(tmp_path, ignoreMissingFiles="true").batch(start, end)
+
+
+def test_states_lie_in_the_checkpoint_and_those_of_earlier_micro_batches_go(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
     store = tmp_path / "store"
     store.mkdir()
-    query = Query(store, lookback="1h")
-    for path in names:
-        path.rename(store / path.name)
-        os.utime(store / path.name, (times[path.name], times[path.name]))
-        start = query._offset or query._started().initialOffset()
+    query = Query(store, checkpointLocation=str(checkpoint))
+    sizes = []
+    for name in cut(CAPTURE, tmp_path, 12):
+        Path(name).rename(store / Path(name).name)
         query.run(available_now=False)
-    assert query._offset is not None
-    (part,) = query._started().partitions(start, query._offset)
-    assert {Path(name).name for name in part.after.sizes} == {path.name for path in names[1:]}  # type: ignore[attr-defined]
-    assert {Path(name).name for name in part.before.sizes} == {names[1].name}  # type: ignore[attr-defined]
+        assert len(json.dumps(query._offset)) < 300
+        sizes.append(sum(path.stat().st_size for path in (checkpoint / "brokerscope").iterdir()))
+        assert len(list((checkpoint / "brokerscope").glob("*.state"))) <= 2
+        assert query.told["state_bytes"] <= sizes[-1]
+    assert max(sizes[6:]) < 3 * max(sizes[:6])
     query.run(available_now=True)
-    assert len({row["exchange_id"] for row in query.rows}) == sum(whole(store).values())
+    assert counted(query.rows) == whole(store)
+
+
+def test_a_state_that_no_offset_holds_asks_for_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried, "INLINE_STATE", 1000)
+    cut(CAPTURE, tmp_path, 2)
+    with pytest.raises(UsageError, match="set the option checkpointLocation of readStream"):
+        Query(tmp_path).run(available_now=False)
+
+
+def test_captures_that_went_before_they_were_read_are_counted_and_named(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    cut(CAPTURE, store, 3)
+    query = Query(store, table="findings", maxFilesPerTrigger="1")
+    start = query._started().initialOffset()
+    query._offset = query._started().latestOffset(start, ReadMaxFiles(1))
+    (store / "kafka-transactions-001.pcap").unlink()
+    query.run(available_now=False)
+    (found,) = (row for row in query.rows if row["kind"] == "captures_gone")
+    assert "1 capture went before they were read" in found["message"].replace("it was", "they were")
+    assert "kafka-transactions-001.pcap" in found["message"]
+    assert query.told["captures_gone"] == 1
+    query.run(available_now=True)
+    assert query.told["captures_gone"] == 1
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_late_file_gives_its_rows_and_no_row_has_another_ones_id(tmp_path: Path, kept: bool) -> None:
+    """kept: whether the captures are there that were read before it."""
+    every, store = tmp_path / "every", tmp_path / "store"
+    every.mkdir()
+    store.mkdir()
+    pieces = [Path(name) for name in cut(CAPTURE, every, 6)]
+    query, findings = (Query(store, table=table) for table in ("exchanges", "findings"))
+    for number in (0, 2, 3, 1, 4, 5):  # the second one comes late
+        shutil.copy(pieces[number], store)
+        query.run(available_now=False)
+        findings.run(available_now=False)
+        if not kept and number == 3:
+            for path in store.iterdir():
+                path.unlink()
+    query.run(available_now=True)
+    known = brokerscope.dissect(str(every), "exchanges")["exchanges"].to_pylist()
+    if kept:
+        last = {row["exchange_id"]: row for row in renamed(query.rows, store, every)}.values()
+        assert counted([row for row in last if row["kind"] != "withdrawn"]) == counted(known)
+        assert any(row["kind"] == "withdrawn" for row in query.rows)
+    ids = [row["exchange_id"] for row in query.rows if not kept]
+    assert len(ids) == len(set(ids))
+    late = {(row["request_file"], row["request_packet"]) for row in known if "-001." in str(row["request_file"])}
+    there = {(row["request_file"], row["request_packet"]) for row in renamed(query.rows, store, every)}
+    assert late <= there
+    assert ("captures_gone" in {row["kind"] for row in findings.rows}) == (not kept)
+
+
+def test_another_release_goes_on_with_the_captures_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    query = Query(store)
+    for number, name in enumerate(cut(CAPTURE, tmp_path, 4)):
+        Path(name).rename(store / Path(name).name)
+        monkeypatch.setattr(stream, "code_version", lambda package, number=number: f"{package} {number // 2}")
+        query.run(available_now=False)
+    query.run(available_now=True)
+    assert counted(query.rows) == whole(store)
+
+
+def test_connections_that_are_decrypted_are_decoded_again_as_no_secret_is_kept(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    shutil.copy(SAMPLES / "kafka-tls.pcapng", store)
+    query = Query(store)
+    query.run(available_now=False)
+    assert b"CLIENT_" not in base64.b64decode(json.loads(json.dumps(query._offset))["state"])
+    for name in cut(CAPTURE, tmp_path, 2):
+        Path(name).rename(store / Path(name).name)
+        query.run(available_now=False)
+    query.run(available_now=True)
+    assert counted(query.rows) == whole(store)
+
+
+def test_a_checkpoint_of_a_release_that_carried_no_state_is_refused(tmp_path: Path) -> None:
+    cut(CAPTURE, tmp_path, 2)
+    query = Query(tmp_path)
+    query._offset = {"files": {"a.pcap": 10}, "ended": False}
+    with pytest.raises(InputError, match="of a release that carried no state; begin a new one"):
+        query.run(available_now=False)
 
 
 def test_a_table_of_all_records_is_no_stream(tmp_path: Path) -> None:
@@ -222,6 +425,10 @@ def test_a_stream_of_a_session_starts_again_where_it_was(spark: Any, tmp_path: P
             .start()
         )
         query.awaitTermination()
+        told = json.loads(query.recentProgress[-1]["sources"][0]["endOffset"])
+        assert told["captures"] == len(list(store.iterdir()))
+        assert told["captures_gone"] == 0
+        assert 0 < told["state_bytes"] < 1 << 20
     made = spark.read.parquet(str(tmp_path / "rows"))
     known = brokerscope.dissect(str(store), "connections")["connections"]
     assert {row["connection"] for row in made.collect()} == set(known["connection"].to_pylist())

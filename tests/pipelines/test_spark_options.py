@@ -32,7 +32,7 @@ def test_sizes_are_written_as_spark_writes_them(text: str, value: int) -> None:
 def test_what_is_not_given_has_its_default() -> None:
     assert spark_options.of_session({"spark.master": "local"}) == {"splitBytes": None, "tableRows": 20_000_000}
     source = spark_options.of_source({})
-    assert (source["site"], source["limits"], source["splitBytes"]) == ("folder", Limits(), SPLIT_BYTES)
+    assert (source["site"], source["limits"], source["splitBytes"]) == ("place", Limits(), SPLIT_BYTES)
 
 
 def test_names_are_told_apart_without_regard_to_case() -> None:

@@ -97,7 +97,7 @@ class Streams:
         """Decode captures of one capture point, and write what stands for their bytes."""
         rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
         engine = _Listened(options, list(paths), self)
-        site = site_of(paths[0], options.site)
+        site = site_of(paths[0], options.site, options.joined)
         for batches in (decode_all(engine, ((site, block) for block in _blocks(paths, options))), end_all(engine)):
             for table, batch in batches:
                 rows[table] += batch.select(_COLUMNS[table]).to_pylist()
