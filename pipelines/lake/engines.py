@@ -15,6 +15,7 @@ from itertools import chain, groupby, islice
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import FILE
 from dissectors.capture.fragments import Packet
+from dissectors.compiling.state import StateError
 from dissectors.engine import Engine, decode_all, end_all
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
@@ -193,7 +194,8 @@ def _load(job: UpdateJob, site: SiteJob, part: int) -> tuple[Engine, dict[str, l
     try:
         running, fragments = pickle.loads(data)
     except Exception as error:  # a damaged pickle may raise anything
-        text = f"{url}: is damaged, and OUT cannot be updated without it; analyze into another OUT"
+        what = "was written by another release" if isinstance(error, StateError) else "is damaged"
+        text = f"{url}: {what}, and OUT cannot be updated without it; analyze into another OUT"
         raise BrokerscopeError(text) from error
     running.sink.files = files
     return running, fragments

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable
@@ -21,7 +22,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dissectors
+from dissectors.compiling.state import state_layout
 from dissectors.errors import BrokerscopeError
+from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.options import Options
 from pipelines import analyze as analysis
 from pipelines.cli import app
@@ -184,7 +187,18 @@ def test_a_lake_that_is_damaged_is_named_in_one_line_and_stays(
     assert (damaged.read_bytes(), staged.read_bytes()) == (damage, b"rows")
 
 
-def test_a_state_that_is_damaged_is_named(chosen: list[str], tmp_path: Path) -> None:
+def _of_another_release() -> bytes:
+    """A state in which an object has other attributes."""
+    version = state_layout(RequestSizes).version.encode()
+    return pickle.dumps((RequestSizes(), {})).replace(version, b"0" * len(version))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(b"nothing of the sort", "is damaged"), (_of_another_release(), "was written by another release")],
+    ids=["damaged", "another release"],
+)
+def test_a_state_that_cannot_be_read_is_named(chosen: list[str], tmp_path: Path, data: bytes, why: str) -> None:
     store = Store(tmp_path, chosen[:1])
     wanted = [
         "analyze",
@@ -203,11 +217,11 @@ def test_a_state_that_is_damaged_is_named(chosen: list[str], tmp_path: Path) -> 
     last = lake_files.last(str(store.lake))
     assert last is not None
     for state in Path(last.home, ".lake", "state").iterdir():
-        state.write_bytes(b"nothing of the sort")
+        state.write_bytes(data)
     store.arrive(store.hour(1))
     done = CliRunner().invoke(app, wanted)
     assert done.exit_code == 4
-    assert re.search(r"/\.lake/state/\w+\.pickle: is damaged", done.stderr)
+    assert re.search(rf"/\.lake/state/\w+\.pickle: {why}", done.stderr)
     assert lake_rows(store.lake) == before
 
 
