@@ -13,8 +13,8 @@ UNCOMPILED_TESTS := tests/test_compiled.py tests/rows tests/wire tests/tcp tests
 COMPILED := $(shell find dissectors -name '*.py' -o -name '*.pxd' -o -name '*.h')
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
-COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap && \
-  $(BIN)/python -m pipelines.spark.train_java samples
+BYTECODE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap
+COMPILE := $(BYTECODE) && $(BIN)/python -m pipelines.spark.train_java samples
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo compile check test test-uncompiled test-cluster lint format docs pictures bench cost fuzz
@@ -91,6 +91,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 $(VENV)/.compiled: $(VENV)/.test $(COMPILED)
 	@BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BYTECODE)
 	@$(BIN)/brokerscope --version
 	@touch $@ $(VENV)/.run
 

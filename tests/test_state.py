@@ -180,7 +180,8 @@ def test_what_follows_from_other_attributes_is_not_carried_but_set_again() -> No
 
 def test_the_version_is_another_one_where_a_name_or_a_type_is() -> None:
     def version(**annotations: str) -> str:
-        return state_layout(carried(type("One", (), {}), annotations)).version
+        lines = "\n".join(f"{name}: {type_}" for name, type_ in annotations.items())
+        return state_layout(carried(type("One", (), {}), lines)).version
 
     assert version(a="int", b="str") == version(a="int", b="str", c="Derived[int]", d="ClassVar[int]")
     assert len({version(a="int"), version(b="int"), version(a="str"), version(a="int", b="int"), version()}) == 5

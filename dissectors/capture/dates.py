@@ -24,23 +24,25 @@ _DATE = (
 _MOMENT = rf"{_DATE}(?:[-t_ .]?{_TIME})?"
 _LONG_KEY = r"(?:year|month|week|day|date|hour|minute|time|timestamp|datetime|dt)"
 _KEY = rf"(?:(?:\w+[-_])?{_LONG_KEY}|y|yy|yyyy|mon|m|mm|d|dd|ds|h|hr|hh|min|mi|ts|w|q|quarter)"
-_WHOLE = re.compile(
+_WHOLE = (
     rf"{_MOMENT}(?:(?:--?|_|\.\.|_?to_?)(?:{_MOMENT}|{_TIME}))?"  # a moment, or a span from one to another
     rf"|[\w-]+=(?:{_MOMENT})"
     rf"|{_KEY}=[\dtz:+_. -]{{1,40}}"
     rf"|{_LONG_KEY}[-_]?\d{{1,2}}"
 )
-_YEAR_MONTH = re.compile(rf"{_YEAR}[-_.](?:{_MONTH}|{_NAMES})")
-_AROUND = re.compile(rf"(?:^{_MOMENT}[-_.@ ]+(?=[a-z]))|(?:(?<=\w)[-_.@ ]+{_MOMENT}$)")
+_YEAR_MONTH = rf"{_YEAR}[-_.](?:{_MONTH}|{_NAMES})"
+_AROUND = rf"(?:^{_MOMENT}[-_.@ ]+(?=[a-z]))|(?:(?<=\w)[-_.@ ]+{_MOMENT}$)"
 """A date before a name, or behind one."""
 
+_KEY_BEFORE_NUMBER = re.compile("(?:year|month|week|day|date|dt|hour|minute|time)[a-z]*[-_]?[0-9]")
+_FEWEST_DIGITS = 4  # of what says a year
 _AT_MONTH, _AT_DAY = 2, 3
 _COUNTED = (
-    re.compile(_YEAR),
-    re.compile(rf"(?:0?[1-9]|1[0-2]|(?:{_NAMES})[a-z]*)"),
-    re.compile(r"(?:0?[1-9]|[12]\d|3[01])"),
-    re.compile(rf"{_HOUR}(?:h|{_SIXTY})?"),
-    re.compile(_SIXTY),
+    _YEAR,
+    rf"(?:0?[1-9]|1[0-2]|(?:{_NAMES})[a-z]*)",
+    r"(?:0?[1-9]|[12]\d|3[01])",
+    rf"{_HOUR}(?:h|{_SIXTY})?",
+    _SIXTY,
 )
 """What numbers alone mean behind each other: year, month, day, hour, minute."""
 
@@ -51,11 +53,13 @@ def undated(parts: Sequence[str]) -> list[str]:
     at = 0  # how much of a date the parts before this one are: as indices of _COUNTED
     for number, part in enumerate(parts):
         text = unquote(part).lower()
-        if _WHOLE.fullmatch(text):
+        if not at and not _may_say_when(text):
+            left.append(part)
+        elif _matches(_WHOLE, text):
             at = _AT_DAY
-        elif _YEAR_MONTH.fullmatch(text):
+        elif _matches(_YEAR_MONTH, text):
             at = _AT_MONTH
-        elif at < len(_COUNTED) and _COUNTED[at].fullmatch(text) and (at or _is_month(parts[number + 1 : number + 2])):
+        elif at < len(_COUNTED) and _matches(_COUNTED[at], text) and (at or _is_month(parts[number + 1 : number + 2])):
             at += 1
         else:
             at = 0
@@ -63,11 +67,22 @@ def undated(parts: Sequence[str]) -> list[str]:
     return left
 
 
+def _may_say_when(text: str) -> bool:
+    """Whether a name is worth comparing with the patterns of dates, which take a twentieth of a start to compile."""
+    digits = sum(map(str.isdigit, text))
+    return digits >= _FEWEST_DIGITS or "=" in text or (digits > 0 and _KEY_BEFORE_NUMBER.match(text) is not None)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Whether all of a text is as a pattern says."""
+    return re.fullmatch(pattern, text) is not None
+
+
 def _is_month(parts: Sequence[str]) -> bool:
-    return bool(parts) and _COUNTED[1].fullmatch(parts[0].lower()) is not None
+    return bool(parts) and _matches(_COUNTED[1], parts[0].lower())
 
 
 def _without_date(name: str) -> str:
     """A name without a date before or behind it."""
-    found = _AROUND.search(name.lower()) if len(name.lower()) == len(name) else None
+    found = re.search(_AROUND, name.lower()) if len(name.lower()) == len(name) else None
     return name if found is None else name[: found.start()] + name[found.end() :]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,6 +55,8 @@ def joined_sites(
             by_site.setdefault(site_of(path, rule, found), []).append(path)
     if not 1 < len(by_site) <= _SITES:
         return found
+    from concurrent.futures import ThreadPoolExecutor  # with logging: only where there are several sites
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         reaches = _in_question(by_site, spans or {}, pool.map)
     later = _links(sorted(reaches, key=lambda reach: (reach.first, reach.site)))

@@ -390,7 +390,8 @@ class Module:
             if ":" in self.c_type(each.annotation) and not types[name].startswith("Derived"):
                 text = f"{name}: an array of others is not carried; it must be Derived"
                 raise DeclarationError(f"{self.path}:{each.lineno}: {text}")
-        return f"{CARRIED}({node.name}, {types})\n"
+        told = "\n".join(f"{name}: {text}" for name, text in types.items())  # one constant of the module, not many
+        return f"{CARRIED}({node.name}, {told!r})\n"
 
     def _replace_import(self, lines: list[str], node: ast.ImportFrom) -> None:
         """Without names that are cimported or constants; classes stay, so that their modules are imported."""

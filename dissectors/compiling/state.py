@@ -28,7 +28,7 @@ T = TypeVar("T")
 Derived = Annotated[T, "follows from other attributes"]
 """An attribute that is not carried."""
 
-_annotations: dict[type, dict[str, str]] = {}  # of compiled classes: name -> type, as their sources have them
+_annotations: dict[type, str] = {}  # of compiled classes: "name: type" a line, as their sources have them
 _layouts: dict[type, StateLayout] = {}  # of classes whose objects were carried
 
 
@@ -45,8 +45,11 @@ class StateLayout(NamedTuple):
     restored: Callable[[Any], None] | None
 
 
-def carried(kind: type[T], annotations: dict[str, str] | None = None) -> type[T]:
-    """Mark a class whose objects are pickled by their attributes. annotations: its own, where it is compiled."""
+def carried(kind: type[T], annotations: str | None = None) -> type[T]:
+    """Mark a class whose objects are pickled by their attributes.
+
+    annotations: its own, "name: type" a line, where it is compiled: the class has none then.
+    """
     if annotations is not None:
         _annotations[kind] = annotations
     copyreg.pickle(kind, state_of)
@@ -59,12 +62,17 @@ def state_layout(kind: type) -> StateLayout:
     if found is None:
         types: dict[str, str] = {}
         for base in reversed(kind.__mro__):
-            types |= _annotations.get(base) or getattr(base, "__annotations__", {})
+            told = _annotations.get(base)
+            types |= getattr(base, "__annotations__", {}) if told is None else _by_name(told)
         kept = {name: text for name, text in types.items() if not text.startswith(("ClassVar", "Derived"))}
-        told = ", ".join(f"{name}: {text}" for name, text in kept.items())
-        version = record.digest(told.encode())[:8]
+        version = record.digest(", ".join(f"{name}: {text}" for name, text in kept.items()).encode())[:8]
         found = _layouts[kind] = StateLayout(version, (*kept,), (*kept.values(),), getattr(kind, "restored", None))
     return found
+
+
+def _by_name(annotations: str) -> dict[str, str]:
+    """Name -> type, of "name: type" a line."""
+    return dict(line.split(": ", 1) for line in annotations.splitlines())
 
 
 def state_of(thing: Any) -> tuple[Any, ...]:

@@ -151,7 +151,7 @@ def test_annotations_of_what_is_carried_stay_behind_the_last_line(package: Path)
     text = "@carried\n@compiled\nclass One:\n    it: cython.longlong = 0\n    also: Derived[Numbers]\n"
     lines = module(package, text).source().splitlines()
     assert lines[len(HEAD.splitlines()) :][:3] == ["", "", "class One:"]
-    assert lines[-1] == "carried(One, {'it': 'cython.longlong', 'also': 'Derived[Numbers]'})"
+    assert lines[-1] == r"carried(One, 'it: cython.longlong\nalso: Derived[Numbers]')"
 
 
 @pytest.mark.parametrize(
