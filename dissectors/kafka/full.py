@@ -15,11 +15,15 @@ import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
+import cython
+
+from dissectors.compiling.marks import compiled
 from dissectors.kafka import nested, schema, secrets
 from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 from dissectors.redaction import REDACTED, without_tokens
+from dissectors.wire.memory import part
 from dissectors.wire.reader import ReadError, WireReader
 
 UNKNOWN_TAGS = "_unknownTags"
@@ -116,24 +120,53 @@ _FIXED: Mapping[str, Callable[[WireReader], Any]] = {
 """Type -> how a value of it is read."""
 
 
-class _Field(NamedTuple):
-    """One field of a version, with everything that is known before it is read."""
-
-    name: str
-    kind: int  # of its length
-    element: _Field | None  # of an array
-    fixed: Callable[[WireReader], Any] | None  # reads a value of fixed size
-    struct: _Struct | None
-    nullable: bool  # a byte before the struct says whether it is there
-    least: int  # bytes of a value
-    show: Callable[[bytes, dict[str, Any], str], Any]  # (text or bytes, struct that holds it, name) -> value
-
-
-class _Struct(NamedTuple):
+@final
+@compiled
+class _Struct:
     """The fields of a struct in wire order, and its tagged fields by number where it can have such."""
 
     fields: tuple[_Field, ...]
     tagged: dict[int, _Field] | None
+
+    def __init__(self, fields: tuple[_Field, ...], tagged: dict[int, _Field] | None) -> None:
+        self.fields = fields
+        self.tagged = tagged
+
+
+@final
+@compiled
+class _Field:
+    """One field of a version, with everything that is known before it is read."""
+
+    name: str
+    kind: cython.int  # of its length
+    element: _Field | None  # of an array
+    fixed: Callable[[WireReader], Any] | None  # reads a value of fixed size
+    struct: _Struct | None
+    nullable: cython.bint  # a byte before the struct says whether it is there
+    least: cython.longlong  # bytes of a value
+    show: Callable[[bytes, dict[str, Any], str], Any]  # (text or bytes, struct that holds it, name) -> value
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        kind: int,
+        element: _Field | None,
+        fixed: Callable[[WireReader], Any] | None,
+        struct: _Struct | None,
+        nullable: bool,
+        least: int,
+        show: Callable[[bytes, dict[str, Any], str], Any],
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.element = element
+        self.fixed = fixed
+        self.struct = struct
+        self.nullable = nullable
+        self.least = least
+        self.show = show
 
 
 @cache
@@ -185,8 +218,14 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
+@final
+@compiled
 class _Reading:
     """Reads one message. Dicts and lists are put where they belong before they are filled."""
+
+    reader: WireReader
+    _message: str
+    _end: cython.Py_ssize_t
 
     def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
         self.reader = WireReader()
@@ -194,20 +233,25 @@ class _Reading:
         self._message = name
         self._end = end  # as announced: the data may end before
 
+    @compiled
     def struct(self, struct: _Struct, out: dict[str, Any]) -> None:
         """Read a struct into `out`. Raises ReadError."""
+        field: _Field
         for field in struct.fields:
             self._read(field, out)
         if struct.tagged is not None:
             self._tags(struct.tagged, out)
 
+    @compiled
     def up_to(self, last: str, struct: _Struct, out: dict[str, Any]) -> None:
         """Read the fields of a struct into `out`, up to the one of this name. Raises ReadError."""
+        field: _Field
         for field in struct.fields:
             self._read(field, out)
             if field.name == last:
                 break
 
+    @compiled
     def _read(self, field: _Field, out: dict[str, Any]) -> None:
         """Read a field into the struct that holds it."""
         if field.element is not None:
@@ -219,39 +263,45 @@ class _Reading:
         elif field.nullable and self.reader.i8() < 0:
             out[field.name] = None
         else:
-            out[field.name] = {}
-            self.struct(field.struct, out[field.name])
+            inner: dict[str, Any] = {}
+            out[field.name] = inner
+            self.struct(field.struct, inner)
 
+    @compiled
     def _sized(self, field: _Field, out: dict[str, Any]) -> Any:
         """Text or bytes behind a length; None for null."""
-        r = self.reader
-        n = r.length(field.kind)
+        r: WireReader = self.reader
+        n: cython.longlong = r.length(field.kind)
         if n < 0:
             if n < -1:
                 raise ReadError("a negative length")
             return None
-        at = r.take(n)
-        return field.show(r.source[at : at + n], out, field.name)
+        at: cython.Py_ssize_t = r.take(n)
+        return field.show(part(r.source, at, at + n), out, field.name)
 
+    @compiled
     def _array(self, field: _Field, element: _Field, out: dict[str, Any]) -> None:
-        r = self.reader
-        n = r.announced(field.kind)
+        r: WireReader = self.reader
+        inner: dict[str, Any]
+        n: cython.longlong = r.announced(field.kind)
         if n < 0:
             if n < -1:
                 raise ReadError("a negative count")
             out[field.name] = None
             return
         self._check(n, element.least)
-        out[field.name] = values = []
+        values: list[Any] = []
+        out[field.name] = values
         for _ in range(n):
             if element.fixed is not None:
                 values.append(element.fixed(r))
             elif element.struct is not None:
-                values.append({})
+                inner = {}
+                values.append(inner)
                 try:
-                    self.struct(element.struct, values[-1])
+                    self.struct(element.struct, inner)
                 except ReadError:
-                    if not values[-1]:  # nothing of it is there
+                    if not inner:  # nothing of it is there
                         values.pop()
                     raise
             else:
@@ -275,7 +325,9 @@ class _Reading:
             out.setdefault(UNKNOWN_TAGS, {})[number] = shown
             r.skip(size)
 
-    def _check(self, count: int, least: int) -> None:
+    @compiled
+    def _check(self, count: cython.longlong, least: cython.longlong) -> None:
         """Refuse a count that what is left of the message cannot hold, before anything is allocated."""
-        if count * least > self._end - self.reader.pos:
+        left: cython.longlong = self._end - self.reader.pos
+        if left < 0 or count > left // least:
             raise ReadError("a count beyond the end")
