@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from dissectors.compiling import record
+from dissectors.compiling.marks import compiled
 
 T = TypeVar("T")
 Derived = Annotated[T, "follows from other attributes"]
@@ -75,6 +76,7 @@ def _by_name(annotations: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in annotations.splitlines())
 
 
+@compiled
 def state_of(thing: Any) -> tuple[Any, ...]:
     """How an object is pickled: made without values, so that they may refer to it, which it gets then."""
     kind = type(thing)
@@ -83,6 +85,7 @@ def state_of(thing: Any) -> tuple[Any, ...]:
     return copyreg.__newobj__, (kind,), state, None, None, restore  # type: ignore[attr-defined]
 
 
+@compiled
 def restore(thing: Any, state: tuple[Any, ...]) -> None:
     """Give an object the values that another one had."""
     kind = type(thing)
