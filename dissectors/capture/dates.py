@@ -23,18 +23,18 @@ _DATE = (
 )
 _MOMENT = rf"{_DATE}(?:[-t_ .]?{_TIME})?"
 _LONG_KEY = r"(?:year|month|week|day|date|hour|minute|time|timestamp|datetime|dt)"
+_KEY_NUMBER = rf"{_LONG_KEY}[-_]?\d{{1,2}}"  # hour07
 _KEY = rf"(?:(?:\w+[-_])?{_LONG_KEY}|y|yy|yyyy|mon|m|mm|d|dd|ds|h|hr|hh|min|mi|ts|w|q|quarter)"
 _WHOLE = (
     rf"{_MOMENT}(?:(?:--?|_|\.\.|_?to_?)(?:{_MOMENT}|{_TIME}))?"  # a moment, or a span from one to another
     rf"|[\w-]+=(?:{_MOMENT})"
     rf"|{_KEY}=[\dtz:+_. -]{{1,40}}"
-    rf"|{_LONG_KEY}[-_]?\d{{1,2}}"
+    rf"|{_KEY_NUMBER}"
 )
 _YEAR_MONTH = rf"{_YEAR}[-_.](?:{_MONTH}|{_NAMES})"
 _AROUND = rf"(?:^{_MOMENT}[-_.@ ]+(?=[a-z]))|(?:(?<=\w)[-_.@ ]+{_MOMENT}$)"
 """A date before a name, or behind one."""
 
-_KEY_BEFORE_NUMBER = re.compile("(?:year|month|week|day|date|dt|hour|minute|time)[a-z]*[-_]?[0-9]")
 _FEWEST_DIGITS = 4  # of what says a year
 _AT_MONTH, _AT_DAY = 2, 3
 _COUNTED = (
@@ -68,9 +68,9 @@ def undated(parts: Sequence[str]) -> list[str]:
 
 
 def _may_say_when(text: str) -> bool:
-    """Whether a name is worth comparing with the patterns of dates, which take a twentieth of a start to compile."""
+    """Whether a name is worth comparing with the patterns of dates: to compile these takes long."""
     digits = sum(map(str.isdigit, text))
-    return digits >= _FEWEST_DIGITS or "=" in text or (digits > 0 and _KEY_BEFORE_NUMBER.match(text) is not None)
+    return digits >= _FEWEST_DIGITS or "=" in text or (digits > 0 and _matches(_KEY_NUMBER, text))
 
 
 def _matches(pattern: str, text: str) -> bool:

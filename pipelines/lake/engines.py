@@ -201,13 +201,20 @@ def _load(job: UpdateJob, site: SiteJob, part: int) -> tuple[Engine, dict[str, l
     return running, fragments
 
 
-def _save(job: UpdateJob, running: Engine, fragments: Mapping[str, Sequence[Packet]]) -> str | None:
-    """Write an engine's state; None where it holds what cannot or must not be written."""
+def pickled(running: Engine, *beside: object) -> bytes | None:
+    """Pickle an engine and what belongs to it; None where it has TLS secrets, which are never written, or a cipher."""
     if len(running.keylog):
         return None
     try:
-        data = pickle.dumps((running, fragments))
+        return pickle.dumps((running, *beside))
     except (TypeError, AttributeError, pickle.PicklingError, RecursionError):  # a cipher in the middle of a stream
+        return None
+
+
+def _save(job: UpdateJob, running: Engine, fragments: Mapping[str, Sequence[Packet]]) -> str | None:
+    """Write an engine's state; None where it holds what cannot or must not be written."""
+    data = pickled(running, fragments)
+    if data is None:
         return None
     name = f"{random.token_hex(8)}.pickle"
     filesystem.write(filesystem.join(job.staging, STATE, name), data)

@@ -41,6 +41,7 @@ from dissectors.workers import Workers
 from pipelines.answers.records import part_of
 from pipelines.formats.parquet import ParquetWriter
 from pipelines.jobs.cutting import FileReport, report_of
+from pipelines.lake.engines import pickled
 from pipelines.sources.carried import SiteWork, StreamInput
 from pipelines.sources.parts import Asked, PartRun, RowsPart
 from pipelines.tables.on_duckdb import LocalEngine
@@ -72,14 +73,9 @@ class _State:
     clock: int = 0  # ns
 
     def packed(self) -> bytes | None:
-        """As bytes; None where it holds TLS secrets, which are never written, or a cipher in the middle of a stream."""
-        if len(self.engine.keylog):
-            return None
+        """The state as bytes; None where it holds what cannot or must not be written."""
         self.engine.pack()
-        try:
-            return pickle.dumps((self.engine, self.fragments, self.waiting, self.clock))
-        except (TypeError, AttributeError, pickle.PicklingError, RecursionError):
-            return None
+        return pickled(self.engine, self.fragments, self.waiting, self.clock)
 
 
 def decode_site(

@@ -74,7 +74,7 @@ class Asked:
         return cls(tuple(tables), options, selection, given["hosts"], given["ports"], everywhere, fails)
 
     def of_files(self, files: Sequence[str]) -> Asked:
-        """The same, of these files, all that the query reads: with their capture points."""
+        """What is asked, with the capture points of the files that the query reads: these, and no others."""
         return replace(self, options=with_sites(self.options, files))
 
 

@@ -137,7 +137,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             made += [GivenRows(self._checkpoint.place(one) if isinstance(one, str) else one) for one in after.rows]
         else:
             before = self._checkpoint.load(start)
-            made += [_task(work, before, after) for work in after.works]
+            made += [_task(work, before.engines, before.given, after) for work in after.works]
         if after.notices and self._given["table"] == "findings":
             made.append(GivenRows(_findings(after.notices)))
         return made
@@ -155,7 +155,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with scratch.folder() as room:
             task, asked = partition, self._asked
             asked = replace(asked, options=replace(asked.options, joined=task.joined))
-            made = decode_site(task.work, task.names, task.state, task.given, task.said, asked, room)
+            made = _decoded(task, asked, room)
             if made.problems and not self._given["ignoreMissingFiles"]:
                 raise InputError(
                     f"{made.problems[0][1]}, and it was read for the state of the stream: rows of it would be missing; "
@@ -189,14 +189,16 @@ def _taken(new: Sequence[str], sizes: Mapping[str, int], limit: ReadLimit) -> li
     return list(new)
 
 
-def _task(work: SiteWork, before: StreamState, after: StreamState) -> NewRows:
-    """The work of a task, with what it needs of the states around a micro-batch."""
-    site, state = after.sites[work.site], before.engines[work.state] if work.state is not None else None
-    return NewRows(work, _names(site), state, before.given.get(work.site, b""), _said(site, work), after.joined)
+def _task(work: SiteWork, engines: Mapping[str, bytes], given: Mapping[str, bytes], after: StreamState) -> NewRows:
+    """Work with what it needs of the states around a micro-batch. engines, given: of the one before it."""
+    site, state = after.sites[work.site], engines[work.state] if work.state is not None else None
+    names = [file.path for file in site.files]
+    return NewRows(work, names, state, given.get(work.site, b""), _said(site, work), after.joined)
 
 
-def _names(site: Site) -> list[str]:
-    return [file.path for file in site.files]
+def _decoded(task: NewRows, asked: Asked, room: Path) -> SiteRows:
+    """Do the work of a task. room: an empty folder."""
+    return decode_site(task.work, task.names, task.state, task.given, task.said, asked, room)
 
 
 def _said(site: Site, work: SiteWork) -> list[tuple[str, str]]:
@@ -246,16 +248,13 @@ class _Step:
     def decode(self, room: Path) -> list[Path]:
         """Decode what is new, and enter it into what is carried. Returns files of rows."""
         carried = self._carried
-        states = carried.engines
+        engines = carried.engines
         carried.works = self._works()
         rows = []
         for number, work in enumerate(carried.works):
-            site = carried.sites[work.site]
             folder = room / str(number)
             folder.mkdir()
-            state = states[work.state] if work.state is not None else None
-            given = carried.given.get(work.site, b"")
-            made = decode_site(work, _names(site), state, given, _said(site, work), self._asked, folder)
+            made = _decoded(_task(work, engines, carried.given, carried), self._asked, folder)
             rows += made.rows
             self._enter(work, made)
             unread = {number for number, read in made.reports.items() if _is_unread(read)}
