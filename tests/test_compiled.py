@@ -171,6 +171,15 @@ def test_a_module_that_is_no_longer_compiled_leaves_nothing_behind(package: Path
     assert said(package) == ("42 False compiled", "")
 
 
+def test_a_folder_is_translated_before_or_after_one_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_run", lambda *arguments: None)
+    for name, order in (("first", (SHARED, "compiling/state")), ("last", ("compiling/state", SHARED))):
+        for module in order:
+            [(translated, code)] = build._translate(PACKAGE, tmp_path / name, [module])
+            assert translated == module
+            assert code.parent.is_dir()
+
+
 @can_compile
 def test_an_error_of_the_compiler_is_one_line_and_the_sources_run(package: Path) -> None:
     with (package / "twice.py").open("a") as file:

@@ -172,7 +172,7 @@ def _translate(package: Path, folder: Path, modules: Sequence[str]) -> list[tupl
     """Translate modules of one folder to C: (module, its C file) of each."""
     cython = [sys.executable, "-m", "cython"]
     target = folder / (modules[0] if modules[0] == SHARED else _folder(modules[0]) or package.name)
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)  # a folder below it may have been made first, by another thread
     written = [(module, target / f"{Path(module).name}.c") for module in modules]
     if modules[0] == SHARED:
         _run(SHARED, [*cython, f"--generate-shared={written[0][1]}"], package.parent)
