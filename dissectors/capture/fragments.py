@@ -22,7 +22,8 @@ import numpy as np
 
 from dissectors.arrow import Ints
 from dissectors.capture.block import VIA, PacketBlock, concat
-from dissectors.capture.layers import OTHER, Layers, next_kind
+from dissectors.capture.headers import OTHER, next_kind
+from dissectors.capture.layers import AT, DST_LO, END, FULL, IP_AT, IP_ID, KIND, PROTOCOL, SRC_HI, VIA_BITS, Layers
 
 _DATAGRAMS = 4096  # incomplete ones kept; the oldest goes first
 _DATAGRAM_BYTES = 65_536  # what the 13-bit offset can address
@@ -99,21 +100,22 @@ class Fragments:
         """
         extra: list[bytes] = []
         size = len(buffer)
+        found = layers.columns
         self.late = {}
         for i in index.tolist():
             current = packet(i)
             whole = self._add(layers, i, buffer, current)
             if whole is None:
-                layers.kind[i] = OTHER
+                found[KIND, i] = OTHER
                 continue
             proto, data, latest = whole
             if latest is not current:
                 self.late[current.number] = latest
-            layers.kind[i] = next_kind(proto)
-            layers.proto[i] = proto
-            layers.pos[i] = size
-            layers.end[i] = layers.full[i] = size + len(data)
-            layers.via[i] |= _VIA
+            found[KIND, i] = next_kind(proto)
+            found[PROTOCOL, i] = proto
+            found[AT, i] = size
+            found[END, i] = found[FULL, i] = size + len(data)
+            found[VIA_BITS, i] |= _VIA
             extra.append(data)
             size += len(data)
         if not extra:
@@ -121,25 +123,25 @@ class Fragments:
         joined = b"".join([buffer, *extra])
         layers.over(joined)
         layers.run()  # a datagram may hold a tunnel, and that another fragment
-        again = layers.fragments()
-        layers.kind[again] = OTHER
+        found[KIND, layers.fragments()] = OTHER
         return joined
 
     def _add(self, x: Layers, i: int, buffer: bytes, packet: Packet) -> tuple[int, bytes, Packet] | None:
-        ip, at, end = int(x.ip_at[i]), int(x.pos[i]), int(x.end[i])
-        addresses = (int(x.src_hi[i]), int(x.src_lo[i]), int(x.dst_hi[i]), int(x.dst_lo[i]))
-        if x.u8[ip] >> 4 == 4:
-            word = int(x.be16[ip + 6])
+        said: list[int] = x.columns[:, i].tolist()
+        ip, at, end = said[IP_AT], said[AT], said[END]
+        addresses = tuple(said[SRC_HI : DST_LO + 1])
+        if buffer[ip] >> 4 == 4:
+            word = x.buffer.u16(ip + 6)
             offset, more = (word & 0x1FFF) * 8, bool(word & 0x2000)
-            proto, ident = int(x.u8[ip + 9]), int(x.ip_id[i])
+            proto, ident = buffer[ip + 9], said[IP_ID]
         else:
             if at + 8 > end:
                 return None
-            word = int(x.be16[at + 2])
+            word = x.buffer.u16(at + 2)
             offset, more = word & 0xFFF8, bool(word & 1)
-            proto, ident = int(x.u8[at]), int(x.be32[at + 4])
+            proto, ident = buffer[at], x.buffer.u32(at + 4)
             at += 8
-        if int(x.full[i]) > end or offset + end - at > _DATAGRAM_BYTES:
+        if said[FULL] > end or offset + end - at > _DATAGRAM_BYTES:
             return None  # cut by the capture, or impossible
         key = (addresses, proto, ident)
         datagram = self._open.get(key)

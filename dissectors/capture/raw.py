@@ -10,7 +10,30 @@ import numpy as np
 from dissectors.arrow import Ints
 from dissectors.capture.block import PacketBlock, sorted_by_time
 from dissectors.capture.fragments import Fragments, Packet
-from dissectors.capture.layers import TCP, Layers, first_kind
+from dissectors.capture.headers import TCP
+from dissectors.capture.layers import (
+    ACK,
+    AT,
+    CHECK,
+    DPORT,
+    DST_HI,
+    DST_LO,
+    FLAGS,
+    HAVE,
+    IP_ID,
+    KIND,
+    PAYLOAD,
+    REPEATED,
+    SEGMENT,
+    SEQ,
+    SPORT,
+    SRC_HI,
+    SRC_LO,
+    STAMPED,
+    VIA_BITS,
+    WINDOW,
+    Layers,
+)
 from dissectors.capture.packed import pack, unpack
 
 NO_TIME = -1  # of a packet whose time the capture does not say; like any time before 1970, no row shows it
@@ -82,7 +105,7 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
         return None
     clock = np.maximum(np.maximum.accumulate(raw.time), census.clock)
     census.clock = int(clock[-1])
-    layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, first_kind(raw.link))
+    layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, raw.link)
     layers.run()
     fragmented = layers.fragments()
     buffer = _joined(raw, file, clock, layers, fragmented, census, fragments) if len(fragmented) else raw.buffer
@@ -113,13 +136,13 @@ def _joined(
 
 def _tcp_packets(raw: RawBlock, file: int, clock: Ints, layers: Layers, buffer: bytes) -> PacketBlock | None:
     """The packets in which layers found TCP, over this buffer; None where there are none."""
-    tcp = layers.kind == TCP
-    count = int(tcp.sum())
+    tcp = layers.columns[KIND] == TCP
+    count = int(np.count_nonzero(tcp))
     if not count:
         return None
     index = slice(None) if count == len(raw) else np.flatnonzero(tcp)  # all of them as they stand, or some
-    at = layers.pos[index]
-    size = np.maximum(layers.full[index] - at, 0)
+    found = layers.columns[:, index]
+    addresses = found.view(np.uint64)
     return PacketBlock(
         buffer,
         np.full(count, file, np.int64),
@@ -127,25 +150,25 @@ def _tcp_packets(raw: RawBlock, file: int, clock: Ints, layers: Layers, buffer: 
         raw.time[index],
         clock[index],
         raw.wire[index],
-        layers.src_hi[index],
-        layers.src_lo[index],
-        layers.dst_hi[index],
-        layers.dst_lo[index],
-        layers.sport[index],
-        layers.dport[index],
-        layers.seq[index],
-        layers.ack[index],
-        layers.flags[index],
-        layers.window[index],
-        layers.ip_id[index],
-        layers.check[index],
-        layers.stamps[index],
-        layers.duplicate[index],
-        at,
-        size,
-        np.clip(layers.end[index] - at, 0, size),
-        layers.via[index],
-        layers.segment[index],
+        addresses[SRC_HI],
+        addresses[SRC_LO],
+        addresses[DST_HI],
+        addresses[DST_LO],
+        found[SPORT],
+        found[DPORT],
+        found[SEQ],
+        found[ACK],
+        found[FLAGS],
+        found[WINDOW],
+        found[IP_ID],
+        found[CHECK],
+        found[STAMPED],
+        found[REPEATED],
+        found[AT],
+        found[PAYLOAD],
+        found[HAVE],
+        found[VIA_BITS],
+        found[SEGMENT],
     )
 
 

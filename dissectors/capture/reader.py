@@ -13,7 +13,7 @@ from dissectors.capture import pcap, pcapng
 from dissectors.capture.beginning import Beginning
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Fragments
-from dissectors.capture.layers import LINK_TYPES, link_name, unread_link
+from dissectors.capture.headers import LINK_TYPES, link_name, unread_link
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError, TruncatedError

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Fragments
-from dissectors.capture.layers import Layers, first_kind
+from dissectors.capture.layers import DST_LO, SRC_HI, Layers
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
@@ -97,10 +97,10 @@ class PacketFiles:
     @staticmethod
     def _fragmented(raw: RawBlock, wanted: WantedPackets) -> npt.NDArray[np.bool_]:
         """The packets that hold a fragment between addresses of a wanted connection."""
-        layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, first_kind(raw.link))
+        layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, raw.link)
         layers.run()
         found = np.zeros(len(raw), bool)
         for index in layers.fragments().tolist():
-            pair = (layers.src_hi[index], layers.src_lo[index], layers.dst_hi[index], layers.dst_lo[index])
-            found[index] = tuple(map(int, pair)) in wanted.address_pairs
+            pair = layers.columns[SRC_HI : DST_LO + 1, index].view(np.uint64)
+            found[index] = tuple(pair.tolist()) in wanted.address_pairs
         return found
