@@ -35,6 +35,8 @@ COMMANDS = {
     "expire": "Remove old rows from a store that grows.",
     "compact": "Write the record files of a store again, fewer and larger.",
     "report": "Rebuild the HTML report, or one of a part.",
+    "export": "Traces and metrics for Perfetto, OpenTelemetry, Prometheus.",
+    "mcp": "Serve these answers to assistants.",
     "package": "Build an archive for Spark's workers.",
 }
 

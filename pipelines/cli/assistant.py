@@ -1,0 +1,261 @@
+"""The tools that `brokerscope mcp` serves: each runs a command in a process of its own and gives the JSON it prints.
+
+So answers are those of the command line, a tool that takes too much time or memory ends alone, and what was decoded
+once is kept for the next tool as it is for the next command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from pipelines.cli import exits
+
+_SECONDS = 600  # that a tool may take
+_BYTES = 4 << 20  # of an answer
+_ROWS = 200  # of an answer, where none are asked for
+_MOST_ROWS = 10_000
+_ANSWERED = (exits.DONE, exits.NOT_DELIVERED, exits.UNREADABLE)
+_EXCHANGE = re.compile(r"[0-9a-f]{1,32}-[a-z]?\d{1,20}")
+_PLACE = re.compile(r"(?P<file>.+):(?P<packet>\d{1,12})", re.S)
+_INSTRUCTIONS = (
+    "What Kafka, Pulsar and Iggy brokers did, as packet captures show it. Begin with `summary`: verdicts, ranked by "
+    "harm, each with its evidence. Names of columns are those of `sql`: record tables exchanges, batches, errors, "
+    "connections, findings, positions, stalls, events; aggregate tables t_verdicts, t_impacts, t_latency and so on."
+)
+
+Below = Annotated[str | None, Field(description="A file or folder below those that are served; by default all.")]
+Since = Annotated[str | None, Field(description="Only from this time on, UTC: 01:11:18 or 2026-01-31T01:11:18.")]
+Until = Annotated[str | None, Field(description="Only before this time.")]
+Topic = Annotated[str | None, Field(description="Only these topics, comma-separated; * and ? stand for any text.")]
+Client = Annotated[str | None, Field(description="Only these clients: ids, IP addresses or IP:PORT.")]
+Server = Annotated[str | None, Field(description="Only these brokers: IP, PORT or IP:PORT.")]
+Group = Annotated[str | None, Field(description="Only these consumer groups or subscriptions.")]
+Api = Annotated[str | None, Field(description="Only these APIs: Produce, SEND.")]
+Rows = Annotated[int, Field(ge=1, le=_MOST_ROWS, description="Rows at most.")]
+Answer = dict[str, Any]
+
+
+class ServedCaptures:
+    """The captures that are served, and the commands that answer about them."""
+
+    def __init__(self, paths: Sequence[str], *, payloads: bool) -> None:
+        self._paths = list(paths)
+        self.payloads = payloads
+
+    def below(self, path: str | None) -> list[str]:
+        """What a tool reads: a file or folder below those that are served. Raises ToolError for any other."""
+        if path is None:
+            return self._paths
+        if "://" in path or "\0" in path:
+            raise ToolError(f"{path!r} is not below what is served")
+        found = Path(path).resolve()
+        roots = [Path(each).resolve() for each in self._paths if "://" not in each]
+        if not any(found == root or (root.is_dir() and root in found.parents) for root in roots) or not found.exists():
+            raise ToolError(f"{path!r} is not below what is served: {', '.join(self._paths)}")
+        return [str(found)]
+
+    async def ask(self, command: str, arguments: Sequence[str], options: Answer, *, rows: int = _MOST_ROWS) -> Answer:
+        """What a command prints: {"rows": [...], "notes": [...]}; with "cut": true where there are more rows.
+
+        arguments: positional ones; options: by their names, those that are None or False left out.
+        """
+        given = [
+            f"--{name}" if value is True else f"--{name}={value}"
+            for name, value in options.items()
+            if value is not None and value is not False
+        ]
+        line = [sys.executable, "-m", "brokerscope", command, *given, "--quiet", "--", *arguments]
+        done = await anyio.to_thread.run_sync(_run, line)
+        if done is None:
+            raise ToolError(f"no answer within {_SECONDS} s: ask about a shorter time, or with fewer names")
+        if done.code not in _ANSWERED:
+            raise ToolError(" ".join(done.notes) or f"{command} ended with {done.code}")
+        return _answer(done, rows)
+
+
+class _Done(NamedTuple):
+    """A command that has ended."""
+
+    code: int
+    printed: bytes
+    notes: list[str]  # lines of stderr
+
+
+def _run(line: Sequence[str]) -> _Done | None:
+    """Run a command, and stop it once it has printed more than an answer may have; None where it takes too long."""
+    environment = {**os.environ, "NO_COLOR": "1"}
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, env=environment)
+        late = threading.Timer(_SECONDS, child.kill)
+        late.start()
+        with child:
+            assert child.stdout is not None
+            printed = child.stdout.read(_BYTES + 1)
+            if len(printed) > _BYTES:
+                child.kill()
+            code = child.wait()
+        is_late = late.finished.is_set()
+        late.cancel()
+        said.seek(0)
+        notes = said.read(_BYTES).decode("utf-8", "replace").splitlines()
+    if len(printed) > _BYTES:
+        return _Done(exits.DONE, printed, notes)
+    return None if is_late else _Done(code, printed, notes)
+
+
+def _answer(done: _Done, rows: int) -> Answer:
+    """Printed JSON, a row a line, or text, as an answer of a bounded size."""
+    printed = done.printed
+    cut = len(printed) > _BYTES
+    if cut:
+        printed = printed[: printed.rfind(b"\n", 0, _BYTES) + 1]
+    lines = printed.decode("utf-8", "replace").splitlines()
+    answer: Answer = {"notes": done.notes} if done.notes else {}
+    if lines and lines[0].startswith("{"):
+        answer["rows"] = [json.loads(line) for line in lines[:rows]]
+        cut = cut or len(lines) > rows
+    else:
+        answer["text" if lines else "rows"] = "\n".join(lines) if lines else []
+    return {**answer, "cut": True} if cut else answer
+
+
+def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
+    """A server of tools about captures, or about one folder that `analyze` wrote."""
+    captures = ServedCaptures(paths, payloads=payloads)
+    made: MCPServer[Any] = MCPServer("brokerscope", instructions=_INSTRUCTIONS, log_level="ERROR")
+
+    @made.tool()
+    async def summary(path: Below = None, since: Since = None, until: Until = None) -> Answer:
+        """What captures hold, what is wrong (verdicts, ranked by harm), what cannot be seen, the slowest requests."""
+        options = {"format": "json", "since": since, "until": until}
+        return await captures.ask("summary", captures.below(path), options)
+
+    @made.tool()
+    async def verdict_evidence(
+        rank: Annotated[int, Field(ge=1, description="The verdict's rank in `summary`.")],
+        path: Below = None,
+        since: Since = None,
+        until: Until = None,
+    ) -> Answer:
+        """One verdict whole: sentence, detail, advice, who is concerned, the requests that it counts, causes."""
+        query = f"select * from t_verdicts where rank = {rank}"
+        options = {"format": "json", "since": since, "until": until}
+        return await captures.ask("sql", [*captures.below(path), query], options)
+
+    @made.tool()
+    async def top(
+        by: Literal["topic", "partition", "client", "server", "api", "group", "connection"] = "api",
+        sort: Literal["p99", "time", "bytes", "errors", "count"] = "time",
+        every: Annotated[str | None, Field(description="Rows for each interval of this length: 10s, 1min.")] = None,
+        causes: Annotated[bool, Field(description="Where the time of slow requests went.")] = False,
+        path: Below = None,
+        since: Since = None,
+        until: Until = None,
+        topic: Topic = None,
+        client: Client = None,
+        server: Server = None,
+        rows: Rows = 20,
+    ) -> Answer:
+        """What costs most: count, errors, percentiles of durations, bytes, by topic, client, server, API and so on."""
+        options = {
+            "by": by, "sort": sort, "every": every, "causes": causes, "since": since, "until": until, "topic": topic,
+            "client": client, "server": server, "head": rows, "format": "json",
+        }  # fmt: skip
+        return await captures.ask("top", captures.below(path), options)
+
+    @made.tool()
+    async def groups(path: Below = None, group: Group = None, since: Since = None, until: Until = None) -> Answer:
+        """Consumer groups and subscriptions: members, joins, leaves, each rebalance and how long it took."""
+        options = {"group": group, "since": since, "until": until, "format": "json"}
+        return await captures.ask("groups", captures.below(path), options)
+
+    @made.tool()
+    async def lag(path: Below = None, group: Group = None, since: Since = None, until: Until = None) -> Answer:
+        """How far each group is behind in each partition, in messages and in time, and whether it keeps up."""
+        options = {"lag": True, "group": group, "since": since, "until": until, "format": "json"}
+        return await captures.ask("groups", captures.below(path), options)
+
+    @made.tool()
+    async def transactions(path: Below = None, since: Since = None, until: Until = None, topic: Topic = None) -> Answer:
+        """Each transaction, how long it was open and how it ended."""
+        options = {"since": since, "until": until, "topic": topic, "format": "json"}
+        return await captures.ask("transactions", captures.below(path), options)
+
+    @made.tool()
+    async def audit(path: Below = None, topic: Topic = None, group: Group = None) -> Answer:
+        """Whether messages that a broker acknowledged were lost, doubled or put out of order, for each topic."""
+        options = {"topic": topic, "group": group, "format": "json"}
+        return await captures.ask("audit", captures.below(path), options)
+
+    @made.tool()
+    async def connections(path: Below = None, client: Client = None, server: Server = None, rows: Rows = 50) -> Answer:
+        """The connections: who, to whom, since when, software, packets, losses."""
+        options = {"client": client, "server": server, "format": "json"}
+        query = f"select * from connections order by start_time limit {rows}"
+        return await captures.ask("sql", [*captures.below(path), query], options)
+
+    @made.tool()
+    async def follow(
+        connection: Annotated[str, Field(description="A connection, or a part of its name: ':43210'.")],
+        path: Below = None,
+        since: Since = None,
+        until: Until = None,
+        topic: Topic = None,
+        api: Api = None,
+        rows: Rows = _ROWS,
+    ) -> Answer:
+        """One connection in time order: requests, answers, gaps and what else was found."""
+        _refuse_path(connection)
+        options = {"since": since, "until": until, "topic": topic, "api": api, "format": "json"}
+        return await captures.ask("follow", [connection, *captures.below(path)], options, rows=rows)
+
+    @made.tool()
+    async def show(
+        what: Annotated[str, Field(description="An exchange_id, or FILE:PACKET.")],
+        path: Below = None,
+        messages: Annotated[bool, Field(description="Each message: position, time, sizes.")] = False,
+    ) -> Answer:
+        """One exchange with both bodies, its times, errors, batches, as text."""
+        options = {"messages": messages, "payloads": messages and captures.payloads}
+        place = _PLACE.fullmatch(what)
+        if place is not None:
+            (file,) = captures.below(place["file"])
+            return await captures.ask("show", [f"{file}:{place['packet']}"], options)
+        if not _EXCHANGE.fullmatch(what):
+            raise ToolError(f"{what!r} is no exchange_id and no FILE:PACKET")
+        return await captures.ask("show", [what, *captures.below(path)], options)
+
+    @made.tool()
+    async def sql(
+        query: Annotated[str, Field(description="One SELECT of DuckDB's SQL over record and aggregate tables.")],
+        path: Below = None,
+        rows: Rows = _ROWS,
+    ) -> Answer:
+        """Any question, in SQL. A query reads record and aggregate tables and nothing else, and changes nothing."""
+        _refuse_path(query)
+        if len(query.split()) < 2:
+            raise ToolError("a query has several words")
+        options = {"format": "json", "payloads": captures.payloads}
+        return await captures.ask("sql", [*captures.below(path), query], options, rows=rows)
+
+    return made
+
+
+def _refuse_path(text: str) -> None:
+    """Raise ToolError for a text that a command would take for one more capture."""
+    if "://" in text or os.path.lexists(text) or text == "-":
+        raise ToolError(f"{text!r} is a path: name it as `path`")
