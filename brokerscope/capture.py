@@ -26,6 +26,9 @@ from pipelines.answers import top as top_answers
 from pipelines.answers.records import database_of
 from pipelines.answers.summary import Summary, summary
 from pipelines.formats.outline import outline
+from pipelines.payloads import columns as payload_columns
+from pipelines.payloads.messages import PayloadReader, told_in
+from pipelines.payloads.schemas import load
 from pipelines.sql import database
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
@@ -127,12 +130,16 @@ class OpenConnection:
 class OpenCapture:
     """Captures that are read when something is asked of them; what was read is kept in memory for the next question."""
 
-    def __init__(self, captures: CaptureInput | Sequence[CaptureInput], options: Options) -> None:
+    def __init__(
+        self, captures: CaptureInput | Sequence[CaptureInput], options: Options, schemas: str | None = None
+    ) -> None:
         with ExitStack() as stack:
             self.paths = stack.enter_context(as_paths(captures))
             self.files = expand(self.paths)
             self._close = weakref.finalize(self, stack.pop_all().close)
         self.options = options
+        given = None if schemas is None else load(schemas)
+        self._payload_reader = PayloadReader(given, lambda: told_in(self.paths, options))
         self._tables: dict[str, pa.Table] = {}
 
     # --- tables ---
@@ -186,7 +193,7 @@ class OpenCapture:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:
             raise UsageError(f"no such table: {name}; there are {', '.join(records.TABLES)}")
-        schema = records.schema(name, full=self.options.full, payloads=self.options.payloads)
+        schema = payload_columns.schema(name, full=self.options.full, payloads=self.options.payloads)
         return LazyTable(name, lambda: self.tables(name)[name], schema)
 
     def tables(self, *names: str) -> dict[str, pa.Table]:
@@ -195,7 +202,10 @@ class OpenCapture:
         if missing:
             default = RECORDS if set(missing) <= set(RECORDS) else ()
             wanted = [name for name in dict.fromkeys((*missing, *default)) if name not in self._tables]
-            self._tables |= dissect(self.paths, wanted, **_keywords(self.options))
+            made = dissect(self.paths, wanted, **_keywords(self.options))
+            if self.options.payloads and payload_columns.TABLE in made:
+                made[payload_columns.TABLE] = self._payload_reader.read_table(made[payload_columns.TABLE])
+            self._tables |= made
         return {name: self._tables[name] for name in names}
 
     # --- answers ---
@@ -276,8 +286,8 @@ class OpenCapture:
             found = connections.by_id(tables, place)
         if not found:
             raise UsageError(f"no exchange at {place} in these captures")
-        payloads = messages and self.options.payloads
-        decoded = connections.decoded(self.paths, self.options, found[0], messages=messages, payloads=payloads)
+        read = self._payload_reader if messages and self.options.payloads else None
+        decoded = connections.decoded(self.paths, self.options, found[0], messages=messages, read=read)
         times = {part.name: ns for part, ns in connections.times(tables, found[0])}
         return ShownExchange(found[0], decoded, connections.related(tables, found[0]), times)
 
@@ -321,6 +331,7 @@ def open_captures(
     *,
     full: bool = False,
     payloads: bool = False,
+    schemas: str | None = None,
     site: str = "place",
     decode_as: Mapping[int, str] | None = None,
     keylog: str | None = None,
@@ -331,12 +342,15 @@ def open_captures(
     """Open captures: paths, globs, folders and URLs, bytes, or files open in binary mode, one or several.
 
     Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
-    payloads: keys and values in `messages`. jobs: processes that decode large captures; 0 for one on each core. The
-    others are those of `dissect`. Raises UsageError for what is no capture and for an argument that means nothing,
-    InputError for a path that is not there.
+    payloads: keys and values in `messages`, and what they mean in `key_json` and `value_json`; schemas: a folder of
+    schemas, or a saved registry, by which they are read. jobs: processes that decode large captures; 0 for one on each
+    core. The others are those of `dissect`. Raises UsageError for what is no capture and for an argument that means
+    nothing, InputError for a path that is not there.
     """
     options = options_of(DEFAULT_TABLES, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
-    opened = OpenCapture(captures, options)
+    if schemas is not None and not payloads:
+        raise UsageError("schemas are for payloads=True")
+    opened = OpenCapture(captures, options, schemas)
     _refuse_missing(opened.files)
     return opened
 

@@ -400,6 +400,8 @@ class Message(NamedTuple):
     state: Annotated[
         Text, "available, unavailable, poisoned or marked_for_deletion, in an answer to a poll (iggy to 0.4)"
     ] = None
+    schema_version: Annotated[Int64, "version of its topic's schema that it was written by (pulsar)"] = None
+    trace_id: Annotated[Text, "the trace in its header or property `traceparent`, 32 hexadecimal digits"] = None
 
 
 class Position(NamedTuple):

@@ -52,7 +52,7 @@ LAYERS = (
     ("dissectors.run",),
     ("dissectors.forensics",),
     ("dissectors",),
-    ("pipelines.process", "pipelines.pandas_guard", "pipelines.formats"),
+    ("pipelines.process", "pipelines.pandas_guard", "pipelines.formats", "pipelines.payloads"),
     ("pipelines.storage",),
     ("pipelines.sql",),
     ("pipelines.tables",),

@@ -28,6 +28,7 @@ from dissectors.rows.late_names import unresolved
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
+from dissectors.rows.trace_ids import HEADER, trace_id
 from dissectors.session.conversation import Conversation
 from dissectors.session.exchange import (
     CALL,
@@ -447,6 +448,7 @@ class IggyRows:
             table.waiting[slot, fields.MESSAGE_VALUE_BYTES] = m.payload_length
             if headers is not None:
                 table.waiting[slot, fields.MESSAGE_HEADER_COUNT] = len(headers)
+                table.put(slot, fields.MESSAGE_TRACE_ID, _trace_id(headers))
             table.waiting[slot, fields.MESSAGE_HEADER_BYTES] = m.headers_length
             if payloads:
                 table.put(slot, fields.MESSAGE_KEY, key)
@@ -464,6 +466,10 @@ def _opened(table: RowTable, row: Sequence[Any]) -> int:
     for field, value in enumerate(row):
         table.put(slot, field, value)
     return slot
+
+
+def _trace_id(headers: list[dict[str, Any]]) -> str | None:
+    return next((trace_id(each["value"]) for each in headers if each["key"] == HEADER), None)
 
 
 @compiled

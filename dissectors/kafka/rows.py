@@ -22,11 +22,13 @@ from dissectors.redaction import without_tokens
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
+from dissectors.rows.trace_ids import HEADER, trace_id
 from dissectors.session.exchange import PRODUCE, ErrorCode, Report
 from dissectors.session.frame import FrameFacts
 
 NS, LATEST_MS = 1_000_000, 9_223_372_036_854
 
+_TRACE = HEADER.encode()
 FORMATS = ("magic 0", "magic 1", "magic 2")
 
 
@@ -213,6 +215,7 @@ class KafkaRows:
                 (fields.MESSAGE_TIME, batch.time),
                 (fields.MESSAGE_PACKET_REF, batch.packet_ref),
                 (fields.MESSAGE_STREAM_OFFSET, batch.stream_offset),
+                (fields.MESSAGE_TRACE_ID, _trace_id(entry.headers)),
             ):
                 table.put(slot, field, content)
             report.finish_message(slot)
@@ -236,6 +239,10 @@ def to_json(body: Any) -> str:
 def _headers(headers: Sequence[Header]) -> str:
     """Headers as JSON: pairs of name and value, as text; bytes that are no text are escaped."""
     return to_json([[_text(name), None if value is None else _text(value)] for name, value in headers])
+
+
+def _trace_id(headers: Sequence[Header]) -> str | None:
+    return next((trace_id(value) for name, value in headers if name == _TRACE), None)
 
 
 def _text(raw: bytes) -> str:

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from dissectors.pulsar import api, batches
 from dissectors.pulsar.batches import MalformedEntryError, PulsarEntry, Single, is_chunk, position
+from dissectors.pulsar.bodies import VERSION_BYTES
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.fields import (
     META_CHUNK_ID,
     META_ENCRYPTION_KEYS,
     META_NUM_CHUNKS_FROM_MSG,
     META_NUM_MESSAGES_IN_BATCH,
+    META_SCHEMA_VERSION,
     META_SEQUENCE_ID,
     META_TOTAL_CHUNK_MSG_SIZE,
     META_UNCOMPRESSED_SIZE,
@@ -28,6 +30,7 @@ from dissectors.pulsar.fields import (
 from dissectors.pulsar.pending import Columns, PendingBatch
 from dissectors.pulsar.secrets import property_value
 from dissectors.rows.layout import ABSENT
+from dissectors.rows.trace_ids import HEADER, trace_id
 from dissectors.session.conversation import Conversation
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
@@ -153,6 +156,8 @@ class MessageRows:
             "ordering_key": own.octets(field.ordering_key) if shown else None,
             "broker_timestamp": None if batch.broker_ns == ABSENT else batch.broker_ns,
             "broker_index": _broker_index(entry, batch, index),
+            "schema_version": _schema_version(entry.meta.octets(META_SCHEMA_VERSION)),
+            "trace_id": _trace_id(own, properties),
         }
 
 
@@ -189,12 +194,24 @@ def _key(own: MessageFields, field: OwnFields) -> bytes | None:
     return key
 
 
-def _headers(own: MessageFields, properties: list[tuple[int, int]]) -> str:
-    """Properties as JSON."""
-    shown = {}
+def _schema_version(version: bytes | None) -> int | None:
+    """The number in the eight bytes that brokers give; None for another form."""
+    return int.from_bytes(version, "big", signed=True) if version and len(version) == VERSION_BYTES else None
+
+
+def _pairs(own: MessageFields, properties: list[tuple[int, int]]) -> Iterator[tuple[str, str]]:
+    """Names and values of properties."""
     pair = MessageFields(WireReader())
     for start, end in properties:
         pair.read(_PAIR, own.data, start, end)
-        key = pair.text(PAIR_KEY) or ""
-        shown[key] = property_value(key, pair.text(PAIR_VALUE) or "")
+        yield pair.text(PAIR_KEY) or "", pair.text(PAIR_VALUE) or ""
+
+
+def _trace_id(own: MessageFields, properties: list[tuple[int, int]]) -> str | None:
+    return next((trace_id(value) for name, value in _pairs(own, properties) if name == HEADER), None)
+
+
+def _headers(own: MessageFields, properties: list[tuple[int, int]]) -> str:
+    """Properties as JSON."""
+    shown = {name: property_value(name, value) for name, value in _pairs(own, properties)}
     return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from dissectors.session.protocols import protocols
 from pipelines.answers.records import Relations, Row, gathered, query
 from pipelines.tables.causes import PARTS, TimePart, parts
 from pipelines.tables.dialect import DuckDB
+
+if TYPE_CHECKING:
+    from pipelines.payloads.messages import PayloadReader
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings", "stalls")
 
@@ -165,15 +168,17 @@ def decoded(
     exchange: Mapping[str, Any],
     *,
     messages: bool = False,
-    payloads: bool = False,
+    read: PayloadReader | None = None,
 ) -> DecodedExchange:
-    """The bodies of an exchange, and its messages if wanted; payloads: with their keys, values and headers.
+    """The bodies of an exchange, and its messages if wanted; read: with their keys, values and headers, read by it.
 
     Only the packets of its connection are decoded.
     """
     tables = ("exchanges", "messages") if messages else ("exchanges",)
+    payloads = read is not None
     run = OneConnection(paths, replace(options, tables=tables, full=True, payloads=payloads), exchange)
-    made = gathered(run.records(), tables, full=True, payloads=payloads)
+    rows = run.records() if read is None else read.of(run.records())
+    made = gathered(rows, tables, full=True, payloads=payloads)
     keys = (exchange["exchange_id"], exchange["site"])
     bodies = query(made, "SELECT request, response FROM exchanges WHERE exchange_id = ? AND site = ?", keys)
     request, response = (

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
+from pipelines.payloads import columns
 from pipelines.sql import database
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
@@ -46,7 +47,7 @@ def gathered(
         if table in kept:
             kept[table].append(batch)
     return {
-        table: pa.Table.from_batches(made, records.schema(table, full=full, payloads=payloads))
+        table: pa.Table.from_batches(made, columns.schema(table, full=full, payloads=payloads))
         for table, made in kept.items()
     }
 
@@ -63,7 +64,7 @@ def queryable(
 
     full, payloads: whether the columns are there that these options add.
     """
-    schemas = {table: records.schema(table, full=full, payloads=payloads) for table in tables}
+    schemas = {table: columns.schema(table, full=full, payloads=payloads) for table in tables}
     kept: dict[str, list[pa.RecordBatch]] = {table: [] for table in tables}
     size = 0
     with ExitStack() as stack:

@@ -36,6 +36,7 @@ COMMANDS = {
     "compact": "Write the record files of a store again, fewer and larger.",
     "report": "Rebuild the HTML report, or one of a part.",
     "export": "Traces and metrics for Perfetto, OpenTelemetry, Prometheus.",
+    "schemas": "Save a registry's schemas, by which messages are read.",
     "mcp": "Serve these answers to assistants.",
     "package": "Build an archive for Spark's workers.",
 }

@@ -14,7 +14,7 @@ import typer
 from dissectors.records import TABLES
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import AskedPart, AskedPayloads, Captures, Reading, reads_captures, refuse_other_than_text
 from pipelines.formats import BINARY_FORMATS, named, writing
 from pipelines.pandas_guard import without_pandas
 from pipelines.storage import outputs
@@ -50,6 +50,7 @@ def dissect(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
+    payload: AskedPayloads,
     table: Annotated[
         list[RecordTable] | None,
         typer.Option(
@@ -79,9 +80,6 @@ def dissect(
         int | None, typer.Option("--head", "--limit-rows", metavar="N", min=0, help="Only the first N rows.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Add the decoded bodies: `request` and `response`.")] = False,
-    payloads: Annotated[
-        bool, typer.Option("--payloads", help="Add key, value and headers (with --table messages).")
-    ] = False,
     out: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +100,7 @@ def dissect(
     without_pandas()
     format = format or named(out)
     tables: tuple[str, ...] = tuple(dict.fromkeys(t.value for t in table or [RecordTable.EXCHANGES]))
-    for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payloads, "messages")):
+    for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payload.payloads, "messages")):
         if given and adds_to not in tables:
             raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
     from pipelines.cli.watched_run import WatchedRun
@@ -118,7 +116,7 @@ def dissect(
         except conditions.InvalidFilterError as error:
             raise typer.BadParameter(str(error), param_hint=error.option) from None
         try:
-            wanted[name] = _wanted(name, condition, full=full, payloads=payloads)
+            wanted[name] = _wanted(name, condition, full=full, payloads=payload.payloads)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--where") from None
     if len(tables) > 1:
@@ -127,14 +125,14 @@ def dissect(
                 raise typer.BadParameter("is for one table", param_hint=option)
         if out is None or out == "-":
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
-        options = reading.options(tables, full=full, payloads=payloads)
-        _write_each(captures, reading, options, wanted, format, Path(out), names_seen)
+        options = reading.options(tables, full=full, payloads=payload.payloads)
+        _write_each(captures, reading, payload, options, wanted, format, Path(out), names_seen)
         _say_missing(names_seen)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
     options = reading.options(
-        (one, "connections") if with_notes and one != "connections" else (one,), full=full, payloads=payloads
+        (one, "connections") if with_notes and one != "connections" else (one,), full=full, payloads=payload.payloads
     )
     names = _columns(columns, rows.schema, one)
     order = _order(sort, rows.schema, one)
@@ -150,13 +148,14 @@ def dissect(
                 names_seen.add(batch)
                 yield rows.of(batch)
 
-    if full or payloads:
+    if full or payload.payloads:
         captures = reading.captures(captures)
+    read = payload.reader(captures, options)
     with (
         reading.source(captures, options, stoppable=out is None) as run,
         output(out, reading.inputs(run.files), binary=format in BINARY_FORMATS) as stream,
     ):
-        batches = chosen(run.records())
+        batches = chosen(run.records() if read is None else read.of(run.records()))
         with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
             for batch in first(batches if order is None else sorted_by(batches, order, head), head):
                 if stream.isatty() and isinstance(run, WatchedRun):
@@ -193,9 +192,9 @@ class _Wanted:
 
 def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) -> _Wanted:
     """Raises ValueError where the condition means nothing for the table."""
-    from dissectors import records
+    from pipelines.payloads import columns
 
-    schema = records.schema(table, full=full, payloads=payloads)
+    schema = columns.schema(table, full=full, payloads=payloads)
     if condition is None:
         return _Wanted(schema, None)
     from pipelines.sql.where import Filter
@@ -206,6 +205,7 @@ def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) ->
 def _write_each(
     captures: list[str],
     reading: Reading,
+    payload: AskedPayloads,
     options: Options,
     wanted: dict[str, _Wanted],
     format: str,
@@ -222,7 +222,8 @@ def _write_each(
         for table, rows in wanted.items():
             stream = stack.enter_context((whole / f"{table}.{_SUFFIXES[format]}").open("wb"))
             writers[table] = stack.enter_context(writing(format, table, rows.schema, stream))
-        for table, batch in run.records():
+        read = payload.reader(captures, options)
+        for table, batch in run.records() if read is None else read.of(run.records()):
             names_seen.add(batch)
             writers[table].write(wanted[table].of(batch))
 

@@ -60,7 +60,7 @@ def export(
 
     if out is not None and single_analysis(captures):
         refuse_read_back(out, captures[0])
-    needed = requests.TABLES if format == "otlp" else RECORDS
+    needed = {"otlp": requests.TABLES, "perfetto": (*RECORDS, "messages"), "prometheus": RECORDS}[format]
     selection = part.selection
     with (
         reading.records(captures, needed, part=selection) as found,
@@ -85,7 +85,8 @@ def _write_requests(reading: Reading, found: Relations, format: Viewer, cut: str
     from pipelines.answers.export import requests
     from pipelines.answers.records import database_of
 
-    with reading.counted_once(found) as tables, database_of(tables) as connection:
+    counted = {name: rows for name, rows in found.items() if name != "messages"}  # which exchanges bring, however often
+    with reading.counted_once(counted) as once, database_of({**once, "messages": found["messages"]}) as connection:
         if format == "otlp":
             from pipelines.answers.export import otlp
 
@@ -93,5 +94,5 @@ def _write_requests(reading: Reading, found: Relations, format: Viewer, cut: str
             return
         from pipelines.answers.export import perfetto
 
-        verdicts = aggregates.made(found, ["t_verdicts"], cut)["t_verdicts"].to_pylist()
+        verdicts = aggregates.made(counted, ["t_verdicts"], cut)["t_verdicts"].to_pylist()
         perfetto.write(requests.requests(connection), verdicts, stream)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pipelines.answers.records import KeptRows, Relations
     from pipelines.cli.watched_run import WatchedRun
+    from pipelines.payloads.messages import PayloadReader
     from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.selection import Selection
     from pipelines.storage.record_cache import RecordCache
@@ -99,6 +100,47 @@ class AskedPart:
         for name, value in vars(self).items():
             refuse_other_than_text(value, f"--{name}")
         return vars(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedPayloads:
+    """The options that ask for keys and values of messages, as given on the command line."""
+
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="Messages with key, value and headers, and with what these mean.")
+    ] = False
+    schemas: Annotated[
+        str | None,
+        typer.Option(
+            "--schemas",
+            metavar="PATH",
+            help="Schemas of keys and values: a folder of .avsc, .proto, .json, .desc, or a saved registry.",
+        ),
+    ] = None
+    redact: Annotated[
+        str | None, typer.Option("--redact", metavar="FIELD,…", help="Hide these fields of keys and values: a.b.c.")
+    ] = None
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="FIELD,…", help="Show only these fields of keys and values.")
+    ] = None
+
+    def reader(self, files: Sequence[str], options: Options) -> PayloadReader | None:
+        """What reads keys and values of these captures; None where they are not asked for.
+
+        Raises typer.BadParameter for an option that means nothing without --payloads, InputError for bad schemas.
+        """
+        for name, value in (("--schemas", self.schemas), ("--redact", self.redact), ("--only", self.only)):
+            refuse_other_than_text(value, name)
+            if value is not None and not self.payloads:
+                raise typer.BadParameter("is for --payloads", param_hint=name)
+        if not self.payloads:
+            return None
+        from pipelines.payloads import schemas
+        from pipelines.payloads.messages import PayloadReader, told_in
+        from pipelines.payloads.shown import ShownFields
+
+        given = None if self.schemas is None else schemas.load(self.schemas)
+        return PayloadReader(given, lambda: told_in(files, options), ShownFields.of(self.redact, self.only))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,28 +300,32 @@ class Reading:
         tables: tuple[str, ...],
         *,
         full: bool = False,
-        payloads: bool = False,
         part: Selection | None = None,
+        asked: AskedPayloads | None = None,
     ) -> Iterator[Relations]:
         """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows.
 
-        full: with decoded bodies; payloads: with keys, values and headers of messages; both of captures only.
+        full: with decoded bodies; asked: with keys, values and headers of messages; both of captures only.
         """
         from pipelines.answers import records
         from pipelines.sql.occurring import NamesSeen
 
         without_pandas()
         needed = part.tables(tables) if part else tables
-        with self.source(captures, self.options(needed, full=full, payloads=payloads)) as source:
-            if not part and isinstance(source, records.KeptRows):
+        payloads = asked is not None and asked.payloads
+        options = self.options(needed, full=full, payloads=payloads)
+        read = None if asked is None else asked.reader(captures, options)
+        with self.source(captures, options) as source:
+            if not part and isinstance(source, records.KeptRows) and read is None:
                 yield source.tables
                 return
+            rows = source.records() if read is None else read.of(source.records())
             if not part:
-                with records.queryable(source.records(), needed, full=full, payloads=payloads) as found:
+                with records.queryable(rows, needed, full=full, payloads=payloads) as found:
                     yield found
                 return
             seen = NamesSeen(part)
-            chosen_rows = part.of(seen.of(source.records()))
+            chosen_rows = part.of(seen.of(rows))
             with records.queryable(chosen_rows, needed, full=full, payloads=payloads) as found:
                 chosen = records.selected(found, part)
                 self.say_missing(seen, chosen)
@@ -374,9 +420,10 @@ class Reading:
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Reading and, where it has a parameter `part`, those of AskedPart."""
+    """Give a command the options of Reading; those of AskedPart, AskedPayloads for a parameter `part`, `payload`."""
     own = inspect.signature(command, eval_str=True)
-    shared = {name: kind for name, kind in (("part", AskedPart), ("reading", Reading)) if name in own.parameters}
+    groups = (("payload", AskedPayloads), ("part", AskedPart), ("reading", Reading))
+    shared = {name: kind for name, kind in groups if name in own.parameters}
     options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in shared.items()}
     parameters = [p for p in own.parameters.values() if p.name not in shared]
     every = [p for found in options.values() for p in found.values()]

@@ -14,7 +14,7 @@ import typer
 from dissectors.errors import InputError
 from dissectors.session.protocols import error_meaning
 from pipelines.cli import printing
-from pipelines.cli.reading import Reading, exists, reads_captures
+from pipelines.cli.reading import AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import statuses, units
 from pipelines.formats.grid import terminal_width
 from pipelines.formats.outline import outline
@@ -35,6 +35,7 @@ def show(
         list[str], typer.Argument(metavar="FILE:PACKET | EXCHANGE_ID CAPTURE…", help="What to show, and where it is.")
     ],
     reading: Reading,
+    payload: AskedPayloads,
     bytes_: Annotated[
         bool,
         typer.Option(
@@ -44,7 +45,6 @@ def show(
     messages: Annotated[
         bool, typer.Option("--messages", help="Each message of its batches: position, time, sizes.")
     ] = False,
-    payloads: Annotated[bool, typer.Option("--payloads", help="Each message with its key, value and headers.")] = False,
 ) -> None:
     """One exchange: both bodies, times, verdicts, errors, and the way to it in Wireshark.
 
@@ -77,6 +77,7 @@ def show(
     if places and Path(files[0]).is_dir():
         raise InputError(f"{files[0]}: a folder: name the file in it that holds the packet")
     options = reading.options()
+    read = payload.reader(files, options)
     with reading.records(files, connection.TABLES) as tables:
         found: ConnectionPacket | None = None
         if places:
@@ -101,9 +102,9 @@ def show(
                 raise InputError(f"no exchange {ids[0]} in these captures")
         whole = True
         for exchange in exchanges[:MOST]:
-            decoded = connection.decoded(files, options, exchange, messages=messages or payloads, payloads=payloads)
+            decoded = connection.decoded(files, options, exchange, messages=messages or payload.payloads, read=read)
             related, times = connection.related(tables, exchange), connection.times(tables, exchange)
-            _show(exchange, related, times, decoded, payloads=payloads)
+            _show(exchange, related, times, decoded, payloads=payload.payloads)
             whole = whole and _is_decoded(exchange, decoded)
         if bytes_ and found is not None and not whole:
             _hex(found, connection.secret_until(tables, found))
@@ -211,9 +212,14 @@ def _show_message(message: Mapping[str, Any], *, payloads: bool) -> None:
     text = f"{message['topic'] or '?'}{partition} {message['position'] or ''}".rstrip()
     printing.show_text(f"{text}: {', '.join(filter(None, facts))}", indent=2)
     for name in ("key", "headers", "value") if payloads else ():
-        value = message[name]
+        value = message[name] if message.get(f"{name}_json") is None else message[f"{name}_json"]
         if value is not None and value != "[]":
             printing.show_text(_payload(value), indent=6, lead=f"{name:<9}")
+
+    if payloads and message["schema"] not in (None, "text", "json"):
+        printing.show_text(message["schema"], indent=6, lead=f"{'schema':<9}")
+    if payloads and message["misfit"]:
+        printing.show_text(message["misfit"], indent=6, lead=f"{'misfit':<9}")
 
 
 def _payload(value: bytes | str) -> str:

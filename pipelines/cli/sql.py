@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines.cli.output import RowFormat, output
-from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
+from pipelines.cli.reading import AskedPart, AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
 
 if TYPE_CHECKING:
@@ -30,15 +30,13 @@ def sql(
     ],
     reading: Reading,
     part: AskedPart,
+    payload: AskedPayloads,
     format: RowFormat = None,
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Exchanges with their bodies: request.acks, response.topics[0].name …")
-    ] = False,
-    payloads: Annotated[
-        bool, typer.Option("--payloads", help="Messages with key, value and headers, as bytes: key = 'order-7'.")
     ] = False,
     attach: Annotated[
         list[str] | None,
@@ -60,6 +58,7 @@ def sql(
       brokerscope sql capture.pcap "select * from t_latency order by total_p99_ns desc limit 5"
       brokerscope sql capture.pcap --full "select request.acks, count(*) from exchanges group by 1"
       brokerscope sql capture.pcap --payloads "select * from messages where key = 'order-7'"
+      brokerscope sql capture.pcap --payloads "select value_json->>'$.id' as id, count(*) from messages group by 1"
       brokerscope sql capture.pcap --attach log=broker.csv "select * from exchanges join log using (correlation_id)"
       brokerscope sql capture.pcap
     """
@@ -75,7 +74,7 @@ def sql(
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
         raise typer.BadParameter("the capture comes from there, so queries cannot: name one", param_hint="QUERY")
-    if full or payloads:
+    if full or payload.payloads:
         captures = reading.captures(captures)
     own = {name: attached.read(path) for name, path in _named_files(attach)}
     analysed = single_analysis(captures)
@@ -85,9 +84,9 @@ def sql(
     if analysed and out is not None:
         refuse_read_back(out, captures[0])
     if query is not None and not written:
-        _check(query, own, full=full, payloads=payloads)
+        _check(query, own, full=full, payloads=payload.payloads)
         wanted = _named(query) or wanted
-    with reading.records(captures, wanted, full=full, payloads=payloads, part=selection) as tables:
+    with reading.records(captures, wanted, full=full, part=selection, asked=payload) as tables:
         stored = records.read_aggregates(captures[0]) if written else {}
         every = {**tables, **{f"{aggregates.PREFIX}{name}": table for name, table in stored.items()}, **own}
         columns = {name: table.schema.names for name, table in every.items()}
@@ -138,8 +137,9 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
     """Raise typer.BadParameter for a query that means nothing: before captures are read, which may take long."""
     import duckdb
 
-    from dissectors.records import TABLES, schema
+    from dissectors.records import TABLES
     from pipelines.answers import aggregates
+    from pipelines.payloads.columns import schema
     from pipelines.sql import database
 
     empty = {name: schema(name, full=full, payloads=payloads).empty_table() for name in TABLES}

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 
 from dissectors.records import JSON_COLUMNS
 from pipelines.formats import columns
+from pipelines.payloads.columns import KEY_JSON, VALUE_JSON
 
+_JSON = JSON_COLUMNS | {KEY_JSON, VALUE_JSON}
 _CHUNK_ROWS = 4096  # lines put together at once
 
 
@@ -47,7 +49,7 @@ def _lines(batch: pa.RecordBatch) -> bytes:
 def _fragments(name: str, column: pa.Array) -> pa.Array:
     """A column of JSON values as text; null where the value is null."""
     kind = column.type
-    if pa.types.is_string(kind) and name in JSON_COLUMNS:
+    if pa.types.is_string(kind) and name in _JSON:
         return _harmless(column)
     if pa.types.is_string(kind):
         return columns.mapped(column, _quote)

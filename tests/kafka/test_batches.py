@@ -113,6 +113,22 @@ def test_messages_have_keys_values_headers_offsets_and_times() -> None:
     assert rows[1].headers == '[["h","x"],["n",null]]'
 
 
+@pytest.mark.parametrize(
+    ("value", "trace"),
+    [
+        (b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "0af7651916cd43dd8448eb211c80319c"),
+        (b"00-00000000000000000000000000000000-b7ad6b7169203331-01", None),
+        (b"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", None),
+        (b"\xff", None),
+        (None, None),
+    ],
+)
+def test_a_message_belongs_to_the_trace_that_its_header_names(value: bytes | None, trace: str | None) -> None:
+    traced = [record(0, None, b"v", [(b"h", b"x"), (b"traceparent", value)])]
+    sink = consumed(batch(traced), options=Options(tables=("messages",)))
+    assert [(m.trace_id, m.headers) for m in sink.messages] == [(trace, None)]
+
+
 def test_payloads_are_there_only_where_they_are_asked_for() -> None:
     sink = consumed(batch(THREE), options=Options(tables=("messages",)))
     assert [(m.key, m.value, m.headers) for m in sink.messages] == [(None, None, None)] * 3

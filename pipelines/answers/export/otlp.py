@@ -2,7 +2,8 @@
 
 A request is a span of its client (producer or consumer where it carried messages), and within it one of the server,
 from the last byte of the request to the first one of the answer. A span that fetched a batch is linked to the one that
-brought it. Names of attributes: OpenTelemetry's semantic conventions for messaging, network and RPC.
+brought it; where the messages of a request name one trace, it belongs to that. Names of attributes: OpenTelemetry's
+semantic conventions for messaging, network and RPC.
 Format: OTLP specification, "JSON Protobuf Encoding": ids are hexadecimal, 64-bit numbers are texts.
 """
 
@@ -55,7 +56,7 @@ class _Spans:
 
     def of(self, request: Request) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
         """The spans of a request, each with the name and the address of who made it."""
-        named = _named(request.exchange_id)
+        named = _named(request)
         client = (request.client_id or request.client_ip, request.client_ip)
         yield client, self._client_span(request, named)
         for batch in request.sent or ():
@@ -146,9 +147,9 @@ def _value(value: Any) -> dict[str, Any]:
     return {"stringValue": value}
 
 
-def _named(exchange_id: str) -> _Span:
-    """The span of a request: the same whenever it is exported."""
-    return _Span(_digits(exchange_id, 16), _digits(f"{exchange_id} client", 8))
+def _named(request: Request) -> _Span:
+    """The span of a request, the same whenever it is exported: in the trace of its messages, or one of its own."""
+    return _Span(request.trace_id or _digits(request.exchange_id, 16), _digits(f"{request.exchange_id} client", 8))
 
 
 def _digits(text: str, size: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-TABLES = ("exchanges", "batches", "connections")
+TABLES = ("exchanges", "batches", "connections", "messages")
 _AT_ONCE = 50_000  # requests that are held; of one second all are
 _BATCHES = 64  # of a request, that are followed to their readers
 
@@ -21,6 +21,11 @@ select exchange_id, role = 'produce' as is_sent, {_PLACE} as place
 from batches
 where topic is not null and coalesce(position, base_offset::varchar) is not null and outcome is distinct from 'error'
 """
+_TRACES = """
+create temp table traces as
+select exchange_id, min(trace_id) as trace_id from messages where trace_id is not null group by 1
+having min(trace_id) = max(trace_id)
+"""
 _SECONDS = "select date_trunc('second', time) as second, count(*) from exchanges group by 1 order by 1"
 _COLUMNS = (
     "exchange_id, protocol, connection, incarnation, site, client_id, client_ip, client_port, server_ip, server_port, "
@@ -30,7 +35,7 @@ _COLUMNS = (
     "coalesce(request_packet, response_packet) as packet"
 )
 _WINDOW = f"""
-select {_COLUMNS}, b.sent, b.read
+select {_COLUMNS}, b.sent, b.read, t.trace_id
 from exchanges
 left join (
   select exchange_id, list(place) filter (is_sent)[:{_BATCHES}] as sent,
@@ -38,6 +43,7 @@ left join (
   from followed where exchange_id in (select exchange_id from exchanges where time >= $since and time < $until)
   group by 1
 ) b using (exchange_id)
+left join traces t using (exchange_id)
 where time >= $since and time < $until
 order by start_ns, packet
 """
@@ -81,6 +87,7 @@ class Request(NamedTuple):
     packet: int | None
     sent: list[int] | None  # batches that it brought, each by a number that those who read it have, too
     read: list[int] | None
+    trace_id: str | None  # the one trace that all of its messages with a trace name
 
     @property
     def lasted_ns(self) -> int:
@@ -98,6 +105,7 @@ class Request(NamedTuple):
 def requests(connection: DuckDBPyConnection) -> Iterator[Request]:
     """All of the table `exchanges` in the order in which they began. connection: a database of TABLES."""
     connection.execute(_FOLLOWED)
+    connection.execute(_TRACES)
     for since, until in _windows(connection):
         for row in connection.execute(_WINDOW, {"since": since, "until": until}).fetchall():
             yield Request(*row)

@@ -1,0 +1,22 @@
+"""The columns that the record table `messages` has where keys and values are asked for, besides its own."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dissectors import records
+
+TABLE = "messages"
+KEY_JSON, VALUE_JSON = "key_json", "value_json"
+COLUMNS = (
+    pa.field(KEY_JSON, pa.string()),  # the key as JSON; null where nothing says what it means
+    pa.field(VALUE_JSON, pa.string()),
+    pa.field("schema", pa.string()),  # by what the value was read
+    pa.field("misfit", pa.string()),  # why a key or value could not be read by its schema
+)
+
+
+def schema(table: str, *, full: bool = False, payloads: bool = False) -> pa.Schema:
+    """The columns of a record table, with COLUMNS where payloads are asked for."""
+    known = records.schema(table, full=full, payloads=payloads)
+    return pa.schema([*known, *COLUMNS], known.metadata) if payloads and table == TABLE else known

@@ -1,0 +1,221 @@
+"""What reads a value by a schema: Avro by fastavro, Protobuf by protobuf, JSON by the standard library.
+
+A schema may be hostile, and so may a value: each reader gives a value of JSON, or raises MisfitError.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+Decode = Callable[[bytes, Sequence[int]], Any]
+"""(value, indexes of the message within a Protobuf file) -> a value of JSON. Raises MisfitError."""
+
+MOST_DEPTH = 64  # levels of a value
+_PACKAGES = {"fastavro": "Avro", "grpc_tools": "Protobuf's .proto files"}
+_FIRST = (0,)  # message of a file
+
+
+class SchemaError(ValueError):
+    """A schema cannot be read."""
+
+
+class MisfitError(ValueError):
+    """A value is not what its schema says."""
+
+
+def _needs(package: str) -> None:
+    if find_spec(package) is None:
+        raise SchemaError(f"{_PACKAGES[package]} need the extra: pip install 'brokerscope[schemas]'")
+
+
+def json_text(data: bytes, _: Sequence[int] = ()) -> Any:
+    """A value that is JSON itself."""
+    try:
+        return plain(json.loads(data))
+    except (ValueError, RecursionError):
+        raise MisfitError("it is no JSON") from None
+
+
+def avro(text: str, references: Mapping[str, str]) -> Decode:
+    """A reader by an Avro schema. references: name -> schema of those that it names, in the order of their need."""
+    _needs("fastavro")
+    import fastavro
+    from fastavro import _read_py as in_python
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    named: dict[str, Any] = {}
+    try:
+        for each in references.values():
+            fastavro.parse_schema(json.loads(each), named_schemas=named)
+        parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+        _refuse_endless(parsed, named)
+    except SchemaError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError, SchemaParseException, UnknownType) as error:
+        raise SchemaError(f"no Avro schema: {_said(error)}") from None
+
+    # of a type that holds itself, a value of a megabyte has a million levels, which overflow the stack of compiled code
+    read = (in_python if _holds_itself(parsed, named, set()) else fastavro).schemaless_reader
+
+    def decode(data: bytes, _: Sequence[int] = ()) -> Any:
+        stream = io.BytesIO(data)
+        try:
+            value = read(stream, parsed, None, return_record_name=False)
+        except Exception as error:  # whatever fastavro makes of bytes that are something else
+            raise MisfitError(f"it does not fit the schema: {_said(error)}") from None
+        if stream.tell() != len(data):
+            raise MisfitError(f"{len(data) - stream.tell()} bytes are left behind what the schema says")
+        return plain(value)
+
+    return decode
+
+
+def _refuse_endless(schema: Any, named: Mapping[str, Any]) -> None:
+    """Raise SchemaError for lists of what takes no bytes: a few bytes would announce any number of them."""
+    waiting, seen = [schema], set[str]()
+    while waiting:
+        now = waiting.pop()
+        if isinstance(now, list):
+            waiting += now
+        elif isinstance(now, str):
+            if now in named and now not in seen:
+                seen.add(now)
+                waiting.append(named[now])
+        elif now.get("type") == "array":
+            if not _takes_bytes(now["items"], named, seen=set()):
+                raise SchemaError("it has a list of items that take no bytes")
+            waiting.append(now["items"])
+        elif now.get("type") == "map":
+            waiting.append(now["values"])
+        else:
+            waiting += [field["type"] for field in now.get("fields", ())]
+
+
+def _holds_itself(schema: Any, named: Mapping[str, Any], done: set[str], above: frozenset[str] = frozenset()) -> bool:
+    """Whether a named type is among its own parts. done: names that are looked at already."""
+    if isinstance(schema, list):
+        return any(_holds_itself(each, named, done, above) for each in schema)
+    if isinstance(schema, str):
+        if schema in above or schema in done or schema not in named:
+            return schema in above
+        return _holds_itself(named[schema], named, done, above)
+    name = schema.get("name", "")
+    parts = [field["type"] for field in schema.get("fields", ())]
+    parts += [schema[part] for part in ("items", "values") if part in schema]
+    found = any(_holds_itself(part, named, done, above | {name}) for part in parts)
+    done.add(name)
+    return found
+
+
+def _takes_bytes(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
+    """Whether every value takes a byte at least. seen: named types that are looked at already."""
+    if isinstance(schema, list):
+        return True  # its index in the union
+    if isinstance(schema, str):
+        if schema in named and schema not in seen:
+            seen.add(schema)
+            return _takes_bytes(named[schema], named, seen)
+        return schema not in named and schema != "null"
+    kind = schema.get("type")
+    if kind == "record":
+        return any(_takes_bytes(field["type"], named, seen) for field in schema["fields"])
+    return kind != "null" and (kind != "fixed" or bool(schema.get("size")))
+
+
+def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> Decode:
+    """A reader by .proto files: some of a folder, which may import others of it, or texts by name, the last the one."""
+    _needs("grpc_tools")
+    import tempfile
+    from importlib.resources import files as resources
+
+    from grpc_tools import protoc
+
+    with tempfile.TemporaryDirectory() as room:
+        if isinstance(files, Mapping):
+            for name, text in files.items():
+                target = Path(room, name).resolve()
+                if Path(room).resolve() not in target.parents:
+                    raise SchemaError(f"{name!r} is no name of a file")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+            wanted, base = [str(Path(room, list(files)[-1]))], room
+        else:
+            wanted, base = [str(file) for file in files], str(folder)
+        made = Path(room, "made.desc")
+        well_known = str(resources("grpc_tools") / "_proto")
+        line = ["protoc", f"-I{base}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={made}", *wanted]
+        if protoc.main(line) != 0 or not made.exists():
+            raise SchemaError("protoc does not take it")
+        return protobuf_set(made.read_bytes())
+
+
+def protobuf_set(data: bytes, root: str | None = None) -> Decode:
+    """A reader by a FileDescriptorSet. root: the full name of the message; None where the last file has it."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+    from google.protobuf.message import DecodeError
+
+    listed, pool = descriptor_pb2.FileDescriptorSet(), descriptor_pool.DescriptorPool()
+    try:
+        listed.ParseFromString(data)
+        for each in listed.file:
+            pool.Add(each)
+        last = pool.FindFileByName(listed.file[-1].name)
+        chosen = None if root is None else pool.FindMessageTypeByName(root)
+    except (DecodeError, TypeError, KeyError, IndexError, ValueError) as error:
+        raise SchemaError(f"no set of descriptors: {_said(error)}") from None
+
+    def decode(data: bytes, indexes: Sequence[int] = _FIRST) -> Any:
+        among = list(last.message_types_by_name.values())
+        found = chosen
+        for index in () if chosen is not None else indexes or _FIRST:
+            if not 0 <= index < len(among):
+                raise MisfitError(f"its file has no message {'.'.join(map(str, indexes))}")
+            found = among[index]
+            among = list(found.nested_types)
+        assert found is not None
+        message = message_factory.GetMessageClass(found)()
+        try:
+            message.ParseFromString(data)
+            value = json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
+        except (DecodeError, json_format.Error, TypeError, ValueError, RecursionError) as error:
+            raise MisfitError(f"it does not fit the schema: {_said(error)}") from None
+        return plain(value)
+
+    return decode
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64. Raises MisfitError."""
+    if depth > MOST_DEPTH:
+        raise MisfitError(f"it has more than {MOST_DEPTH} levels")
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, depth + 1) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID | timedelta):
+        return str(value)
+    return str(value)
+
+
+def _said(error: BaseException) -> str:
+    """What an error says, in a line of bounded length."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,186 @@
+"""Schemas of keys and values: from a folder of files, or from what `brokerscope schemas` saved of a registry.
+
+In a folder, the name of a file says what it is the schema of: `7.avsc` of what carries the id 7, `orders-value.avsc`
+or `orders.avsc` of the values of topic orders, `orders-key.proto` of its keys. A saved registry is one JSON file, with
+rows as the registry itself lists them:
+
+    {"schemas": [{"id": 7, "subject": "orders-value", "version": 1, "schemaType": "AVRO", "schema": "…",
+                  "references": [{"name": …, "subject": …, "version": …}]}, …]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dissectors.errors import InputError
+from pipelines.payloads.decoders import Decode, SchemaError, avro, json_text, protobuf, protobuf_set
+
+KEY, VALUE = "key", "value"
+_SUFFIXES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON", ".desc": "DESCRIPTORS", ".pb": "DESCRIPTORS"}
+_MOST_BYTES = 8 << 20  # of a file of schemas; of a saved registry 32 times that
+_MOST = 100_000  # schemas
+Id = int | str
+"""What a message names its schema by: a number, or a UUID as text."""
+
+
+class Schema(NamedTuple):
+    """A schema, and what reads values by it."""
+
+    name: str  # of the file, or the subject: said with what was decoded
+    type: str  # avro, protobuf or json
+    decode: Decode
+
+
+class Schemas:
+    """Schemas by the ids that messages carry, and by topic."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[Id, Callable[[], Schema]] = {}
+        self._by_subject: dict[str, Callable[[], Schema]] = {}
+        self._made: dict[Callable[[], Schema], Schema | SchemaError] = {}
+
+    def of_id(self, number: Id) -> Schema | None:
+        """The schema of an id; None for an unknown one. Raises SchemaError for one that cannot be read."""
+        return self._get(self._by_id.get(number))
+
+    def of_topic(self, topic: str | None, part: str) -> Schema | None:
+        """The schema of the keys or values of a topic, whatever its full name. Raises SchemaError."""
+        if topic is None:
+            return None
+        short = topic.rpartition("/")[2]
+        names = [f"{short}-{part}", *([short] if part == VALUE else [])]
+        return self._get(next(filter(None, map(self._by_subject.get, names)), None))
+
+    def __len__(self) -> int:
+        return len(self._by_id.keys() | self._by_subject.keys())
+
+    def add(self, make: Callable[[], Schema], subject: str | None, number: Id | None) -> None:
+        """Know a schema, which is read when it is first needed."""
+        if len(self._by_id) >= _MOST or len(self._by_subject) >= _MOST:
+            raise InputError(f"more than {_MOST:,} schemas")
+        if number is not None:
+            self._by_id[number] = make
+        if subject is not None:
+            self._by_subject[subject] = make
+
+    def _get(self, make: Callable[[], Schema] | None) -> Schema | None:
+        if make is None:
+            return None
+        if make not in self._made:
+            try:
+                self._made[make] = make()
+            except SchemaError as error:
+                self._made[make] = error
+        made = self._made[make]
+        if isinstance(made, SchemaError):
+            raise made
+        return made
+
+
+def load(path: str) -> Schemas:
+    """The schemas of a folder, or of a saved registry. Raises InputError."""
+    where = Path(path)
+    if not where.exists():
+        raise InputError(f"{path}: no such file")
+    schemas = Schemas()
+    if where.is_dir():
+        _add_folder(schemas, where)
+    else:
+        _add_registry(schemas, where)
+    if not len(schemas):
+        raise InputError(f"{path}: no schema in it: .avsc, .proto, .json, .desc, or a saved registry")
+    return schemas
+
+
+def _add_folder(schemas: Schemas, folder: Path) -> None:
+    for file in sorted(folder.rglob("*")):
+        kind = _SUFFIXES.get(file.suffix)
+        if kind is None or not file.is_file():
+            continue
+        number = int(file.stem) if file.stem.isdecimal() and len(file.stem) < 10 else None
+        schemas.add(_of_file(file, folder, kind), None if number is not None else file.stem, number)
+
+
+def _of_file(file: Path, folder: Path, kind: str) -> Callable[[], Schema]:
+    def make() -> Schema:
+        if kind == "PROTOBUF":
+            return Schema(file.name, "protobuf", protobuf([file], folder))
+        data = _read(file, _MOST_BYTES)
+        if kind == "DESCRIPTORS":
+            return Schema(file.name, "protobuf", protobuf_set(data))
+        return (
+            Schema(file.name, "avro", avro(_text(data), {})) if kind == "AVRO" else Schema(file.name, "json", json_text)
+        )
+
+    return make
+
+
+def _add_registry(schemas: Schemas, file: Path) -> None:
+    try:
+        listed = json.loads(_read(file, 32 * _MOST_BYTES))
+        rows = listed["schemas"] if isinstance(listed, dict) else listed
+        known = [_row(row) for row in rows]
+    except (ValueError, KeyError, TypeError, RecursionError, SchemaError) as error:
+        raise InputError(f"{file}: not a saved registry: {error}") from None
+    by_version = {(row["subject"], row["version"]): row for row in known}
+    for row in sorted(known, key=lambda row: row["version"] or 0):
+        schemas.add(_of_row(row, by_version), row["subject"], row["id"])
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as a registry lists it, checked."""
+    number, text = row["id"], row["schema"]
+    if not isinstance(number, int | str) or not isinstance(text, str):
+        raise TypeError("a schema has an id and a text")
+    subject, version = row.get("subject"), row.get("version")
+    return {
+        "id": number,
+        "schema": text,
+        "type": str(row.get("schemaType") or "AVRO").upper(),
+        "subject": subject if isinstance(subject, str) else None,
+        "version": version if isinstance(version, int) else None,
+        "references": [each for each in row.get("references") or () if isinstance(each, dict)],
+    }
+
+
+def _of_row(row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]]) -> Callable[[], Schema]:
+    def make() -> Schema:
+        name = f"{row['subject'] or 'schema'} (id {row['id']})"
+        if row["type"] == "JSON":
+            return Schema(name, "json", json_text)
+        needed = dict(_references(row, every))
+        if row["type"] == "PROTOBUF":
+            return Schema(name, "protobuf", protobuf({**needed, "schema.proto": row["schema"]}, None))
+        if row["type"] == "AVRO":
+            return Schema(name, "avro", avro(row["schema"], needed))
+        raise SchemaError(f"{name} is of the unknown type {row['type']}")
+
+    return make
+
+
+def _references(
+    row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]], depth: int = 0
+) -> Iterable[tuple[str, str]]:
+    """(name, text) of each schema that one refers to, those that these need first."""
+    for each in row["references"]:
+        found = every.get((each.get("subject"), each.get("version")))
+        if found is None or depth > 16:
+            raise SchemaError(f"it needs {each.get('subject')} version {each.get('version')}, which is not known")
+        yield from _references(found, every, depth + 1)
+        yield str(each.get("name")), found["schema"]
+
+
+def _read(file: Path, most: int) -> bytes:
+    if file.stat().st_size > most:
+        raise SchemaError(f"{file.name} has more than {most >> 20} MiB")
+    return file.read_bytes()
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise SchemaError("it is no UTF-8 text") from None
