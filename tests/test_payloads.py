@@ -366,3 +366,44 @@ def test_bodies_without_a_schema_tell_none() -> None:
     for body in (None, {}, {"schema": None}, {"schema": {"type": "AutoConsume"}}, {"schema": 7}):
         told = pulsar.told([{"topics": [TOPIC], "request": json.dumps(body), "response": None}])
         assert told.of(TOPIC, None) is None
+
+
+def committed(group: bytes, topic: bytes, partition: int) -> bytes:
+    sized = b"".join(len(each).to_bytes(2, "big") + each for each in (group, topic))
+    return (1).to_bytes(2, "big") + sized + partition.to_bytes(4, "big")
+
+
+def test_a_committed_offset_in_its_topic_is_read() -> None:
+    value = struct.pack(">hqih", 3, 30, -1, 0) + struct.pack(">q", 1_700_000_000_000)
+    found = meaning(None, value, committed(b"billing", b"orders", 2), "__consumer_offsets")
+    assert found.schema == "kafka OffsetCommit"
+    assert found.key == {"group": "billing", "topic": "orders", "partition": 2}
+    assert found.value == {"offset": 30, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1_700_000_000_000}
+    assert meaning(None, None, committed(b"g", b"t", 0), "__consumer_offsets").value is None
+
+
+def test_a_transactions_state_in_its_topic_is_read() -> None:
+    key = b"\0\0\0\5tx-id"
+    value = struct.pack(">hqhiB", 0, 9, 1, 60_000, 4) + struct.pack(">i", -1) + struct.pack(">qq", 1, 2)
+    found = meaning(None, value, key, "__transaction_state")
+    assert (found.schema, found.key, found.misfit) == ("kafka TransactionLog", {"transactionalId": "tx-id"}, None)
+    assert found.value["producerId"] == 9
+
+
+@given(st.sampled_from(["__consumer_offsets", "__transaction_state", "__share_group_state"]), st.binary(max_size=40),
+       st.none() | st.binary(max_size=40))  # fmt: skip
+def test_any_bytes_may_lie_in_an_internal_topic(topic: str, key: bytes, value: bytes | None) -> None:
+    found = meaning(None, value, key, topic)
+    json.dumps([found.key, found.value])
+    assert found.misfit is None or "\n" not in found.misfit
+
+
+@captures.needs_captures
+def test_offsets_of_a_real_broker_are_read() -> None:
+    path = str(captures.captures("kafka") / "zk282-any-cluster.pcap")
+    query = "select schema, misfit, key_json ->> '$.topic' as topic, value_json ->> '$.offset' as at from messages "
+    asked = ["sql", path, "--payloads", f"{query} where topic = '__consumer_offsets'", "-f", "json", "-q"]
+    rows = [json.loads(line) for line in CliRunner().invoke(app, asked).stdout.splitlines()]
+    assert {row["schema"] for row in rows} == {"kafka OffsetCommit", "kafka GroupMetadata"}
+    assert not any(row["misfit"] for row in rows)
+    assert {(row["topic"], row["at"]) for row in rows if row["topic"]} == {("zct-none", "30"), ("zct-gzip", "30")}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dissectors.capture.source import STDIN
+from dissectors.kafka.internal_topics import coordinator_record
 from dissectors.options import Options
 from pipelines.payloads import forms, pulsar
 from pipelines.payloads.columns import COLUMNS, TABLE
@@ -84,6 +85,10 @@ class PayloadReader:
             if protocol == "pulsar" and topic is not None and self._of_wire().of(topic, version) is not None:
                 name, read_key, read_value = self._of_wire().read(topic, version, key, value)
                 return Meaning(read_key, read_value, name)
+            record = coordinator_record(topic, key, value) if protocol == "kafka" and topic is not None else None
+            if record is not None:
+                misfit = None if record.is_whole else f"not as {record.name} of any version that is known"
+                return Meaning(record.key, record.value, f"kafka {record.name}", misfit)
             schema, read_value = self._part(topic, VALUE, value)
         except (SchemaError, MisfitError) as error:
             return Meaning(misfit=str(error))
