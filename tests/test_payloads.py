@@ -20,13 +20,15 @@ from typer.testing import CliRunner
 
 from dissectors.errors import InputError
 from pipelines.cli import app
-from pipelines.payloads import decoders, forms, pulsar
+from pipelines.payloads import decoders, forms, pulsar, registry_traffic
 from pipelines.payloads.decoders import MisfitError, SchemaError
 from pipelines.payloads.messages import Meaning, PayloadReader
 from pipelines.payloads.pulsar import WireSchemas
 from pipelines.payloads.schemas import Schemas, load
 from pipelines.payloads.shown import HIDDEN, ShownFields
 from tests import captures
+from tests.timed import Timed
+from tests.wires import CLIENT, SERVER, pcap
 
 ORDER = {
     "type": "record",
@@ -341,7 +343,7 @@ def registry() -> Iterator[str]:
 
 def test_what_a_registry_knows_is_saved_and_read_again(registry: str, tmp_path: Path) -> None:
     out = tmp_path / "registry.json"
-    done = CliRunner().invoke(app, ["schemas", f"http://me:s3cret@{registry}/", "-o", str(out)])
+    done = CliRunner().invoke(app, ["schemas", "save", f"http://me:s3cret@{registry}/", "-o", str(out)])
     assert done.exit_code == 0, done.stderr
     assert _Registry.asked == [("/schemas", "Basic bWU6czNjcmV0")]
     assert "s3cret" not in out.read_text() + done.stderr
@@ -349,7 +351,9 @@ def test_what_a_registry_knows_is_saved_and_read_again(registry: str, tmp_path: 
 
 
 def test_credentials_follow_nobody_who_sends_on(registry: str, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["schemas", f"http://me:s3cret@{registry}/moved", "-o", str(tmp_path / "r.json")])
+    done = CliRunner().invoke(
+        app, ["schemas", "save", f"http://me:s3cret@{registry}/moved", "-o", str(tmp_path / "r.json")]
+    )
     assert done.exit_code == 3
     assert len(_Registry.asked) == 1
     assert "s3cret" not in done.stderr
@@ -407,3 +411,49 @@ def test_offsets_of_a_real_broker_are_read() -> None:
     assert {row["schema"] for row in rows} == {"kafka OffsetCommit", "kafka GroupMetadata"}
     assert not any(row["misfit"] for row in rows)
     assert {(row["topic"], row["at"]) for row in rows if row["topic"]} == {("zct-none", "30"), ("zct-gzip", "30")}
+
+
+def exchange(request: bytes, answer: bytes, *, chunked: bool = False) -> tuple[bytes, bytes]:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    if chunked:
+        parts = [answer[:5], answer[5:]]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+        return request, head + b"Transfer-Encoding: chunked\r\n\r\n" + body
+    return request, head + b"Content-Length: %d\r\n\r\n" % len(answer) + answer
+
+
+def test_schemas_are_told_by_captured_traffic_with_a_registry(tmp_path: Path) -> None:
+    text = json.dumps({"schema": json.dumps(ORDER)}).encode()
+    post = b"POST /subjects/orders-value/versions HTTP/1.1\r\nHost: r\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+    wired = Timed()
+    at = 0
+    for request, answer in (
+        exchange(b"GET /schemas/ids/7 HTTP/1.1\r\nHost: r\r\n\r\n", text, chunked=True),
+        exchange(post, b'{"id": 8}'),
+        exchange(b"GET /other HTTP/1.1\r\nHost: r\r\n\r\n", b"[]"),
+    ):
+        wired.send(at := at + 1, CLIENT, request).send(at := at + 1, SERVER, answer)
+    (tmp_path / "registry.pcap").write_bytes(pcap(wired.packets, nano=True))
+    out = tmp_path / "registry.json"
+    done = CliRunner().invoke(app, ["schemas", "save", str(tmp_path / "registry.pcap"), "-o", str(out)])
+    assert done.exit_code == 0, done.stderr
+    for number in (7, 8):
+        assert meaning(load(str(out)), b"\0" + number.to_bytes(4, "big") + avro_bytes(ORDER, ROW)).value == ROW
+    assert load(str(out)).of_topic("orders", "value") is not None
+
+
+def test_captures_without_a_registry_tell_no_schemas(tmp_path: Path) -> None:
+    sample = str(Path(__file__).parent.parent / "samples" / "kafka-codecs.pcap")
+    done = CliRunner().invoke(app, ["schemas", "save", sample, "-o", str(tmp_path / "r.json")])
+    assert (done.exit_code, done.stderr) == (3, f"brokerscope: {sample}: no schemas in there\n")
+
+
+HTTP_PIECES = [
+    b"GET /schemas HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"Content-Length: 9\r\n\r\n", b'[{"id":1,"schema":"x"}]',
+    b"\0", b"-1\r\n", b"Transfer-Encoding: chunked\r\n\r\n", b"fffffff\r\n",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(HTTP_PIECES)))
+def test_any_bytes_may_stand_in_traffic_with_a_registry(parts: list[bytes]) -> None:
+    list(registry_traffic._told(b"".join(parts), b"".join(reversed(parts))))

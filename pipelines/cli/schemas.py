@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from dissectors.errors import InputError
 from pipelines.cli import exits
 from pipelines.cli.output import output
+from pipelines.cli.reading import exists
 from pipelines.formats.units import counted
 
 
 def schemas(
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="A registry: http://registry:8081, http://apicurio/apis/ccompat/v7.")
+    action: Annotated[Literal["save"], typer.Argument(metavar="save", help="What to do.")],
+    source: Annotated[
+        list[str],
+        typer.Argument(metavar="URL|CAPTURE…", help="A registry, or captures of the traffic with one, in clear HTTP."),
     ],
     out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Write here; - for stdout.")],
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how many there are.")] = False,
 ) -> None:
-    """Save the schemas of a registry to a file, for --schemas of `dissect`, `show` and `sql`.
+    """Save the schemas of a registry, or of traffic with one, to a file, for --schemas of `dissect`, `show` and `sql`.
 
     The registry speaks the API of Confluent's, as Karapace, Redpanda and Apicurio do, too. Credentials may stand in URL
     (http://user:password@registry:8081); they go to that host alone and into no output.
 
     \b
     Examples:
-      brokerscope schemas http://registry:8081 -o registry.json
+      brokerscope schemas save http://registry:8081 -o registry.json
+      brokerscope schemas save captures/ -o registry.json
       brokerscope dissect capture.pcap -t messages --payloads --schemas registry.json
     """
-    from pipelines.payloads import registry
+    from dissectors.capture import expand
+    from pipelines.payloads import registry, registry_traffic
 
-    saved = registry.fetched(url)
+    is_registry = len(source) == 1 and source[0].startswith(("http://", "https://")) and not exists(source[0])
+    saved = registry.fetched(source[0]) if is_registry else registry_traffic.told_in(expand(source))
+    if not saved:
+        raise InputError(f"{', '.join(source)}: no schemas in there")
     with output(out) as stream:
         stream.write(registry.text(saved))
     if not quiet:
