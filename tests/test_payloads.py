@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import threading
@@ -457,3 +458,31 @@ HTTP_PIECES = [
 @given(st.lists(st.sampled_from(HTTP_PIECES)))
 def test_any_bytes_may_stand_in_traffic_with_a_registry(parts: list[bytes]) -> None:
     list(registry_traffic._told(b"".join(parts), b"".join(reversed(parts))))
+
+
+def test_a_native_protobuf_schema_carries_its_own_descriptors(tmp_path: Path) -> None:
+    protoc = pytest.importorskip("grpc_tools.protoc")
+    (tmp_path / "shop.proto").write_text(PROTO)
+    out = tmp_path / "shop.desc"
+    assert protoc.main(["protoc", f"-I{tmp_path}", f"--descriptor_set_out={out}", str(tmp_path / "shop.proto")]) == 0
+    told = {
+        "fileDescriptorSet": base64.b64encode(out.read_bytes()).decode(),
+        "rootMessageTypeName": "shop.Order",
+        "rootFileDescriptorName": "shop.proto",
+    }
+    reader = wire("ProtobufNative", json.dumps(told))
+    found = reader.meaning("pulsar", TOPIC, 3, None, b"\x08\x07\x12\x05amber")
+    assert found == Meaning(None, {"id": "7", "item": "amber"}, "pulsar ProtobufNative version 3")
+    assert reader.meaning("pulsar", TOPIC, 3, None, b"\xff").misfit is not None
+    assert wire("ProtobufNative", "{}").meaning("pulsar", TOPIC, 3, None, b"").misfit is not None
+
+
+def test_each_message_is_read_by_the_version_that_it_names() -> None:
+    rows = [
+        {"topics": [TOPIC], "request": json.dumps({"schema": {"type": kind, "schema_data": ""}}),
+         "response": json.dumps({"schema_version": version})}
+        for version, kind in ((0, "Int32"), (1, "String"))
+    ]  # fmt: skip
+    reader = PayloadReader(None, lambda: pulsar.told(rows))
+    values = [reader.meaning("pulsar", TOPIC, version, None, b"\0\0\0A").value for version in (0, 1, None)]
+    assert values == [65, "\0\0\0A", 65]
