@@ -474,10 +474,18 @@ class Event(NamedTuple):
                          id, number: producer id (kafka)
         transaction_ended    a producer ends one; subject: its id, number: producer id (kafka), text: commit or abort
         transaction_aborted  its producer gave it up; subject: id, number: producer id (kafka)
-        created          a topic, or a user or stream (iggy: subject); number: error code, 0 where it was done; text:
-                         settings, key=value, without secrets
-        deleted          likewise, or a group or subscription
-        altered          likewise; text: what was changed; subject: of what is no topic, as `broker 1`
+        created          a thing was made: `thing` says what (a topic, acl, user …), topic (of a stream too), partition,
+                         group or subject which; number: error code, 0 where it was done; text: settings, key=value,
+                         without secrets
+        deleted          likewise, it was removed
+        altered          likewise, it was changed; text: one setting as key=value (<default>: back to its default), or
+                         in words what was done
+        subscribed       a durable subscription is used; it is made where it was not there (pulsar); text: its type
+        registered       a schema is used; it is made where it was not there (pulsar); number: as of `created`; text:
+                         type and version
+        described        what settings a thing has, as a broker said it (kafka); text: key=value, key=value …
+        authenticated    who logged in on the connection; subject: name, where the login says one; number: error code, 0
+                         where the broker took it; text: mechanism or method
         compacted        a topic keeps the last message of each key only, or a subscription reads it so; text: policy
         advertised       an address that a broker tells its clients; subject: host:port or URL, number: id of the broker
         redirected       a lookup is sent on (pulsar); text: URL of the broker to ask
@@ -503,6 +511,7 @@ class Event(NamedTuple):
         "what happened: joined, left, epoch, created, deleted, altered, advertised, migrated …; each says what "
         "`subject`, `number` and `text` are",
     ] = None
+    thing: Annotated[Text, "what was created, deleted, altered or described: topic, acl, quota, user, offsets …"] = None
     topic: Annotated[Text, "topic name"] = None
     partition: Annotated[Int32, "partition number"] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None

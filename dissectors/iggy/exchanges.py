@@ -18,6 +18,7 @@ from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import events, layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit, answer_code
+from dissectors.iggy.changes import COMMANDS
 from dissectors.iggy.decode import Body, body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.era import Era
@@ -129,7 +130,7 @@ class IggyExchanges:
         layout: BodyLayout | None = read.layout
         fields: Fields = read.fields
         assert layout is not None
-        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in events.NAMES_USER:
+        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in COMMANDS:
             request.values = fields.values()
             if request.api in LOGINS:
                 request.user = request.values.get("username")
