@@ -511,13 +511,13 @@ class Event(NamedTuple):
         "what happened: joined, left, epoch, created, deleted, altered, advertised, migrated …; each says what "
         "`subject`, `number` and `text` are",
     ] = None
-    thing: Annotated[Text, "what was created, deleted, altered or described: topic, acl, quota, user, offsets …"] = None
     topic: Annotated[Text, "topic name"] = None
     partition: Annotated[Int32, "partition number"] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
     subject: Annotated[Text, "what it is about beside these: a member, a transactional id, an address …"] = None
     number: Annotated[Int64, "the number that goes with it: an epoch, an error code, a count of messages …"] = None
     text: Annotated[Text, "the text that goes with it: a reason, a state, an address …"] = None
+    thing: Annotated[Text, "what was created, deleted, altered or described: topic, acl, quota, user, offsets …"] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     direction: Annotated[Text, "client or server: who sent the frame that says it"] = None
     correlation_id: Annotated[Int64, "of the exchange"] = None

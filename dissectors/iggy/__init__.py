@@ -37,6 +37,11 @@ class Iggy(Protocol):
 
         return list(dict.fromkeys(release.dialect for release in tables.releases()))
 
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        from dissectors.iggy.changes import COMMANDS
+
+        return {command: (change.kind, change.thing) for command, change in COMMANDS.items()}
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.iggy.errors import meaning
 

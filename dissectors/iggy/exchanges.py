@@ -329,7 +329,9 @@ def group_of(api: str | None, layout: BodyLayout, fields: Fields) -> str | None:
     if layout.at_consumer >= 0:
         form: cython.longlong = fields.form(layout.at_consumer)
         return str(fields.identity(layout.at_consumer)) if form in (CONSUMER_GROUP, EXTERNAL_GROUP) else None
+    named = fields.values().get("name") if api == "CREATE_CONSUMER_GROUP" else None  # its number comes with the answer
+    if named:
+        return str(named)
     if layout.at_group < 0 or layout.at_group >= fields.reached:
         return None
-    named = fields.values().get("name") if api == "CREATE_CONSUMER_GROUP" else None
-    return str(named or fields.identity(layout.at_group))
+    return str(fields.identity(layout.at_group))

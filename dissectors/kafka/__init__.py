@@ -36,6 +36,12 @@ class Kafka(Protocol):
 
         return {older: api.name for api in schema.apis().values() for older in api.older_names} | errors.older_names()
 
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        from dissectors.kafka import schema
+        from dissectors.kafka.changes import READERS
+
+        return {schema.apis()[key].name: (change.kind, change.thing) for key, change in READERS.items()}
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.kafka.errors import meaning
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dissectors.kafka.happened import Body, Happened, setting, settings
 
@@ -402,34 +402,42 @@ def _member_of_cluster(kind: str, thing: str, field: str) -> Reader:
     return read
 
 
-READERS: Mapping[int, Reader] = {
-    OFFSET_COMMIT: _offsets_committed,
-    19: _topics_created,
-    20: _topics_deleted,
-    21: _records_deleted,
-    WRITE_TXN_MARKERS: _markers_written,
-    30: _acls_created,
-    31: _acls_deleted,
-    33: _configured,
-    34: _directories_altered,
-    37: _partitions_created,
-    38: _token_created,
-    39: _token_renewed,
-    40: _token_expired,
-    42: _groups_deleted,
-    43: _elected,
-    44: _configured,
-    45: _reassigned,
-    47: _offsets_deleted,
-    49: _quotas_altered,
-    51: _credentials_altered,
-    57: _features_updated,
-    64: _member_of_cluster("deleted", "broker", "brokerId"),
-    80: _member_of_cluster("created", "voter", "voterId"),
-    81: _member_of_cluster("deleted", "voter", "voterId"),
-    91: _share_offsets_altered,
-    92: _share_offsets_deleted,
-    94: _member_of_cluster("deleted", "controller", "controllerId"),
+class KafkaChange(NamedTuple):
+    """What an API does to what, in most cases, and how its exchanges are read."""
+
+    kind: str
+    thing: str
+    read: Reader
+
+
+READERS: Mapping[int, KafkaChange] = {
+    OFFSET_COMMIT: KafkaChange("altered", "offsets", _offsets_committed),
+    19: KafkaChange("created", "topic", _topics_created),
+    20: KafkaChange("deleted", "topic", _topics_deleted),
+    21: KafkaChange("deleted", "records", _records_deleted),
+    WRITE_TXN_MARKERS: KafkaChange("altered", "transaction", _markers_written),
+    30: KafkaChange("created", "acl", _acls_created),
+    31: KafkaChange("deleted", "acl", _acls_deleted),
+    33: KafkaChange("altered", "configuration", _configured),
+    34: KafkaChange("altered", "replica", _directories_altered),
+    37: KafkaChange("altered", "topic", _partitions_created),
+    38: KafkaChange("created", "delegation token", _token_created),
+    39: KafkaChange("altered", "delegation token", _token_renewed),
+    40: KafkaChange("deleted", "delegation token", _token_expired),
+    42: KafkaChange("deleted", "group", _groups_deleted),
+    43: KafkaChange("altered", "partition", _elected),
+    44: KafkaChange("altered", "configuration", _configured),
+    45: KafkaChange("altered", "partition", _reassigned),
+    47: KafkaChange("deleted", "offsets", _offsets_deleted),
+    49: KafkaChange("altered", "quota", _quotas_altered),
+    51: KafkaChange("altered", "user", _credentials_altered),
+    57: KafkaChange("altered", "feature", _features_updated),
+    64: KafkaChange("deleted", "broker", _member_of_cluster("deleted", "broker", "brokerId")),
+    80: KafkaChange("created", "voter", _member_of_cluster("created", "voter", "voterId")),
+    81: KafkaChange("deleted", "voter", _member_of_cluster("deleted", "voter", "voterId")),
+    91: KafkaChange("altered", "offsets", _share_offsets_altered),
+    92: KafkaChange("deleted", "offsets", _share_offsets_deleted),
+    94: KafkaChange("deleted", "controller", _member_of_cluster("deleted", "controller", "controllerId")),
 }
 """API -> what its exchanges change."""
 
@@ -438,7 +446,7 @@ def changes(api: int, asked: Body | None, body: Body) -> Iterator[Happened]:
     """What an exchange of one of READERS changed, or what was refused. asked: None where its request is not known."""
     told = asked or {}
     if not told.get("validateOnly"):
-        yield from READERS[api](told, body)
+        yield from READERS[api].read(told, body)
 
 
 def topic_id(text: str | None) -> bytes | None:

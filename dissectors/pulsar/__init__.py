@@ -35,6 +35,13 @@ class Pulsar(Protocol):
 
         return carriers()
 
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        return {
+            "SEEK": ("altered", "subscription"),
+            "UNSUBSCRIBE": ("deleted", "subscription"),
+            "GET_OR_CREATE_SCHEMA": ("registered", "schema"),
+        }
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.pulsar.errors import meaning
 

@@ -139,6 +139,10 @@ class Protocol:
         """Names of APIs and error codes in older documents and clients -> their names in records."""
         return {}
 
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        """APIs whose requests change something that lasts -> kind of their event, and the thing (see `events`)."""
+        return {}
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         """What an error says, in one line; None for one that is not known.
 

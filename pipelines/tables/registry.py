@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.tables.causes import CAUSES
+from pipelines.tables.changes import CHANGES
 from pipelines.tables.clients import CLIENTS
 from pipelines.tables.delivery import DELIVERY
 from pipelines.tables.errors import ERRORS
@@ -24,13 +25,13 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         VERDICTS, IMPACTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, GROUPS,
-        GROUP_EVENTS, TRANSACTIONS, REBALANCES, LAG, LEADERS, CLIENTS, TRAFFIC, HEALTH, FINDINGS,
+        GROUP_EVENTS, TRANSACTIONS, REBALANCES, LAG, LEADERS, CHANGES, CLIENTS, TRAFFIC, HEALTH, FINDINGS,
         ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
     "verdicts", "impacts", "latency", "causes", "errors", "throughput", "integrity", "corrupt", "delivery", "hops",
-    "groups", "transactions", "rebalances", "lag", "leaders", "clients", "traffic", "health", "findings",
+    "groups", "transactions", "rebalances", "lag", "leaders", "changes", "clients", "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]
