@@ -21,6 +21,7 @@ from pipelines.report.sections import (
     latency,
     leaders,
     topics,
+    upgrades,
 )
 from pipelines.report.sections.pictures import CAUSES, DURATIONS, MEMBERS, PARTITIONS, TOPOLOGY
 
@@ -28,6 +29,6 @@ SIDE_BY_SIDE = (TOPOLOGY, DURATIONS)
 SECTIONS: tuple[Section, ...] = (
     TOPOLOGY, DURATIONS, CAUSES, cost.SECTION, errors.SECTION, events.SECTION, changes.SECTION, MEMBERS,
     groups.SECTION, lag.SECTION, PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION,
-    hops.SECTION, integrity.SECTION, forensics.SECTION, delivery.SECTION, clients.SECTION, connections.SECTION,
-    findings.SECTION,
+    hops.SECTION, integrity.SECTION, forensics.SECTION, delivery.SECTION, clients.SECTION, upgrades.SECTION,
+    connections.SECTION, findings.SECTION,
 )  # fmt: skip
