@@ -23,6 +23,7 @@ from dissectors.records import DEFAULT_TABLES
 from pipelines.answers import connection as connections
 from pipelines.answers import follow as follow_answers
 from pipelines.answers import top as top_answers
+from pipelines.answers import upgrade
 from pipelines.answers.records import database_of
 from pipelines.answers.summary import Summary, summary
 from pipelines.formats.outline import outline
@@ -239,6 +240,24 @@ class OpenCapture:
         if causes:
             return AnswerRows(top_answers.causes(self.tables(*top_answers.TABLES_OF_CAUSES), by, sort)[:head])
         return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
+
+    def changes(self) -> pa.Table:
+        """Who created, deleted or altered what, in order of time: the table `changes`."""
+        return self._aggregate("changes")
+
+    def upgrades(self, to: str | None = None) -> pa.Table:
+        """What clients send that brokers of a release no longer understand: rows of the table `upgrades`.
+
+        to: "4.0", "iggy=0.7"; the newest release that is known by default. Raises UsageError for one that nobody knows.
+        """
+        broken, _ = upgrade.against(self._aggregate("upgrades"), upgrade.targets(to))
+        return broken
+
+    def _aggregate(self, name: str) -> pa.Table:
+        """The rows of an aggregate table."""
+        from pipelines.answers import aggregates
+
+        return aggregates.made(self.tables(*RECORDS), (aggregates.PREFIX + name,))[aggregates.PREFIX + name]
 
     def sql(self, text: str) -> pa.Table:
         """The rows of a query over record tables, and aggregate tables such as t_latency and t_verdicts.

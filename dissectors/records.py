@@ -476,10 +476,18 @@ class Event(NamedTuple):
                          id, number: producer id (kafka)
         transaction_ended    a producer ends one; subject: its id, number: producer id (kafka), text: commit or abort
         transaction_aborted  its producer gave it up; subject: id, number: producer id (kafka)
-        created          a topic, or a user or stream (iggy: subject); number: error code, 0 where it was done; text:
-                         settings, key=value, without secrets
-        deleted          likewise, or a group or subscription
-        altered          likewise; text: what was changed; subject: of what is no topic, as `broker 1`
+        created          a thing was made: `thing` says what (a topic, acl, user …), topic (of a stream too), partition,
+                         group or subject which; number: error code, 0 where it was done; text: settings, key=value,
+                         without secrets
+        deleted          likewise, it was removed
+        altered          likewise, it was changed; text: one setting as key=value (<default>: back to its default), or
+                         in words what was done
+        subscribed       a durable subscription is used; it is made where it was not there (pulsar); text: its type
+        registered       a schema is used; it is made where it was not there (pulsar); number: as of `created`; text:
+                         type and version
+        described        what settings a thing has, as a broker said it (kafka); text: key=value, key=value …
+        authenticated    who logged in on the connection; subject: name, where the login says one; number: error code, 0
+                         where the broker took it; text: mechanism or method
         compacted        a topic keeps the last message of each key only, or a subscription reads it so; text: policy
         advertised       an address that a broker tells its clients; subject: host:port or URL, number: id of the broker
         redirected       a lookup is sent on (pulsar); text: URL of the broker to ask
@@ -511,6 +519,7 @@ class Event(NamedTuple):
     subject: Annotated[Text, "what it is about beside these: a member, a transactional id, an address …"] = None
     number: Annotated[Int64, "the number that goes with it: an epoch, an error code, a count of messages …"] = None
     text: Annotated[Text, "the text that goes with it: a reason, a state, an address …"] = None
+    thing: Annotated[Text, "what was created, deleted, altered or described: topic, acl, quota, user, offsets …"] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     direction: Annotated[Text, "client or server: who sent the frame that says it"] = None
     correlation_id: Annotated[Int64, "of the exchange"] = None

@@ -9,7 +9,7 @@ from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
-from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.conversation import Conversation, Protocol, Removal
 from dissectors.session.search import Recogniser
 
 
@@ -36,6 +36,21 @@ class Iggy(Protocol):
         from dissectors.iggy import tables
 
         return list(dict.fromkeys(release.dialect for release in tables.releases()))
+
+    def releases(self) -> Sequence[str]:
+        from dissectors.iggy import releases
+
+        return releases.releases()
+
+    def removals(self) -> Sequence[Removal]:
+        from dissectors.iggy import releases
+
+        return tuple(releases.removals())
+
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        from dissectors.iggy.changes import COMMANDS
+
+        return {command: (change.kind, change.thing) for command, change in COMMANDS.items()}
 
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.iggy.errors import meaning

@@ -18,6 +18,7 @@ from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import events, layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit, answer_code
+from dissectors.iggy.changes import COMMANDS
 from dissectors.iggy.decode import Body, body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.era import Era
@@ -129,7 +130,7 @@ class IggyExchanges:
         layout: BodyLayout | None = read.layout
         fields: Fields = read.fields
         assert layout is not None
-        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in events.NAMES_USER:
+        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in COMMANDS:
             request.values = fields.values()
             if request.api in LOGINS:
                 request.user = request.values.get("username")
@@ -328,7 +329,9 @@ def group_of(api: str | None, layout: BodyLayout, fields: Fields) -> str | None:
     if layout.at_consumer >= 0:
         form: cython.longlong = fields.form(layout.at_consumer)
         return str(fields.identity(layout.at_consumer)) if form in (CONSUMER_GROUP, EXTERNAL_GROUP) else None
+    named = fields.values().get("name") if api == "CREATE_CONSUMER_GROUP" else None  # its number comes with the answer
+    if named:
+        return str(named)
     if layout.at_group < 0 or layout.at_group >= fields.reached:
         return None
-    named = fields.values().get("name") if api == "CREATE_CONSUMER_GROUP" else None
-    return str(named or fields.identity(layout.at_group))
+    return str(fields.identity(layout.at_group))

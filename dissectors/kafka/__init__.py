@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
-from dissectors.session.conversation import Conversation, Protocol
+from dissectors.session.conversation import Conversation, Protocol, Removal
 from dissectors.session.search import Recogniser
 
 
@@ -35,6 +35,22 @@ class Kafka(Protocol):
         from dissectors.kafka import errors, schema
 
         return {older: api.name for api in schema.apis().values() for older in api.older_names} | errors.older_names()
+
+    def releases(self) -> Sequence[str]:
+        from dissectors.kafka import releases
+
+        return releases.releases()
+
+    def removals(self) -> Sequence[Removal]:
+        from dissectors.kafka import releases
+
+        return tuple(releases.removals())
+
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        from dissectors.kafka import schema
+        from dissectors.kafka.changes import READERS
+
+        return {schema.apis()[key].name: (change.kind, change.thing) for key, change in READERS.items()}
 
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.kafka.errors import meaning

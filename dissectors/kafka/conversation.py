@@ -39,6 +39,7 @@ from dissectors.kafka.frames import (
 from dissectors.kafka.full import ENDS_EARLY
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import TopicNames
+from dissectors.kafka.nested import login_name
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
 from dissectors.kafka.pending import KafkaRequest, new_request
 from dissectors.kafka.precedents import Precedent, Precedents
@@ -639,6 +640,8 @@ class KafkaConversation(Conversation):
             self.raw_sasl = False
             return False
         self.tokens = [*(self.tokens or ()), new_request(frame.facts(), None, ABSENT, None)]
+        if frame.complete:
+            self.events.logins.names(login_name(frame.data[frame.start + 4 : frame.start + frame.size]))
         return True
 
     def _answers_token(self, frame: Frame, have: int) -> bool:
@@ -651,6 +654,7 @@ class KafkaConversation(Conversation):
             self.tokens = None
             return False
         token, *self.tokens = self.tokens
+        self.events.answered_bare(self, frame, token)
         self._write_unread(frame, token)
         return True
 

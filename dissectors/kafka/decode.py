@@ -33,8 +33,13 @@ NO_CLIENT_ID = (CONTROLLED_SHUTDOWN, 0)
 """Key and version of the one request that has no client id."""
 SPECIAL = frozenset({SASL_HANDSHAKE, API_VERSIONS, END_TXN, SHARE_FETCH, *HEARTBEATS})
 """APIs whose exchanges say more than those of others: see special.py."""
-EVENTFUL = frozenset({3, FIND_COORDINATOR, JOIN_GROUP, 13, 19, 20, INIT_PRODUCER_ID, 24, 25, END_TXN}) | frozenset(
-    {TXN_OFFSET_COMMIT, 32, 33, 37, 42, 44, 60, SHARE_FETCH, SHARE_ACKNOWLEDGE, *HEARTBEATS}
+CHANGING = frozenset(
+    {OFFSET_COMMIT, 19, 20, 21, 27, 30, 31, 33, 34, 37, 38, 39, 40, 42, 43, 44, 45, 47, 49, 51, 57, 64, 80, 81}
+) | {91, 92, 94}
+"""APIs by which administrators change a cluster: see changes.py."""
+EVENTFUL = CHANGING | frozenset(
+    {3, FIND_COORDINATOR, JOIN_GROUP, 13, SASL_HANDSHAKE, INIT_PRODUCER_ID, 24, 25, END_TXN, TXN_OFFSET_COMMIT}
+    | {32, 36, 48, 60, SHARE_FETCH, SHARE_ACKNOWLEDGE, *HEARTBEATS}
 )
 """APIs whose exchanges are looked at for events, one by one: see events.py."""
 

@@ -2,18 +2,29 @@
 
 Requests and answers of the APIs in EVENTFUL are rare, and are decoded in full, by their schema. Of the many heartbeats
 the notes of the walk are enough. Of Produce and Fetch two answers say more than their columns: an error that names the
-new leader (KIP-951), and one that sends a consumer to a nearer replica (KIP-392), in an answer without records.
+new leader (KIP-951), and one that sends a consumer to a nearer replica (KIP-392), in an answer without records. What
+requests of administrators change is in changes.py.
 
 Source: the schemas of the messages; KIP-800 (reasons), KIP-848 (epochs), KIP-932 (share groups), KIP-1071 (status).
 """
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dissectors.kafka.body_notes import BodyNotes, Fault
+from dissectors.kafka.changes import (
+    OFFSET_COMMIT,
+    READERS,
+    WRITE_TXN_MARKERS,
+    changes,
+    commits_as_no_member,
+    described,
+    quotas_described,
+    topic_id,
+)
 from dissectors.kafka.decode import (
     EVENTFUL,
     FETCH,
@@ -22,30 +33,31 @@ from dissectors.kafka.decode import (
     INIT_PRODUCER_ID,
     JOIN_GROUP,
     PRODUCE,
+    SASL_HANDSHAKE,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
     ApiVersion,
 )
 from dissectors.kafka.full import full
+from dissectors.kafka.happened import Body, Happened
+from dissectors.kafka.logins import KafkaLogin, KafkaLogins
+from dissectors.kafka.nested import PRINCIPAL
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.records import endpoint
+from dissectors.session.exchange import LONGEST_TEXT
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.wire.reader import ReadError
 
-Body = Mapping[str, Any]
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
-METADATA, LEAVE_GROUP, CREATE_TOPICS, DELETE_TOPICS = 3, 13, 19, 20
-DESCRIBE_CONFIGS, ALTER_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS = 32, 33, 37, 42
-INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER, STREAMS_HEARTBEAT = 44, 60, 88
+METADATA, LEAVE_GROUP, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 3, 13, 32, 36
+DESCRIBE_QUOTAS, DESCRIBE_CLUSTER, STREAMS_HEARTBEAT = 48, 60, 88
 _RESPONSE_HEAD = 8  # bytes before the body, or the tagged fields, of an answer
 _MOST = 1000  # events of one request; members, and addresses, that are remembered on one connection
 _RELEASE, _REJECT = 2, 3  # acknowledge types of a share group
 _NOT_LEADER = frozenset({6, 74})  # NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH
 _REPLICA_SINCE = 11  # version of Fetch from which on an answer may name another replica
-_TOPIC, _BROKER = 2, 4
-_RESOURCES = {_BROKER: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
 _STATUS = {
     0: "STALE_TOPOLOGY",
     1: "MISSING_SOURCE_TOPICS",
@@ -55,35 +67,24 @@ _STATUS = {
     5: "ASSIGNMENT_DELAYED",
 }
 """StreamsGroupHeartbeatResponse.Status."""
-_POLICY = "cleanup.policy"
 _BEFORE_4 = "v3AndBelow"  # field names of AddPartitionsToTxn up to version 3, which clients use
-
-
-class Happened(NamedTuple):
-    """One event, as `Report.event` takes it. topic: a name, or 16 bytes of an id."""
-
-    kind: str
-    topic: str | bytes | None = None
-    partition: int | None = None
-    group: str | None = None
-    subject: str | None = None
-    number: int | None = None
-    text: str | None = None
 
 
 class KafkaEvents:
     """What one connection has said already, so that it is not reported with every answer.
 
     epochs: (group, member) -> the newest epoch; status: (group, member) -> what its group lacks
-    advertised: addresses of brokers
+    advertised: addresses of brokers; described: settings, as `described` tells them; logins: see logins.py
     """
 
-    __slots__ = ("advertised", "epochs", "status")
+    __slots__ = ("advertised", "described", "epochs", "logins", "status")
 
     def __init__(self) -> None:
         self.epochs: dict[tuple[str, str], int] = {}
         self.status: dict[tuple[str | None, str | None], str] = {}
         self.advertised: set[tuple[int, str]] = set()
+        self.described: dict[tuple[Any, ...], str | None] = {}
+        self.logins = KafkaLogins()
 
     # --- what the conversation hands over ---
 
@@ -91,13 +92,20 @@ class KafkaEvents:
         self, conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, at: int
     ) -> None:
         """Take a request of an API in EVENTFUL. at: index after its client id."""
-        if not frame.complete or api.key not in _REQUESTS:
+        if not frame.complete or api.key not in _REQUESTS or (api.key == WRITE_TXN_MARKERS and _by_broker(call)):
             return
         try:
-            body = api.full_request(frame.data, api.request_body(frame.data, at), frame.start + frame.size).body
+            start, end = api.request_body(frame.data, at), frame.start + frame.size
         except ReadError:
             return
-        if api.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
+        if api.key == OFFSET_COMMIT:
+            head = full("OffsetCommitRequest", api.version, frame.data, start, end, last="memberId")
+            if not commits_as_no_member(head.body):
+                return
+        body = api.full_request(frame.data, start, end).body
+        if api.key == SASL_AUTHENTICATE:
+            self.logins.names(body.get(PRINCIPAL))
+        elif api.key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
             _write(conversation, call, frame.facts(), _acknowledged(body))
         else:
             call.told = body
@@ -116,7 +124,16 @@ class KafkaEvents:
             found: Iterable[Happened] = () if faults else self._heartbeat(api, frame, call, notes)
         elif api.key in (PRODUCE, FETCH):
             found = self._sent_elsewhere(api, frame, faults)
-        elif api.key in _ANSWERS and frame.complete:
+        elif not frame.complete:
+            return
+        elif api.key in READERS:
+            told_by_request = api.key in (OFFSET_COMMIT, WRITE_TXN_MARKERS)
+            if told_by_request and call.told is None:
+                return
+            found = changes(api.key, call.told, _body(api, frame))
+        elif api.key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            found = self._logged_in(api, call, _body(api, frame))
+        elif api.key in _ANSWERS:
             found = self._new(_ANSWERS[api.key](call, _body(api, frame), notes))
         else:
             return
@@ -133,11 +150,21 @@ class KafkaEvents:
             return True
         return api.key in (PRODUCE, FETCH) and any(fault.code in _NOT_LEADER for fault in faults)
 
+    def answered_bare(self, conversation: _Conversation, frame: Frame, token: KafkaRequest) -> None:
+        """Take the answer to a bare SASL token: a broker that refuses one closes the connection instead."""
+        if (login := self.logins.answered(0)) is not None:
+            _write(conversation, token, frame.facts(), (_authenticated(login),))
+
     # --- what is said again and again ---
 
     def _new(self, found: Iterable[Happened]) -> Iterator[Happened]:
-        """All but addresses that were advertised before."""
+        """All but addresses that were advertised before, and settings that were told before."""
         for each in found:
+            if each.kind == "described":
+                of = (each.thing, each.topic, each.subject, (each.text or "").partition("=")[0])
+                if self.described.get(of) == each.text or (of not in self.described and len(self.described) >= _MOST):
+                    continue
+                self.described[of] = each.text
             if each.kind == "advertised":
                 key = (-1 if each.number is None else each.number, each.subject or "")
                 if key in self.advertised or len(self.advertised) >= _MOST:
@@ -180,6 +207,15 @@ class KafkaEvents:
             for text in (*said, *([] if said else [None])):
                 yield Happened("status", subject=member, text=text)
 
+    def _logged_in(self, api: ApiVersion, call: KafkaRequest, body: Body) -> Iterator[Happened]:
+        """Who logs in with which mechanism, and whether the broker takes it."""
+        if api.key == SASL_HANDSHAKE:
+            login = self.logins.begins((call.values or {}).get("mechanism"), body.get("errorCode", 0))
+        else:
+            login = self.logins.answered(body.get("errorCode", 0))
+        if login is not None:
+            yield _authenticated(login)
+
     def _sent_elsewhere(self, api: ApiVersion, frame: Frame, faults: Sequence[Fault]) -> Iterator[Happened]:
         """Where an answer to a Produce or Fetch sends the client to."""
         if not frame.complete:
@@ -187,7 +223,7 @@ class KafkaEvents:
         body = _body(api, frame)
         nodes = {node["nodeId"]: endpoint(node["host"], node["port"]) for node in body.get("nodeEndpoints") or ()}
         for topic in body.get("responses") or ():
-            name = topic.get("name") or topic.get("topic") or _id(topic.get("topicId"))
+            name = topic.get("name") or topic.get("topic") or topic_id(topic.get("topicId"))
             for one in topic.get("partitionResponses") or topic.get("partitions") or ():
                 partition = one.get("index", one.get("partitionIndex"))
                 leader = (one.get("currentLeader") or {}).get("leaderId", -1)
@@ -198,6 +234,10 @@ class KafkaEvents:
 
 
 # --- what one exchange says ---
+
+
+def _authenticated(login: KafkaLogin) -> Happened:
+    return Happened("authenticated", subject=login.name, number=login.code, text=login.mechanism)
 
 
 def _acknowledged(body: Body) -> Iterator[Happened]:
@@ -276,79 +316,18 @@ def _coordinators(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[
             yield Happened("advertised", subject=endpoint(one["host"], one["port"]), number=one.get("nodeId"))
 
 
-def _created(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
-    asked = {one["name"]: one for one in (call.told or {}).get("topics") or () if "name" in one}
-    if (call.told or {}).get("validateOnly"):
-        return
-    for one in body.get("topics") or ():
-        code, wanted = one.get("errorCode"), asked.get(one.get("name"), {})
-        text = _settings(wanted.get("configs"))
-        partitions = one.get("numPartitions", wanted.get("numPartitions"))
-        if partitions is not None and partitions >= 0:
-            text = ", ".join(filter(None, (f"partitions={partitions}", text)))
-        yield Happened("created", one.get("name"), number=code, text=text)
-        if not code:
-            yield from _compacted(one.get("name"), one.get("configs") or wanted.get("configs"))
-
-
-def _deleted(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
-    for one in body.get("responses") or ():
-        yield Happened("deleted", one.get("name") or _id(one.get("topicId")), number=one.get("errorCode"))
-
-
-def _groups_deleted(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
-    for one in body.get("results") or ():
-        yield Happened("deleted", group=one.get("groupId"), number=one.get("errorCode"))
-
-
-def _partitions_created(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
-    asked = {one["name"]: one.get("count") for one in (call.told or {}).get("topics") or () if "name" in one}
-    if (call.told or {}).get("validateOnly"):
-        return
-    for one in body.get("results") or ():
-        text = f"partitions={asked.get(one.get('name'))}"
-        yield Happened("altered", one.get("name"), number=one.get("errorCode"), text=text)
-
-
-def _altered(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
-    """What AlterConfigs and IncrementalAlterConfigs changed."""
-    asked = {
-        (one.get("resourceType"), one.get("resourceName")): one.get("configs")
-        for one in (call.told or {}).get("resources") or ()
-    }
-    if (call.told or {}).get("validateOnly"):
-        return
-    for one in body.get("responses") or ():
-        type_, name = one.get("resourceType"), one.get("resourceName")
-        configs, code = asked.get((type_, name)), one.get("errorCode")
-        topic = name if type_ == _TOPIC else None
-        subject = None if topic else f"{_RESOURCES.get(type_, 'resource')} {name}".strip()
-        yield Happened("altered", topic, subject=subject, number=code, text=_settings(configs))
-        if topic and not code:
-            yield from _compacted(topic, configs)
-
-
 def _described(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
-    for one in body.get("results") or ():
-        if one.get("resourceType") == _TOPIC and not one.get("errorCode"):
-            yield from _compacted(one.get("resourceName"), one.get("configs"))
+    return described(body, LONGEST_TEXT)
 
 
-def _settings(configs: Iterable[Body] | None) -> str | None:
-    """`key=value, key=value`; the values of secrets are cut already (secrets.SETTINGS)."""
-    pairs = [f"{one.get('name')}={'' if one.get('value') is None else one['value']}" for one in configs or ()]
-    return ", ".join(pairs) or None
-
-
-def _compacted(topic: str | None, configs: Iterable[Body] | None) -> Iterator[Happened]:
-    for one in configs or ():
-        if one.get("name") == _POLICY and "compact" in (one.get("value") or ""):
-            yield Happened("compacted", topic, text=one["value"])
+def _quotas_described(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    return quotas_described(body)
 
 
 _REQUESTS = frozenset(
-    {SHARE_FETCH, SHARE_ACKNOWLEDGE, JOIN_GROUP, LEAVE_GROUP, INIT_PRODUCER_ID, CREATE_TOPICS, CREATE_PARTITIONS}
-    | {ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT}
+    {SHARE_FETCH, SHARE_ACKNOWLEDGE, JOIN_GROUP, LEAVE_GROUP, INIT_PRODUCER_ID, SASL_AUTHENTICATE}
+    | {ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT}
+    | READERS.keys()
 )
 """APIs whose requests say something that their answers do not."""
 
@@ -357,23 +336,29 @@ _ANSWERS: Mapping[int, Callable[[KafkaRequest, Body, BodyNotes], Iterator[Happen
     FIND_COORDINATOR: _coordinators,
     JOIN_GROUP: _joined,
     LEAVE_GROUP: _left,
-    CREATE_TOPICS: _created,
-    DELETE_TOPICS: _deleted,
     INIT_PRODUCER_ID: _transaction_began,
     ADD_PARTITIONS_TO_TXN: _transaction_joined,
     ADD_OFFSETS_TO_TXN: _transaction_joined,
     TXN_OFFSET_COMMIT: _transaction_joined,
     END_TXN: _transaction_ended,
     DESCRIBE_CONFIGS: _described,
-    ALTER_CONFIGS: _altered,
-    CREATE_PARTITIONS: _partitions_created,
-    DELETE_GROUPS: _groups_deleted,
-    INCREMENTAL_ALTER_CONFIGS: _altered,
+    DESCRIBE_QUOTAS: _quotas_described,
     DESCRIBE_CLUSTER: _brokers,
 }
 """API -> what an exchange says, by what is kept of its request and by the body of its answer."""
 _LAST_READ = {METADATA: "brokers"}
 """API -> the field of its answer behind which nothing is read."""
+
+
+_MARKER_SENDER = re.compile(r"broker-\d+-txn-marker-sender")
+
+
+def _by_broker(call: KafkaRequest) -> bool:
+    """Whether a WriteTxnMarkers is of a coordinator, which ends each transaction by one.
+
+    Source: TransactionMarkerChannelManager, which names its client so.
+    """
+    return _MARKER_SENDER.fullmatch(call.client_id or "") is not None
 
 
 def _body(api: ApiVersion, frame: Frame) -> Body:
@@ -384,11 +369,6 @@ def _body(api: ApiVersion, frame: Frame) -> Body:
         return {}
     name, end = f"{api.name}Response", frame.start + frame.size
     return full(name, api.version, frame.data, start, end, last=_LAST_READ.get(api.key)).body
-
-
-def _id(text: str | None) -> bytes | None:
-    """A topic's id, of its text as `full.uuid_text` makes it."""
-    return None if not text else urlsafe_b64decode(text + "==")
 
 
 def _write(conversation: _Conversation, call: KafkaRequest, facts: FrameFacts, found: Iterable[Happened]) -> None:
@@ -404,4 +384,5 @@ def _write(conversation: _Conversation, call: KafkaRequest, facts: FrameFacts, f
             subject=one.subject,
             number=one.number,
             text=one.text,
+            thing=one.thing,
         )

@@ -71,7 +71,15 @@ def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:
-    """SASL bytes are a secret; the name that PLAIN and SCRAM begin with is not, where it is certain where it lies."""
+    """SASL bytes are a secret; the name that some begin with is not."""
+    name = login_name(raw)
+    if name is not None:
+        holder[PRINCIPAL] = name
+    return REDACTED
+
+
+def login_name(raw: bytes) -> str | None:
+    """The name in the SASL bytes of PLAIN and SCRAM, where it is certain where it lies; never one in a token."""
     name = b""
     parts = raw.split(b"\0")
     if len(parts) == 3 and parts[2] and parts[0] in (b"", parts[1]):  # PLAIN: authorisation id, name, password
@@ -79,9 +87,7 @@ def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:
     elif raw[:2] == b"n," and b"\1" not in raw:  # SCRAM: n,authorisation id,n=name,r=nonce
         name = next((part[2:] for part in raw.split(b",")[2:] if part[:2] == b"n="), b"")
     text = name.decode("utf-8", "ignore")
-    if text and text.isprintable() and len(text) <= _LONGEST_NAME:
-        holder[PRINCIPAL] = text
-    return REDACTED
+    return text if text and text.isprintable() and len(text) <= _LONGEST_NAME else None
 
 
 SHOWN: dict[tuple[str, str], Show] = {

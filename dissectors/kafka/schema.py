@@ -136,7 +136,6 @@ class Api(NamedTuple):
     key: int
     name: str
     versions: Versions
-    removed: Versions  # refused since Kafka 4.0
     older_names: tuple[str, ...]  # what it was called before
 
 
@@ -145,9 +144,9 @@ def apis() -> dict[int, Api]:
     """Every API key that ever existed."""
     lines = proto("kafka", "apis.tsv").read_text().splitlines()[1:]
     found = {}
-    for key, name, known, removed, older in (line.split("\t") for line in lines):
+    for key, name, known, older in (line.split("\t") for line in lines):
         names = () if older == "-" else tuple(older.split(","))
-        found[int(key)] = Api(int(key), name, versions(known), versions(removed), names)
+        found[int(key)] = Api(int(key), name, versions(known), names)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dissectors.session.conversation import Protocol
@@ -34,6 +34,19 @@ class Pulsar(Protocol):
         from dissectors.pulsar.secrets import carriers
 
         return carriers()
+
+    def releases(self) -> Sequence[str]:
+        """Versions of the protocol: a broker talks to every client of an older one."""
+        from dissectors.pulsar.api import enum
+
+        return tuple(name for _, name in sorted(enum("ProtocolVersion").items()))
+
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        return {
+            "SEEK": ("altered", "subscription"),
+            "UNSUBSCRIBE": ("deleted", "subscription"),
+            "GET_OR_CREATE_SCHEMA": ("registered", "schema"),
+        }
 
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.pulsar.errors import meaning

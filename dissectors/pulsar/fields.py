@@ -24,6 +24,7 @@ _SHORT = {
     "EncryptionKeys": "KEY",
     "Subscription": "SUBSCRIPTION",
     "FeatureFlags": "FEATURE",
+    "Schema": "SCHEMA",
 }
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

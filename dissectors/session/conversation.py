@@ -112,6 +112,21 @@ class Conversation(Framing):
         )
 
 
+class Removal(NamedTuple):
+    """Something that clients send and servers no longer understand.
+
+    first, last: versions of the API, where it has versions; dialect: what it is said of, where the wire has dialects
+    until: the last release of servers that understands it; since: the first that does not
+    """
+
+    api: str
+    dialect: str | None
+    first: int | None
+    last: int | None
+    until: str
+    since: str
+
+
 class Protocol:
     """A protocol: all that the rest of the program knows of it. Adding one is a folder and a line in `protocols.py`."""
 
@@ -137,6 +152,18 @@ class Protocol:
 
     def older_names(self) -> Mapping[str, str]:
         """Names of APIs and error codes in older documents and clients -> their names in records."""
+        return {}
+
+    def releases(self) -> Sequence[str]:
+        """The releases of its servers that are told apart, oldest first."""
+        return ()
+
+    def removals(self) -> Sequence[Removal]:
+        """What clients send that servers of some release no longer understand."""
+        return ()
+
+    def changing(self) -> Mapping[str, tuple[str, str]]:
+        """APIs whose requests change something that lasts -> kind of their event, and the thing (see `events`)."""
         return {}
 
     def error_meaning(self, code: int | None, name: str | None) -> str | None:

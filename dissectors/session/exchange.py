@@ -419,6 +419,7 @@ class Report:
         request: PendingRequest,
         frame: FrameFacts,
         *,
+        thing: str | None = None,
         topic: str | None = None,
         partition: int | None = None,
         group: str | None = None,
@@ -436,6 +437,7 @@ class Report:
         slot: cython.Py_ssize_t = table.open()
         table.put(slot, fields.EVENT_CONN, self.conn)
         table.put(slot, fields.EVENT_KIND, kind)
+        table.put(slot, fields.EVENT_THING, thing)
         table.put(slot, fields.EVENT_TOPIC, topic)
         table.put(slot, fields.EVENT_PARTITION, partition)
         table.put(slot, fields.EVENT_GROUP, request.group if group is None else group)

@@ -24,6 +24,8 @@ COMMANDS = {
     "follow": "One connection as a conversation.",
     "groups": "Consumer groups and their rebalances.",
     "transactions": "Each transaction and how it ended.",
+    "changes": "Who created, deleted or altered what.",
+    "upgrade": "What stops working with brokers of a later release.",
     "audit": "Whether messages were lost, doubled or put out of order.",
     "diff": "What changed between two captures.",
     "sql": "Query the records in SQL.",

@@ -20,11 +20,12 @@ from dissectors.redaction import public_path
 from pipelines.storage import outputs
 
 DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, NOTHING_MADE = range(5)
-NOT_DELIVERED = BAD_CHECKSUMS  # what a check of the data itself found: forensics and audit
+NOT_DELIVERED = BAD_CHECKSUMS  # what a check of the data itself found: forensics, audit and upgrade
 DEFECT, INTERRUPTED, TERMINATED = 70, 130, 143
 MEANINGS = {
     DONE: "done",
-    BAD_CHECKSUMS: "bad checksums found (forensics), or acknowledged messages not delivered (audit)",
+    BAD_CHECKSUMS: "bad checksums found (forensics), acknowledged messages not delivered (audit), or something breaks "
+    "(upgrade)",
     WRONG_USAGE: "wrong usage",
     UNREADABLE: "an input could not be read (the others were) or an output not be written",
     NOTHING_MADE: "nothing was made (Spark failed, another run writes OUT, the disk or the memory is full)",

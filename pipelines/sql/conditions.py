@@ -53,12 +53,15 @@ def condition(
     errors: bool = False,
     slower_than: str | None = None,
     clock: str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> str | None:
     """The condition, None for all rows. clock: the column that --since and --until mean, by default the row's time.
 
+    columns: of a table that is no record table.
+
     Raises InvalidFilterError for what means nothing, or nothing for this table.
     """
-    have = [column.name for column in records.columns(table)]
+    have = [column.name for column in records.columns(table)] if columns is None else columns
     clock = clock or ("start_time" if table == "connections" else "time")
     span = "duration_ns" if table in ("connections", "stalls") else "total_ns"
     parts = [f"({with_todays_names(where)})"] if where is not None else []

@@ -53,3 +53,12 @@ RELAYED = """
     select distinct site, connection, incarnation, true as relayed from events
     where kind = 'proxied' and subject = 'proxy'"""
 """events: a SELECT of the connections that a proxy opened; the client's side of it has the same deliveries."""
+
+_BROKERS_APIS = (
+    "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "Vote", "BeginQuorumEpoch", "EndQuorumEpoch",
+    "BrokerHeartbeat", "BrokerRegistration", "ControllerRegistration", "AlterPartition", "FetchSnapshot", "Envelope",
+    "AllocateProducerIds", "AssignReplicasToDirs",
+)  # fmt: skip
+AMONG_BROKERS = f"""(protocol = 'kafka' and (coalesce(api in {_BROKERS_APIS}, false)
+    or regexp_extract(coalesce(client_id, ''), '^(broker-[0-9]+-|raft-client-)', 0) <> ''))"""
+"""exchanges: whether brokers or controllers of Kafka sent it to each other."""

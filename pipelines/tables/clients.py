@@ -50,12 +50,12 @@ def _clients(d: Dialect, ask: Ask) -> str:
 
 def removed_in_kafka_4() -> str:
     """Whether an exchange uses a version of an API that Kafka 4.0 removed."""
-    from dissectors.kafka.schema import apis
+    from dissectors.kafka.releases import refused_since
 
     ranges = [
-        f"api_code = {api.key} and version between {first} and {last}"
-        for api in apis().values()
-        for first, last in api.removed.ranges
+        f"api_code = {key} and version between {first} and {last}"
+        for key, refused in refused_since("4.0").items()
+        for first, last in refused.ranges
     ]
     return f"protocol = 'kafka' and ({' or '.join(ranges)})"
 

@@ -30,6 +30,13 @@ _OF_MEMBER = """case protocol
     else concat_ws(':', client_ip, cast(client_port as string)) end"""
 
 
+def group_names(d: Dialect) -> str:
+    """A SELECT of Iggy's groups: topic, id (the number by which clients may ask for one, as text), name."""
+    return f"""
+        select topic, cast(number as string) as id, max({d.quoted("group")}) as name from events
+        where protocol = 'iggy' and kind = 'named' group by topic, number"""
+
+
 def _named(d: Dialect, rows: str, columns: str) -> str:
     """Rows with `name`, the group, and `owner`, the topic that it belongs to, "" of Kafka.
 
@@ -39,10 +46,8 @@ def _named(d: Dialect, rows: str, columns: str) -> str:
     return f"""
         select r.protocol, coalesce(n.name, r.{group}) as name,
             case when r.protocol = 'kafka' then '' else coalesce(r.topic, '') end as owner, {columns}
-        from {rows} r left join (
-            select topic, cast(number as string) as id, max({group}) as name from events
-            where protocol = 'iggy' and kind = 'named' group by topic, number
-        ) n on r.protocol = 'iggy' and n.topic is not distinct from r.topic and n.id = r.{group}
+        from {rows} r left join ({group_names(d)}) n
+            on r.protocol = 'iggy' and n.topic is not distinct from r.topic and n.id = r.{group}
         where r.{group} is not null"""
 
 

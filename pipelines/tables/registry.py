@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.tables.causes import CAUSES
+from pipelines.tables.changes import CHANGES
 from pipelines.tables.clients import CLIENTS
 from pipelines.tables.delivery import DELIVERY
 from pipelines.tables.errors import ERRORS
@@ -18,19 +19,21 @@ from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import BY, Ask, Table, TableColumn
 from pipelines.tables.throughput import THROUGHPUT
 from pipelines.tables.transactions import TRANSACTIONS
+from pipelines.tables.upgrades import UPGRADES
 from pipelines.tables.verdicts import IMPACTS, VERDICTS
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         VERDICTS, IMPACTS, LATENCY, CAUSES, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, GROUPS,
-        GROUP_EVENTS, TRANSACTIONS, REBALANCES, LAG, LEADERS, CLIENTS, TRAFFIC, HEALTH, FINDINGS,
+        GROUP_EVENTS, TRANSACTIONS, REBALANCES, LAG, LEADERS, CHANGES, CLIENTS, UPGRADES, TRAFFIC, HEALTH, FINDINGS,
         ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
     "verdicts", "impacts", "latency", "causes", "errors", "throughput", "integrity", "corrupt", "delivery", "hops",
-    "groups", "transactions", "rebalances", "lag", "leaders", "clients", "traffic", "health", "findings",
+    "groups", "transactions", "rebalances", "lag", "leaders", "changes", "clients", "upgrades",
+    "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

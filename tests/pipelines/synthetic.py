@@ -123,6 +123,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         if n % 40 == 0 and conn.protocol == "kafka":
             rows["events"].append(_epoch(conn, n, time))
         rows["events"] += _happened(conn, n, topic, time)
+        rows["events"] += _changed(conn, n, topic, time)
         if n % 9 == 0:
             rows["stalls"].append(_stall(conn, n, time, wait))
         offset += 10
@@ -194,6 +195,33 @@ def _happened(conn: Conn, n: int, topic: str, time: int) -> list[Event]:
         text = {"transaction_began": "7", "transaction_ended": "abort" if n % 5 else "commit"}.get(kind)
         made.append(Event(conn, kind, topic, subject="tx", number=7, text=text, **common))
     return made
+
+
+def _changed(conn: Conn, n: int, topic: str, time: int) -> list[Event]:
+    """Logins, and what clients created, deleted and altered, and what brokers said of settings in between."""
+    common: dict[str, Any] = {
+        "client_id": f"client-{conn.client_port}", "direction": "server", "time": time,
+        "packet_ref": packet_ref(n + 2), "exchange_id": f"{conn.id}-c{n * 100}",
+    }  # fmt: skip
+    topical = {"topic": topic, "thing": "topic", **common}
+    subscription = {"topic": topic, "thing": "subscription", "group": f"s-{n % 2}", **common}
+    made: dict[int, list[Event]] = {
+        0: [Event(conn, "authenticated", subject=f"user-{n % 3}", number=0 if n % 5 else 58, **common)],
+        1: [Event(conn, "created", number=n % 4 // 3 * 36, text="partitions=2, retention.ms=9", **topical)],
+        2: [Event(conn, "altered", number=0, text=f"retention.ms={n}", **topical),
+            Event(conn, "altered", number=6, text="cleanup.policy+=compact", **topical)],
+        3: [Event(conn, "described", text=f"cleanup.policy=delete, retention.ms={n}", **topical)],
+        4: [Event(conn, "altered", number=0, text=f"partitions={n}", **topical),
+            Event(conn, "deleted", subject="alice", thing="acl", number=0, text="allow READ on all = everything",
+                  **common)],
+        5: [Event(conn, "altered", topic, 0, "billing", thing="offsets", number=0, text=f"offset={n}",
+                  api="OffsetCommit" if n % 2 else "AlterShareGroupOffsets", **common)],
+        6: [Event(conn, "subscribed", number=0, text="type=Shared", **subscription)],
+        7: [Event(conn, "deleted", number=0 if n % 3 else 5, api="UNSUBSCRIBE", **subscription)],
+        8: [Event(conn, "registered", topic, thing="schema", number=0, text=f"type=Avro, version={n // 60}",
+                  **common)],
+    }  # fmt: skip
+    return made.get(n // 3 % 12, [])
 
 
 def _stall(conn: Conn, n: int, time: int, wait: int) -> Stall:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,8 +21,20 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUANTILES = {"p50": (1, 2), "p90": (9, 10), "p99": (99, 100), "p999": (999, 1000)}
 
 
-def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, int], bool]) -> dict[str, Rows]:
-    """Table -> its rows. removed: whether Kafka 4.0 refuses a version of an API, by its key."""
+def tables(
+    records: Mapping[str, Rows],
+    bucket_us: int,
+    removed: Callable[[int, int], bool],
+    changing: Mapping[str, tuple[str, str]],
+    removals: Iterable[tuple[Any, ...]],
+    served: Mapping[tuple[int, int], str],
+) -> dict[str, Rows]:
+    """Table -> its rows. removed: whether Kafka 4.0 refuses a version of an API, by its key.
+
+    changing: APIs whose requests are changes, answered or not -> kind of their event, and the thing.
+    removals: (protocol, api, dialect, first version, last, last release that knows it, first that does not).
+    served: key and version of Kafka's APIs -> the first release that serves it.
+    """
     lag = _lag(records["batches"], records.get("positions", []), bucket_us)
     rebalances = _rebalances(records["exchanges"], records.get("events", []))
     happened = _happened(records["exchanges"], records.get("events", []), rebalances)
@@ -41,6 +54,8 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "groups": _groups(records["exchanges"], records.get("positions", []), records.get("events", []), happened, lag),
         "lag": lag,
         "leaders": _leaders(records["batches"], records.get("positions", [])),
+        "changes": _changes(records, changing),
+        "upgrades": _upgrades(records["exchanges"], records["connections"], removals, served),
         "clients": _clients(records["exchanges"], records["connections"], removed),
         "traffic": _traffic(records["connections"]),
         "health": _health(records["connections"], records["findings"]),
@@ -1029,3 +1044,210 @@ def _ends(row: Row) -> int:
 
 def _member(row: Row) -> tuple[Any, ...]:
     return row["client_ip"], row["client_port"], row["client_id"]
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+_SETTING = re.compile(r"([A-Za-z0-9_.-]*[A-Za-z0-9_.])([+-]?)=")
+_CHANGING = {"created", "deleted", "altered", "subscribed", "registered"}
+
+
+def _changes(records: Mapping[str, Rows], changing: Mapping[str, tuple[str, str]]) -> Rows:
+    events, exchanges = records.get("events", []), records["exchanges"]
+    events = sorted(events, key=lambda row: (row["time"], row["file"], row["packet"]))
+    names = _names_of_groups(events)
+    codes = {(row["site"], row["exchange_id"], row["code"]): row["name"] for row in
+             sorted(records["errors"], key=lambda row: row["name"] or "", reverse=True)}  # fmt: skip
+    joined = {row["group"] for row in events if row["protocol"] == "kafka" and row["kind"] == "joined"}
+    positions = records.get("positions", [])
+    fetched = {
+        (row["topic"], row["client_ip"], row["client_id"]) for row in positions
+        if row["what"] == "fetch" and row["protocol"] == "kafka" and row["replica"] is None
+    }  # fmt: skip
+    changes = []
+    for row in events:
+        if row["kind"] not in _CHANGING or row["thing"] is None:
+            continue
+        consumer = (row["topic"], row["client_ip"], row["client_id"]) in fetched and row["group"] not in joined
+        if not (row["api"] == "OffsetCommit" and consumer):
+            changes.append(row)
+    known = _known_settings(events, changes, positions)
+    used, made = set(), []
+    for row in changes:
+        lives = sum(
+            one["kind"] == "deleted" and one["number"] == 0 and _of(one) == _of(row) and _moment(one) <= _moment(row)
+            for one in events if one["thing"] == row["thing"] and one["kind"] in _CHANGING
+        )  # fmt: skip
+        if row["kind"] in ("subscribed", "registered"):
+            use = (row["protocol"], row["topic"], row["group"], lives, row["kind"], row["number"],
+                   row["text"] if row["thing"] == "schema" else None)  # fmt: skip
+            if use in used:
+                continue
+            used.add(use)
+        setting = _SETTING.match(row["text"] or "") if row["kind"] == "altered" else None
+        before = None
+        if setting is not None:
+            earlier = [each for each in known if each[0] == (*_thing(row), setting[1]) and each[1] <= row["time"]
+                       and each[3] is not row and not (each[1] == row["time"] and each[4])]  # fmt: skip
+            before = max(earlier, key=lambda each: (each[1], each[2]))[5] if earlier else None
+        number = row["number"]
+        result = "ok" if number == 0 else codes.get((row["site"], row["exchange_id"], number)) or f"error {number}"
+        logins = [one["subject"] for one in events if one["kind"] == "authenticated" and one["number"] == 0
+                  and one["subject"] is not None and _connection(one) == _connection(row)
+                  and _moment(one) <= _moment(row)]  # fmt: skip
+        made.append(_change(row, names) | {
+            "principal": logins[-1] if logins else None,
+            "action": "created" if row["kind"] == "subscribed" and lives else row["kind"], "thing": row["thing"],
+            "partition": row["partition"], "detail": row["text"], "before": before or None, "result": result,
+        })  # fmt: skip
+    silent = {_connection(row) for row in records["connections"] if row["server_packets"] == 0}
+    for row in exchanges:
+        if row["kind"] == "unanswered" and row["api"] in changing:
+            action, thing = changing[row["api"]]
+            asked = row | {"topic": (row["topics"] or [None])[0], "subject": None, "thing": thing}
+            asked |= {"file": row["request_file"], "packet": row["request_packet"]}
+            made.append(_change(asked, names) | {
+                "principal": None, "action": action, "thing": thing, "partition": None, "detail": None, "before": None,
+                "result": None if _connection(row) in silent else "no answer",
+            })  # fmt: skip
+    return made
+
+
+def _change(row: Row, names: Mapping[Any, str]) -> Row:
+    """The columns that a change has of its event or exchange."""
+    topic, group = row["topic"], row["group"]
+    name = names.get((topic, group)) if row["protocol"] == "iggy" else None
+    of_group = row["thing"] in ("offsets", "group", "subscription")
+    subject = next(
+        (
+            each
+            for each in ((group, row["subject"]) if of_group else (row["subject"], topic, group))
+            if each is not None
+        ),
+        None,
+    )
+    return {
+        "time": row["time"], "protocol": row["protocol"], "client_ip": row["client_ip"], "client_id": row["client_id"],
+        "server": _server(row), "subject": name if name and subject == group else subject, "topic": topic,
+        "group": name or group, "api": row["api"], "exchange_id": row["exchange_id"], "file": row["file"],
+        "packet": row["packet"],
+    }  # fmt: skip
+
+
+def _of(row: Row) -> tuple[Any, ...]:
+    return row["protocol"], row["topic"], row["partition"], row["group"], row["thing"]
+
+
+def _moment(row: Row) -> tuple[Any, ...]:
+    return row["time"], row["file"], row["packet"]
+
+
+def _thing(row: Row) -> tuple[Any, ...]:
+    """What tells things with settings apart."""
+    name = row["subject"] if row["subject"] is not None else row["topic"]
+    part = -1 if row["partition"] is None else row["partition"]
+    return row["protocol"], row["thing"], name or "", row["group"] or "", part
+
+
+def _known_settings(events: Rows, changes: Rows, positions: Rows) -> list[Any]:
+    """(thing and setting, time, order of equal times, row, whether a change made it so at that time, value)"""
+    known: list[Any] = []
+    for row in events:
+        if row["text"] is not None and (
+            row["kind"] == "described" or (row["kind"] == "created" and row["number"] == 0)
+        ):
+            for item in row["text"].split(", "):
+                match = _SETTING.match(item)
+                value = item[match.end() :] if match else item
+                setting = match[1] if match else ""
+                known.append(((*_thing(row), setting), row["time"], _tie(row, value), row, True, value))
+    for row in changes:
+        match = _SETTING.match(row["text"] or "") if row["kind"] == "altered" else None
+        if match is not None and row["number"] == 0:
+            value = "" if match[2] else row["text"][match.end() :]
+            known.append(((*_thing(row), match[1]), row["time"], _tie(row, value), row, True, value))
+    counts: dict[Any, Rows] = defaultdict(list)
+    resets = {(row["site"], row["exchange_id"]) for row in changes if (row["text"] or "").startswith("offset=")}
+    for row in positions:
+        if row["protocol"] != "kafka" or row["partition"] is None or row["topic"] is None:
+            continue
+        if row["what"] == "leader":
+            counts[row["site"], row["exchange_id"], row["topic"]].append(row)
+        elif row["what"] == "committed" and (row["site"], row["exchange_id"]) not in resets:
+            of = ("kafka", "offsets", row["topic"], row["group"] or "", row["partition"], "offset")
+            value = str(row["value"])
+            known.append((of, row["time"], _tie(row, value), row, True, value))
+    for (_, _, topic), rows in counts.items():
+        first = {name: min(row[name] for row in rows) for name in ("time", "file", "packet")}
+        value = str(max(row["partition"] for row in rows) + 1)
+        of = ("kafka", "topic", topic, "", -1, "partitions")
+        known.append((of, first["time"], _tie(first, value), first, True, value))
+    return known
+
+
+def _tie(row: Row, value: str) -> tuple[Any, ...]:
+    return row["file"], row["packet"], value
+
+
+# --- upgrades --------------------------------------------------------------------------------------------------------
+
+_AMONG_BROKERS = re.compile(r"(broker-[0-9]+-|raft-client-)")
+_BROKERS_OWN = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "Vote", "BeginQuorumEpoch",
+                "EndQuorumEpoch", "BrokerHeartbeat", "BrokerRegistration", "ControllerRegistration", "AlterPartition",
+                "FetchSnapshot", "Envelope", "AllocateProducerIds", "AssignReplicasToDirs"}  # fmt: skip
+_DEFAULT_IDS = (
+    ("apache-kafka-java", r"^(consumer|producer|adminclient)-|^console-(consumer|producer)"
+                          r"|^connector-(consumer|producer|adminclient)-|-StreamThread-[0-9]+-"),
+    ("librdkafka", "^rdkafka"), ("kafka-python", "^kafka-python"), ("sarama", "^sarama"),
+)  # fmt: skip
+
+
+def _upgrades(
+    exchanges: Rows, connections: Rows, removals: Iterable[tuple[Any, ...]], served: Mapping[tuple[int, int], str]
+) -> Rows:
+    def named(rows: Rows, column: str) -> str | None:
+        return max((row[column] for row in rows if row[column] is not None), default=None)
+
+    told = {of: (named(rows, "client_software"), named(rows, "client_version"))
+            for of, rows in _grouped(connections, _connection).items()}  # fmt: skip
+
+    def counts(row: Row) -> bool:
+        among = row["api"] in _BROKERS_OWN or _AMONG_BROKERS.match(row["client_id"] or "")
+        asked = row["kind"] in ("call", "unanswered", "oneway") and row["api"] is not None
+        return asked and not (row["protocol"] == "kafka" and among)
+
+    asked = list(filter(counts, exchanges))
+    removals = list(removals)
+    made: Rows = []
+    for (protocol, ip, id_), rows in _grouped(asked, lambda r: (r["protocol"], r["client_ip"], r["client_id"])).items():
+        own = [told.get(_connection(row), (None, None)) for row in rows]
+        software, version = (max((each[at] or "" for each in own), default="") or None for at in (0, 1))
+        guessed = next((name for name, pattern in _DEFAULT_IDS if re.search(pattern, id_ or "")), None)
+        in_id = re.search(r"-([0-9]+[.][0-9][0-9.]*)", id_ or "")
+        libraries: dict[Any, Rows] = defaultdict(list)
+        speaking: dict[Any, list[str]] = defaultdict(list)
+        for row, (one, its_version) in zip(rows, own, strict=True):
+            if one is None and its_version is None:
+                its_version = version if software or version else (in_id[1] if in_id else None)
+            source = "told" if one or software or version else "client id" if guessed else None
+            libraries[one or software or guessed, its_version, source, one or software].append(row)
+            if protocol == "kafka" and (row["api_code"], row["version"]) in served:
+                speaking[one or software].append(served[row["api_code"], row["version"]])
+        newest = max((row["dialect"] for row in rows if row["dialect"]), default=None) if protocol != "kafka" else None
+        for (name, its_version, source, grouped), sent in libraries.items():
+            release = max(speaking[grouped], key=lambda text: tuple(map(int, text.split("."))), default=None)
+            common = {
+                "protocol": protocol, "client_ip": ip, "client_id": id_, "software": name,
+                "software_version": its_version, "software_from": source, "speaks": release or newest,
+            }  # fmt: skip
+            breaking: dict[Any, Rows] = defaultdict(list)
+            for row in sent:
+                for of, api, dialect, first, last, until, since in removals:
+                    fits = row["dialect"] == dialect if dialect else (
+                        row["version"] is not None and first <= row["version"] <= last)  # fmt: skip
+                    if (of, api) == (protocol, row["api"]) and fits:
+                        breaking[row["api"], row["version"], until, since].append(row)
+            for (api, used, until, since), some in breaking.items() or [((None, None, None, None), sent)]:
+                made.append({**common, "api": api, "version": used, "until": until, "breaks_at": since,
+                             "requests": len(some), "last_time": max(row["time"] for row in some)})  # fmt: skip
+    return made

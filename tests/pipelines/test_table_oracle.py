@@ -10,7 +10,9 @@ import pytest
 
 import dissectors
 from dissectors import records as record_tables
-from dissectors.kafka.schema import apis
+from dissectors.kafka.releases import first_served, refused_since, releases
+from dissectors.kafka.schema import NO_VERSIONS
+from dissectors.session.protocols import protocols
 from pipelines.answers.records import database_of
 from pipelines.tables.compute import TableEngine, compute
 from pipelines.tables.registry import TABLES
@@ -25,6 +27,14 @@ from tests.pipelines.test_tables import local_engine, written
 BUCKET_US = 1_000_000
 JUDGED = ("verdicts", "impacts", "transactions")
 """The tables that are made in this process of all records, whichever engine holds them."""
+CHANGING = {
+    api: what
+    for protocol in protocols()
+    for api, what in protocol.changing().items()
+    if api not in ("OffsetCommit", "WriteTxnMarkers")  # many of these are everyday work
+}
+REMOVALS = [(protocol.name, *removal) for protocol in protocols() for removal in protocol.removals()]
+SERVED = {(key, version): releases()[at] for key, version, at in first_served()}
 Records = dict[str, pa.Table]
 
 
@@ -70,7 +80,9 @@ def check(engine: TableEngine, made: Records, folder: Path) -> None:
     compute(engine, folder, bucket_us=BUCKET_US, judgement=judgement)
     for name, rows in zip(JUDGED, judgement, strict=True):  # what they say has tests of its own
         assert comparable(pq.read_table(folder / f"{name}.parquet").to_pylist()) == comparable(rows.to_pylist()), name
-    wanted = tables({name: table.to_pylist() for name, table in made.items()}, BUCKET_US, refused)
+    wanted = tables(
+        {name: table.to_pylist() for name, table in made.items()}, BUCKET_US, refused, CHANGING, REMOVALS, SERVED
+    )
     assert set(wanted) == set(TABLES) - set(JUDGED)
     for name, rows in wanted.items():
         got = pq.read_table(folder / f"{name}.parquet").to_pylist()
@@ -80,6 +92,6 @@ def check(engine: TableEngine, made: Records, folder: Path) -> None:
         assert len(written_rows) == len(right_rows), name
 
 
-def refused(api: int, version: int) -> bool:
+def refused(api: int, version: int | None) -> bool:
     """Whether Kafka 4.0 refuses a version of an API."""
-    return any(one.key == api and any(a <= version <= b for a, b in one.removed.ranges) for one in apis().values())
+    return version is not None and version in refused_since("4.0").get(api, NO_VERSIONS)

@@ -36,7 +36,7 @@ def test_both_sides_of_a_proxy_say_so() -> None:
         ((7, "shop"), {"subject": "proxy"}),
     ):
         script = [(CLIENT, wire.connect(field)), (SERVER, wire.connected())]
-        (row,) = feed_every_way(PROTOCOL, script).events
+        row = next(row for row in feed_every_way(PROTOCOL, script).events if row.kind == "proxied")
         named = {name: getattr(row, name) for name in ("kind", "subject", "text") if getattr(row, name) is not None}
         assert named == {"kind": "proxied", **told}
 
@@ -50,9 +50,10 @@ def test_an_address_that_a_lookup_names_is_told_once() -> None:
 
 
 def test_a_consumer_joins_its_subscription_when_the_broker_lets_it_in() -> None:
-    (joined,) = events((CLIENT, wire.subscribe(3)), (SERVER, wire.success(3)))
+    joined, subscribed = events((CLIENT, wire.subscribe(3)), (SERVER, wire.success(3)))
     assert joined["kind"] == "joined"
-    assert joined["group"]
+    assert subscribed["kind"] == "subscribed"
+    assert joined["group"] == subscribed["group"]
     assert events((CLIENT, wire.subscribe(3)), (SERVER, wire.error(3))) == []
 
 
@@ -61,3 +62,46 @@ def test_a_producer_that_the_broker_closes_is_an_event_and_one_that_its_client_c
     close = wire.simple(wire.CLOSE_PRODUCER, (1, 1), (2, 9))
     assert events(*create, (SERVER, close)) == [{"kind": "closed_by_broker", "subject": "p"}]
     assert events(*create, (CLIENT, close), (SERVER, wire.success(9))) == []
+
+
+def test_a_subscription_that_does_not_last_is_not_told_as_one_that_may_have_been_made() -> None:
+    reader = wire.subscribe(3, "t", (8, False))
+    assert [row["kind"] for row in events((CLIENT, reader), (SERVER, wire.success(3)))] == ["joined"]
+
+
+def test_where_a_subscription_seeks_to_is_told_with_the_answer() -> None:
+    join = [(CLIENT, wire.subscribe(3)), (SERVER, wire.success(3))]
+    places: list[tuple[wire.Field, str]] = [
+        ((3, [(1, 7), (2, 5)]), "message 7:5"),
+        ((3, [(1, wire.ALL_ONES), (2, wire.ALL_ONES)]), "the earliest message"),
+        ((4, 1_700_000_000_000), "messages published at 1700000000000 ms"),
+    ]
+    for field, where in places:
+        seek = wire.simple(28, (1, 1), (2, 4), field)
+        assert events(*join, (CLIENT, seek), (SERVER, wire.success(4)))[-1] == {
+            "kind": "altered",
+            "group": "sub",
+            "number": 0,
+            "text": f"seek to {where}",
+        }
+
+
+def test_a_schema_is_told_once_for_each_version_and_when_it_is_refused() -> None:
+    named = wire.simple(wire.PRODUCER, (1, "t"), (2, 1), (3, 1), (4, "p"), (7, [(1, "s"), (3, b"{}"), (4, 4)]))
+    taken = wire.producing(1, "p", (4, (3).to_bytes(8, "big")))
+    told = {"kind": "registered", "number": 0, "text": "type=Avro, version=3"}
+    assert events((CLIENT, named), (SERVER, taken)) == [told]
+    close = wire.simple(wire.CLOSE_PRODUCER, (1, 1), (2, 2))
+    again = (CLIENT, named), (SERVER, taken), (CLIENT, close), (SERVER, wire.success(2)), (CLIENT, named)
+    assert events(*again, (SERVER, taken)) == [told]
+    assert events((CLIENT, named), (SERVER, wire.error(1, 18)))[0]["number"] == 18
+    assert events((CLIENT, named), (SERVER, wire.error(1, 11))) == []
+
+
+def test_who_logs_in_is_told_but_never_a_password_nor_what_a_token_holds() -> None:
+    token = b"eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.c2ln"
+    for method, data, name in (("basic", b"alice:hush", "alice"), ("token", token, None)):
+        script = [(CLIENT, wire.connect((5, method), (3, data))), (SERVER, wire.connected())]
+        (row,) = feed_every_way(PROTOCOL, script).events
+        assert (row.kind, row.subject, row.number, row.text) == ("authenticated", name, 0, method)
+    assert events() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.report.section import Section
 from pipelines.report.sections import (
     brokers,
+    changes,
     clients,
     connections,
     cost,
@@ -20,12 +21,14 @@ from pipelines.report.sections import (
     latency,
     leaders,
     topics,
+    upgrades,
 )
 from pipelines.report.sections.pictures import CAUSES, DURATIONS, MEMBERS, PARTITIONS, TOPOLOGY
 
 SIDE_BY_SIDE = (TOPOLOGY, DURATIONS)
 SECTIONS: tuple[Section, ...] = (
-    TOPOLOGY, DURATIONS, CAUSES, cost.SECTION, errors.SECTION, events.SECTION, MEMBERS, groups.SECTION, lag.SECTION,
-    PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION, hops.SECTION, integrity.SECTION,
-    forensics.SECTION, delivery.SECTION, clients.SECTION, connections.SECTION, findings.SECTION,
+    TOPOLOGY, DURATIONS, CAUSES, cost.SECTION, errors.SECTION, events.SECTION, changes.SECTION, MEMBERS,
+    groups.SECTION, lag.SECTION, PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION,
+    hops.SECTION, integrity.SECTION, forensics.SECTION, delivery.SECTION, clients.SECTION, upgrades.SECTION,
+    connections.SECTION, findings.SECTION,
 )  # fmt: skip
