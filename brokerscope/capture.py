@@ -26,7 +26,7 @@ from pipelines.answers import top as top_answers
 from pipelines.answers.records import database_of
 from pipelines.answers.summary import Summary, summary
 from pipelines.formats.outline import outline
-from pipelines.sql import database
+from pipelines.sql import bodies, database
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 
@@ -241,9 +241,12 @@ class OpenCapture:
 
         tables = self.tables(*RECORDS)
         try:
-            with database_of(tables | aggregates.made(tables, aggregates.named(text))) as connection:
+            made = tables | aggregates.made(tables, aggregates.named(text))
+            with database_of(made, json_bodies=self.options.full) as connection:
+                if self.options.full:
+                    text = bodies.spelled_for(connection, text)
                 return connection.sql(text).to_arrow_table()
-        except duckdb.Error as error:
+        except (duckdb.Error, bodies.UnknownFieldError) as error:
             raise UsageError(database.sentence(error)) from None
 
     def connection(self, name: str) -> OpenConnection:

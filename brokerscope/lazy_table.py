@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 from brokerscope.drawing import draw, library
 from brokerscope.rows import AnswerRow, AnswerRows, first_rows, rows_of
 from dissectors.errors import UsageError
+from dissectors.wording import did_you_mean
 from pipelines.sql import database
 from pipelines.sql.conditions import InvalidFilterError, condition
 from pipelines.sql.where import Filter
@@ -148,9 +148,7 @@ class LazyTable:
         return f"({' OR '.join(tests) or 'false'})"
 
     def _no_column(self, name: str) -> str:
-        near = difflib.get_close_matches(name, [*self.schema.names, *OPTIONS], 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(self.schema.names)}"
-        return f"{self.name} has no column {name!r}{hint}"
+        return f"{self.name} has no column {name!r}; {did_you_mean(name, [*self.schema.names, *OPTIONS])}"
 
 
 def _joined(value: Any) -> str | None:

@@ -37,6 +37,11 @@ class Iggy(Protocol):
 
         return list(dict.fromkeys(release.dialect for release in tables.releases()))
 
+    def body_names(self) -> frozenset[str]:
+        from dissectors.iggy.body_names import body_names
+
+        return body_names()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.iggy.errors import meaning
 

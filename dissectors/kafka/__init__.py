@@ -36,6 +36,11 @@ class Kafka(Protocol):
 
         return {older: api.name for api in schema.apis().values() for older in api.older_names} | errors.older_names()
 
+    def body_names(self) -> frozenset[str]:
+        from dissectors.kafka.body_names import body_names
+
+        return body_names()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.kafka.errors import meaning
 

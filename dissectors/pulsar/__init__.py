@@ -35,6 +35,11 @@ class Pulsar(Protocol):
 
         return carriers()
 
+    def body_names(self) -> frozenset[str]:
+        from dissectors.pulsar.body_names import body_names
+
+        return body_names()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.pulsar.errors import meaning
 

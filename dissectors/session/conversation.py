@@ -139,6 +139,10 @@ class Protocol:
         """Names of APIs and error codes in older documents and clients -> their names in records."""
         return {}
 
+    def body_names(self) -> frozenset[str]:
+        """Names of the fields that its bodies may have, as `--full` shows them."""
+        return frozenset()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         """What an error says, in one line; None for one that is not known.
 

@@ -5,12 +5,12 @@ The values of the columns that options compare with are collected while rows go 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dissectors.wording import nearest
 from pipelines.sql.conditions import WILD, names_in
 from pipelines.sql.older_names import todays_name
 
@@ -102,8 +102,8 @@ def _is_endpoint(name: str) -> bool:
 
 
 def _nearest(name: str, seen: Mapping[str, str]) -> str:
-    """`; the nearest is …`; of few values, all of them."""
-    near = difflib.get_close_matches(name.lower(), seen, 1, 0.6) or [each for each in seen if name.lower() in each][:1]
-    if near:
-        return f"; the nearest is {seen[near[0]]}"
+    """`; did you mean …?`; of few values, all of them."""
+    near = nearest(name, seen.values())
+    if near is not None:
+        return f"; did you mean {near}?"
     return f"; there are {', '.join(sorted(seen.values()))}" if 0 < len(seen) <= 5 else ""
