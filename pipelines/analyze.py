@@ -21,6 +21,7 @@ from pipelines.report.records import judged_records
 from pipelines.spark import session
 from pipelines.spark.application import running
 from pipelines.storage import filesystem
+from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables.compute import Computed, compute
@@ -136,7 +137,7 @@ def analyze(
             _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
-    _describe(out, files, problems, by, computed, engine, made_of)
+    _describe(out, files, problems, by, computed, engine, made_of, execution.store if execution.update else None)
     page = report.write(out, records=_elsewhere(execution.store))
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
@@ -303,7 +304,9 @@ def _describe(
     computed: Computed,
     engine: EngineName,
     made_of: Fingerprints | None,
+    updated: str | None,
 ) -> None:
+    """Write OUT/analysis.json. updated: the store that is brought up to date, where one is."""
     about = {
         "version": product_version(),
         "engine": engine,
@@ -312,6 +315,7 @@ def _describe(
         "by": list(by),
         "bucket_us": computed.bucket_us,
         "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
+        **folders_of_run(files, out, updated),
         **({} if made_of is None else made_of._asdict()),
     }
     (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

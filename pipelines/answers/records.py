@@ -13,7 +13,7 @@ import pyarrow as pa
 from dissectors import records
 from dissectors.errors import InputError
 from pipelines.sql import bodies, database
-from pipelines.storage import filesystem, scratch
+from pipelines.storage import capture_paths, filesystem, scratch
 from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables.points import several
 
@@ -115,8 +115,7 @@ def captures_of(out: str) -> tuple[list[str], list[str]]:
     """The captures that the records of an analysis name: those that are there, and those that are gone."""
     tables = read_analysis(out, ("connections", "findings"))
     named = " UNION ".join(f"SELECT file FROM {name} WHERE file IS NOT NULL" for name in tables)
-    files = sorted(row["file"] for row in query(tables, named))
-    return [file for file in files if Path(file).exists()], [file for file in files if not Path(file).exists()]
+    return capture_paths.captures(out, sorted(row["file"] for row in query(tables, named)))
 
 
 class _File:
