@@ -30,7 +30,7 @@ from pipelines.sql import bodies, database
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 
-By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
+By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
@@ -250,11 +250,11 @@ class OpenCapture:
             raise UsageError(database.sentence(error)) from None
 
     def connection(self, name: str) -> OpenConnection:
-        """The connection of this name, or the only one that has it as a part: `:43210`.
+        """The connection of this name, or the only one that has it as a part, `:43210`, or that a client of it uses.
 
         Of one that was opened again, the first. Raises UsageError where none fits, or several do.
         """
-        found = connections.named(self.tables("connections"), name)
+        found = connections.named(self.tables("connections", "exchanges"), name)
         names = list(dict.fromkeys(row["connection"] for row in found))
         if not names:
             raise UsageError(f"no connection {name} in these captures")

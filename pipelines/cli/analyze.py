@@ -15,6 +15,7 @@ import typer
 
 from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.redaction import public_path
+from dissectors.wording import did_you_mean
 from pipelines import report
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
@@ -268,10 +269,10 @@ def _keys(by: str | None) -> tuple[str, ...]:
     """`topic,client` -> ("topic", "client")."""
     from pipelines.tables.table import BY
 
-    keys = tuple(key.strip() for key in (by or "").split(",") if key.strip())
+    keys = tuple("server" if key == "broker" else key for key in map(str.strip, (by or "").split(",")) if key)
     unknown = [key for key in keys if key not in BY]
     if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}: not one of {', '.join(BY)}", param_hint="--by")
+        raise typer.BadParameter(f"no {unknown[0]!r}; {did_you_mean(unknown[0], [*BY, 'broker'])}", param_hint="--by")
     return tuple(dict.fromkeys(keys))
 
 

@@ -162,8 +162,8 @@ def _show_verdicts(
 
 
 def _show_parties(investigation: Investigation) -> None:
-    """Verdicts per topic, client, server and role, for those that have a bad one."""
-    table, names = investigation.table, ("protocol", "topic", "client", "server", "role")
+    """Verdicts per topic, client, broker and role, for those that have a bad one."""
+    table, names = investigation.table, ("protocol", "topic", "client", "broker", "role")
     print()
     _show_counts(
         [

@@ -80,9 +80,9 @@ class AskedPart:
     client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Only these clients.")] = (
         None
     )
-    server: Annotated[str | None, typer.Option("--server", metavar="IP|PORT|IP:PORT,…", help="Only these brokers.")] = (
-        None
-    )
+    server: Annotated[
+        str | None, typer.Option("--server", "--broker", metavar="IP|PORT|IP:PORT,…", help="Only these brokers.")
+    ] = None
     api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Only these APIs: Produce, SEND.")] = None
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME,…", help="Only these consumer groups or subscriptions.")

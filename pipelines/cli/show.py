@@ -86,10 +86,7 @@ def show(
                 raise InputError(f"{file}: there is no TCP packet {number}")
             exchanges = connection.at_packet(tables, found)
             if not exchanges:
-                printing.show_text(
-                    f"Packet {number}, {found.source} to {found.destination}, {len(found.payload)} bytes: no request "
-                    "or response was recognised in it."
-                )
+                printing.show_text(_without_frame(tables, found))
                 _findings(tables, found.file, number)
                 if bytes_:
                     _hex(found, math.inf)  # no frame says what these bytes are
@@ -109,6 +106,21 @@ def show(
             _hex(found, connection.secret_until(tables, found))
         if len(exchanges) > MOST:
             print(f"… and {len(exchanges) - MOST} more in this packet")
+
+
+def _without_frame(tables: Mapping[str, Any], found: ConnectionPacket) -> str:
+    """What a packet is in which no frame lies: one of TCP's own, or one whose bytes mean nothing known."""
+    way = f"Packet {found.number}, {found.source} to {found.destination}"
+    if found.payload:
+        size = units.counted(len(found.payload), "byte")
+        return f"{way}, {size}: no request or response was recognised in it."
+    ends = {f"{found.source}>{found.destination}", f"{found.destination}>{found.source}"}
+    about = f"{way}, {found.flags}: TCP's own, it carries no bytes of a request or response."
+    from pipelines.answers.records import query
+
+    row = next(iter(query(tables, "SELECT connection FROM connections WHERE connection IN ?", (sorted(ends),))), None)
+    follow = "" if row is None else f" Its connection: `brokerscope follow {found.file} '{row['connection']}'`."
+    return about + follow
 
 
 def _is_capture(text: str) -> bool:

@@ -28,7 +28,7 @@ SLOWEST = (
     PrintedField("api"),
     PrintedField("topic", once=True),
     PrintedField("client", need=3),
-    PrintedField("server", need=4),
+    PrintedField("server", head="broker", need=4),
     PrintedField("file", "file", once=True),
     PrintedField("packet", "code"),
 )
@@ -164,7 +164,7 @@ def _span(first: datetime, last: datetime) -> str:
 def _protocol(row: printing.Row) -> str:
     parts = [
         f"{units.counted(row['connections'], 'connection')} of {units.counted(row['clients'], 'client host')} "
-        f"to {units.counted(row['servers'], 'server')}",
+        f"to {units.counted(row['servers'], 'broker')}",
         units.counted(row["exchanges"] or 0, "exchange"),
     ]
     times = [

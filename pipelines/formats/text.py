@@ -172,11 +172,11 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         *_when("start_time"),
         PROTOCOL,
         _text("connection", "connection"),
-        _text("client", "client_software", "client_version", show=_software, need=8),
+        _text("software", "client_software", "client_version", show=_software, need=8),
         _number("span", "duration_ns", units.duration),
         _number("rtt", "rtt_ns", units.duration, need=3),
         _number("from client", "client_bytes", units.size, need=6),
-        _number("from server", "server_bytes", units.size, need=7),
+        _number("from broker", "server_bytes", units.size, need=7),
         _number("frames", "frames", need=2),
         Shown(
             GridColumn("understood", 4, right=True), ("framed_bytes", "skipped_bytes", "pending_bytes"), _coverage
