@@ -45,7 +45,7 @@ requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
 
 const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64, UNHEARD = 256;
 const kindOf = (row) => requests.flags[row] & 7;
-const isAsked = (row) => kindOf(row) <= UNANSWERED; // a request that has an answer, or lacks one
+const isAsked = (row) => kindOf(row) <= ONEWAY; // a request: answered, unanswered, or one that expects no answer
 const isPoll = (row) => (requests.flags[row] & POLL) > 0;
 // Durations of calls that no long poll and no barrier stretched.
 const isTimed = (row) => kindOf(row) === CALL && !(requests.flags[row] & (POLL | BARRIER)) && requests.total[row] >= 0;
