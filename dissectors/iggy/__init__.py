@@ -37,6 +37,11 @@ class Iggy(Protocol):
 
         return list(dict.fromkeys(release.dialect for release in tables.releases()))
 
+    def api_names(self) -> frozenset[str]:
+        from dissectors.iggy import tables
+
+        return frozenset(command.name for meanings in tables.commands().values() for command in meanings)
+
     def body_names(self) -> frozenset[str]:
         from dissectors.iggy.body_names import body_names
 

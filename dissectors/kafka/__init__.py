@@ -36,6 +36,11 @@ class Kafka(Protocol):
 
         return {older: api.name for api in schema.apis().values() for older in api.older_names} | errors.older_names()
 
+    def api_names(self) -> frozenset[str]:
+        from dissectors.kafka import schema
+
+        return frozenset(api.name for api in schema.apis().values())
+
     def body_names(self) -> frozenset[str]:
         from dissectors.kafka.body_names import body_names
 

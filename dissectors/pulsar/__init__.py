@@ -35,6 +35,11 @@ class Pulsar(Protocol):
 
         return carriers()
 
+    def api_names(self) -> frozenset[str]:
+        from dissectors.pulsar import api
+
+        return frozenset(api.enum("BaseCommand.Type").values())
+
     def body_names(self) -> frozenset[str]:
         from dissectors.pulsar.body_names import body_names
 

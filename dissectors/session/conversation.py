@@ -139,6 +139,10 @@ class Protocol:
         """Names of APIs and error codes in older documents and clients -> their names in records."""
         return {}
 
+    def api_names(self) -> frozenset[str]:
+        """Names that the column `api` may have."""
+        return frozenset()
+
     def body_names(self) -> frozenset[str]:
         """Names of the fields that its bodies may have, as `--full` shows them."""
         return frozenset()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dissectors.wording import did_you_mean
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
@@ -134,23 +133,12 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
         with database_of({**tables, **own}, json_bodies=full) as connection:
             _run(connection, spelled(query) if full else query)
     except duckdb.CatalogException as error:
-        raise typer.BadParameter(_unknown(error, list(own)), param_hint="QUERY") from None
+        known = (*TABLES, *aggregates.COLUMNS, *own)
+        raise typer.BadParameter(database.against(error, known), param_hint="QUERY") from None
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="QUERY") from None
-
-
-def _unknown(error: Exception, own: Sequence[str]) -> str:
-    """What is said of a name that DuckDB does not know: of a table, which there are. own: tables of the user's."""
-    from dissectors.records import TABLES
-    from pipelines.answers import aggregates
-    from pipelines.sql import database
-
-    asked = re.match(r"Catalog Error: Table with name (\w+) does not exist", str(error))
-    if asked is None:
-        return database.sentence(error)
-    return f"no table {asked[1]!r}; {did_you_mean(asked[1], (*TABLES, *aggregates.COLUMNS, *own))}"
 
 
 def _named(query: str) -> tuple[str, ...]:

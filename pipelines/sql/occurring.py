@@ -75,6 +75,10 @@ class NamesSeen:
 
     def missing(self) -> Iterator[str]:
         """A sentence for each name that was asked for and does not occur. Names with wildcards are not judged."""
+        return (sentence for _, _, sentence in self.unknown())
+
+    def unknown(self) -> Iterator[tuple[str, str, str]]:
+        """The same: option, the name as it is called today, and the sentence."""
         for option, text in self._wanted.items():
             seen = {value.lower(): value for value in self._seen[option]}
             if len(seen) >= _MOST:
@@ -88,7 +92,7 @@ class NamesSeen:
                 ):
                     continue
                 called = "" if todays == name else f" (today {todays})"
-                yield f"no {option} {name!r}{called} in these captures{_nearest(todays, seen)}"
+                yield option, todays, f"no {option} {name!r}{called} in these captures{_nearest(todays, seen)}"
 
 
 def _distinct(column: pa.Array) -> list[str]:
