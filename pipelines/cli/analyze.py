@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipelines.analyze import AnalysisOutcome, EngineName, Execution
     from pipelines.spark.catalog import Catalog
 
+NEWEST = 4  # captures that an update asks for names of machines: those of earlier ones are in the store
 _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would show Ctrl-C as a traceback
 
 
@@ -152,6 +153,7 @@ def _run(
     from pipelines.cli import printing
 
     reading.refuse_records(files)
+    reading.learn_names(files[-NEWEST:] if execution.update else files)
     choice = job.choose(files, wanted, execution.master, update=execution.update)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         raise UsageError("this needs Spark: pip install 'brokerscope[spark]'")

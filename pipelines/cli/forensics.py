@@ -66,6 +66,7 @@ def forensics(
         choose=(lambda rows: selection.of(reading.noting(rows, selection))) if selection else None,
     )
     reading.refuse_records(investigation.reader.files)
+    reading.learn_names(investigation.reader.files)
     bar.total = investigation.reader.files
     with bar:
         investigation.run()

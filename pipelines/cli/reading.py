@@ -147,6 +147,15 @@ class Reading:
             help="Number of decoding processes; by default one for each core, one for small captures.",
         ),
     ] = None  # fmt: skip
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--hosts",
+            metavar="FILE",
+            help="Names of machines, shown beside their addresses: as /etc/hosts, `kubectl get pods -o wide`, or CSV. "
+            "DNS answers and name blocks in captures tell some, too.",
+        ),
+    ] = None
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither use nor keep decoded records of earlier commands.")
     ] = False
@@ -174,9 +183,27 @@ class Reading:
             limits=_limits(self.limit),
         )
 
+    def learn_names(self, captures: Sequence[str]) -> None:
+        """Write the names of machines beside addresses from now on: those of --hosts, else what captures or OUT tell.
+
+        Raises InputError where the file of --hosts cannot be read, or names nothing.
+        """
+        from pipelines.formats import hosts
+
+        given = {} if self.hosts is None else hosts.read(self.hosts)
+        if single_analysis(captures):
+            from pipelines.storage.capture_names import names_of
+
+            told = names_of(captures[0])
+        else:
+            from dissectors.capture.host_names import host_names
+
+            told = host_names([path for path in captures if path != STDIN and "://" not in path], Limits())
+        hosts.use(told | given)
+
     def inputs(self, files: Sequence[str]) -> list[str]:
         """Every file that is read: none of them may be written."""
-        return [*files, *([] if self.keylog is None else [self.keylog])]
+        return [*files, *(path for path in (self.keylog, self.hosts) if path is not None)]
 
     @contextmanager
     def run(self, captures: Sequence[str], options: Options, *, stoppable: bool = True) -> Iterator[WatchedRun]:
@@ -193,6 +220,7 @@ class Reading:
         bar = Bar(quiet=self.quiet)
         running = WatchedRun(captures, options, bar)
         self.refuse_records(running.files)
+        self.learn_names(running.files)
         self.say_if_slow(running.files)
         bar.total = running.files
         with bar, ends_pipe() if STDIN in captures and stoppable else nullcontext(PipeEnd()) as end:
@@ -214,6 +242,7 @@ class Reading:
         if single_analysis(captures):
             from pipelines.answers import records
 
+            self.learn_names(captures)
             yield records.KeptRows.of_analysis(captures[0], options.tables)
             return
         files = expand(captures)
@@ -224,6 +253,7 @@ class Reading:
         elif (kept := cache.find(options.tables)) is not None:
             from pipelines.answers import records
 
+            self.learn_names(files)
             yield records.KeptRows.of_cache(files, kept, options)
             self.say_problems(kept.problems)
         else:

@@ -82,6 +82,7 @@ def summary(
     kept = None if selection else reading.answers(files, answers.TABLES)
     known = None if kept is None else answers.from_json(kept.find_answer("summary"))
     if known is not None:
+        reading.learn_names(files)
         shown(known)
         return
     with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pipelines.formats import units
 from pipelines.formats.columns import is_flat_list, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
+from pipelines.formats.hosts import with_names
 from pipelines.formats.intervals import interval_ns, is_interval
 
 
@@ -309,7 +310,7 @@ class TextWriter:
         made = []
         for shown in self._shown:
             values = [batch.column(name).to_pylist() for name in shown.columns]
-            made.append([shown.show(*row) for row in zip(*values, strict=True)])
+            made.append([with_names(shown.show(*row)) for row in zip(*values, strict=True)])
         yield from (list(row) for row in zip(*made, strict=True))
 
     def _lines(self, rows: list[list[str]]) -> None:

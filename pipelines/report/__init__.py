@@ -59,8 +59,10 @@ def write_to(
 
 def made(out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False) -> bytes:
     """The page itself. Arguments and errors as of `write_to`."""
+    from pipelines.formats import hosts
     from pipelines.report.load import loaded
     from pipelines.report.page import html
+    from pipelines.storage.capture_names import HOSTS
 
-    with loaded(out, selection, records, anew=anew) as analysis:
+    with loaded(out, selection, records, anew=anew) as analysis, hosts.used(analysis.about.get(HOSTS) or {}):
         return html(analysis).encode("utf-8", "backslashreplace")
