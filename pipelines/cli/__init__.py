@@ -24,6 +24,8 @@ COMMANDS = {
     "dissect": "The records: exchanges, batches, errors …",
     "show": "One exchange with both bodies.",
     "follow": "One connection as a conversation.",
+    "client": "What one host or client did.",
+    "messages": "Single messages, by key, header, offset or text.",
     "groups": "Consumer groups and their rebalances.",
     "transactions": "Each transaction and how it ended.",
     "audit": "Whether messages were lost, doubled or put out of order.",
