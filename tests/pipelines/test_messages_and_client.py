@@ -80,3 +80,16 @@ def test_a_client_is_told_by_its_id_its_address_or_its_name(tmp_path: Path) -> N
     assert {row["key"] for row in page["apis"]} == {"Produce", "SaslHandshake", "SaslAuthenticate"}
     assert {verdict["kind"] for verdict in page["verdicts"]} >= {"throttled"}
     assert "no client nobody" in run("client", "nobody", MADE, code=3)
+
+
+def test_a_page_says_what_changed_since_an_earlier_out(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    for out, capture in ((before, CODECS), (after, MADE)):
+        run("analyze", capture, "-o", str(out), "--engine", "local", "-q")
+    assert "Compared with" not in (after / "report.html").read_text()
+    run("report", str(after), "--against", str(before), "-q")
+    page = (after / "report.html").read_text()
+    assert f"Compared with {before}." in page
+    assert "New clients: " in page
+    assert "billing" in page.partition("New clients: ")[2].partition("</p>")[0]
+    assert "not a local folder" in run("report", str(after), "--against", str(tmp_path), code=3)
