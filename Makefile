@@ -12,17 +12,21 @@ UNCOMPILED_TESTS := tests/test_compiled.py tests/rows tests/wire tests/tcp tests
 # What is compiled to C is made of these; the build finds out what has changed.
 COMPILED := $(shell find dissectors -name '*.py' -o -name '*.pxd' -o -name '*.h')
 
-# Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
+# Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
 BYTECODE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap
-COMPILE := $(BYTECODE) && $(BIN)/python -m pipelines.spark.train_java samples
+COMPILE = echo "compiling; later only what has changed" && \
+  { BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || $(PIP) --no-deps -e .; } && \
+  $(BYTECODE) && $(BIN)/brokerscope --version
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile check test test-uncompiled test-cluster lint format docs pictures bench cost fuzz
+.PHONY: help install spark demo compile check test test-uncompiled test-cluster lint format docs pictures bench cost fuzz
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(VENV)/.run  ## the command: .venv/bin/brokerscope, with Spark and Java
+install: $(VENV)/.installed  ## the command: .venv/bin/brokerscope, without Spark
+spark: $(VENV)/.run  ## Spark beside it, and Java where there is none
 demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables here, page in out/demo
 	$(BIN)/brokerscope analyze samples -o out/demo --engine local
 	$(BIN)/brokerscope analyze samples -o out/demo-spark --engine spark --quiet
@@ -75,26 +79,39 @@ $(BIN)/python:
 	  echo "brokerscope needs Python 3.11 or newer; name it with: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml $(COMPILED) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
-	@$(BIN)/brokerscope --version
-	@$(COMPILE)
+# The libraries without compiling, so that what takes long is seen: pip would compile in silence.
+$(VENV)/.libraries: pyproject.toml | $(BIN)/python
+	@echo "installing libraries into $(VENV)"
+	@BROKERSCOPE_UNCOMPILED=1 $(PIP) -e . 'cython>=3.1'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]' --group dev
+$(VENV)/.installed: $(VENV)/.libraries $(COMPILED)
 	@$(COMPILE)
-	@touch $@ $(VENV)/.run $(VENV)/.compiled
+	@echo "try: $(BIN)/brokerscope summary samples/pulsar-corrupted.pcap"
+	@touch $@
+
+$(VENV)/.spark: $(VENV)/.libraries
+	@echo "installing Spark, and Java where there is none"
+	@$(PIP) $$($(BIN)/python -m pipelines.spark.requirements)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.installed $(VENV)/.spark
+	@echo "preparing Java's classes, by one small job"
+	@$(BIN)/python -m pipelines.spark.train_java samples
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.libraries $(VENV)/.spark
+	@echo "installing what tests need"
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) --group dev
+	@touch $@
 
 # Where no C compiler is installed, pip gets one; where none can be had, the sources run.
 $(VENV)/.compiled: $(VENV)/.test $(COMPILED)
-	@BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	@$(BYTECODE)
-	@$(BIN)/brokerscope --version
-	@touch $@ $(VENV)/.run
+	@$(COMPILE)
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.cluster: pyproject.toml $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group cluster
+	@echo "installing what tests of clusters need"
+	@$(PIP) --group cluster
 	@touch $@

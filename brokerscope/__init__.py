@@ -57,7 +57,9 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         return _version()
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from dissectors.wording import did_you_mean
+
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {did_you_mean(name, __all__)}")
     module, there = _HOMES[name]
     _import_module("dissectors")  # which prepares what is compiled
     return getattr(_import_module(module), there)

@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from brokerscope.lazy_table import LazyTable
 from brokerscope.plots import Plots
+from brokerscope.record_source import RecordSource
 from brokerscope.rows import AnswerRow, AnswerRows, first_rows, html_table
 from dissectors import records
-from dissectors.api import dissect, options_of
-from dissectors.capture.files import expand
-from dissectors.errors import InputError, UsageError
+from dissectors.api import options_of
+from dissectors.errors import UsageError
 from dissectors.given import CaptureInput, as_paths
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
+from dissectors.wording import did_you_mean, nearest
+from pipelines.answers import aggregates, diff, upgrade
 from pipelines.answers import connection as connections
 from pipelines.answers import follow as follow_answers
+from pipelines.answers import groups as group_answers
 from pipelines.answers import top as top_answers
-from pipelines.answers import upgrade
-from pipelines.answers.records import database_of
+from pipelines.answers.diff import Difference
+from pipelines.answers.records import Relations, counted_once, database_of
 from pipelines.answers.summary import Summary, summary
 from pipelines.formats.outline import outline
 from pipelines.payloads import columns as payload_columns
 from pipelines.payloads.messages import PayloadReader, told_in
 from pipelines.payloads.schemas import load
-from pipelines.sql import database
+from pipelines.sql import bodies, database
+from pipelines.sql.views import Views
+from pipelines.tables import audit
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 
-By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
+By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
@@ -135,13 +140,17 @@ class OpenCapture:
         self, captures: CaptureInput | Sequence[CaptureInput], options: Options, schemas: str | None = None
     ) -> None:
         with ExitStack() as stack:
-            self.paths = stack.enter_context(as_paths(captures))
-            self.files = expand(self.paths)
+            self._source = RecordSource(stack.enter_context(as_paths(captures)), options)
             self._close = weakref.finalize(self, stack.pop_all().close)
         self.options = options
         given = None if schemas is None else load(schemas)
-        self._payload_reader = PayloadReader(given, lambda: told_in(self.paths, options))
+        self._payload_reader = PayloadReader(given, lambda: told_in(self.files, options))
         self._tables: dict[str, pa.Table] = {}
+
+    @property
+    def files(self) -> list[str]:
+        """The captures; of a folder that `analyze` wrote those that it was made of, as far as they are there."""
+        return self._source.files
 
     # --- tables ---
 
@@ -193,9 +202,11 @@ class OpenCapture:
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""
         if name not in records.TABLES:
-            raise UsageError(f"no such table: {name}; there are {', '.join(records.TABLES)}")
+            raise UsageError(f"no such table: {name}; {did_you_mean(name, records.TABLES)}")
         schema = payload_columns.schema(name, full=self.options.full, payloads=self.options.payloads)
-        return LazyTable(name, lambda: self.tables(name)[name], schema)
+        return LazyTable(
+            name, lambda: self.tables(name)[name], schema, named=lambda: self.tables("exchanges")["exchanges"]
+        )
 
     def tables(self, *names: str) -> dict[str, pa.Table]:
         """Record tables, read together where they have not been read yet. Raises InputError where nothing can be."""
@@ -203,7 +214,7 @@ class OpenCapture:
         if missing:
             default = RECORDS if set(missing) <= set(RECORDS) else ()
             wanted = [name for name in dict.fromkeys((*missing, *default)) if name not in self._tables]
-            made = dissect(self.paths, wanted, **_keywords(self.options))
+            made = self._source.read(wanted)
             if self.options.payloads and payload_columns.TABLE in made:
                 made[payload_columns.TABLE] = self._payload_reader.read_table(made[payload_columns.TABLE])
             self._tables |= made
@@ -216,16 +227,65 @@ class OpenCapture:
         """What happened along time, as pictures: `cap.plot.latency(by="server", every="10s")`."""
         return Plots(self.tables)
 
+    @contextmanager
+    def _once(self, *names: str) -> Iterator[Relations]:
+        """Record tables in which what several capture points saw stands once."""
+        with counted_once(self.tables(*names)) as (tables, _):
+            yield tables
+
+    def _made(self, *names: str) -> list[list[dict[str, Any]]]:
+        """The rows of aggregate tables."""
+        made = aggregates.made(self.tables(*RECORDS), [aggregates.PREFIX + name for name in names])
+        return [made[aggregates.PREFIX + name].to_pylist() for name in names]
+
     def verdicts(self) -> AnswerRows:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
-        with database_of(self.tables(*RECORDS)) as duckdb:
+        with self._once(*RECORDS) as tables, database_of(tables) as duckdb:
             return AnswerRows(
                 judged(duckdb).verdicts.to_pylist(), ("severity", "sentence", "advice", "count", "first_time")
             )
 
     def summary(self) -> Summary:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""
-        return summary(self.tables(*RECORDS))
+        with self._once(*RECORDS) as tables:
+            return summary(tables)
+
+    def groups(self) -> AnswerRows:
+        """Consumer groups and subscriptions: members, rebalances, lag …, each with its `events` in order of time."""
+        groups, events = self._made("groups", "group_events")
+        key = ("protocol", "group", "topic")
+
+        def of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+            return tuple(row[name] for name in key)
+
+        return AnswerRows([{**row, "events": [event for event in events if of(event) == of(row)]} for row in groups])
+
+    def lag(self) -> AnswerRows:
+        """How far each group is behind in each partition: messages, lag_ns, the longest that it was, status."""
+        with self._once(*RECORDS) as tables:
+            return AnswerRows(group_answers.lag(tables))
+
+    def transactions(self) -> AnswerRows:
+        """Each transaction: who began it, how long it was open, what it wrote, how it ended."""
+        return AnswerRows(self._made("transactions")[0])
+
+    def audit(self) -> AnswerRows:
+        """What became of acknowledged messages: what, sentence, topic, rests_on, file, packet …"""
+        with self._once(*audit.TABLES) as tables, database_of(tables) as duckdb:
+            return AnswerRows([said._asdict() for said in audit.audit(Views(duckdb, audit.VIEWS), "")])
+
+    def forensics(self) -> AnswerRows:
+        """Each wrong checksum: where its bytes broke, on which side, and how sure that is. Reads the captures again."""
+        from dissectors.forensics import Investigation, report
+
+        investigation = Investigation(self.files, self.options)
+        investigation.run()
+        return AnswerRows([report.as_json(case) for case in investigation.cases()])
+
+    def diff(self, other: OpenCapture) -> Difference:
+        """What changed from these captures to other ones: `apis`, names that are `new`, names that are `gone`."""
+        with self._once(*diff.TABLES) as before, other._once(*diff.TABLES) as after:
+            return diff.diff(before, after)
 
     def top(self, by: By = "api", sort: Sort = "time", head: int | None = None, *, causes: bool = False) -> AnswerRows:
         """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …
@@ -236,10 +296,12 @@ class OpenCapture:
         sorts = top_answers.SORTS_OF_CAUSES if causes else top_answers.SORTS
         for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, sorts)):
             if value not in known:
-                raise UsageError(f"{name}: no {value!r}; there are {', '.join(known)}")
+                raise UsageError(f"{name}: no {value!r}; {did_you_mean(value, known)}")
         if causes:
-            return AnswerRows(top_answers.causes(self.tables(*top_answers.TABLES_OF_CAUSES), by, sort)[:head])
-        return AnswerRows(top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head])
+            with self._once(*top_answers.TABLES_OF_CAUSES) as tables:
+                return AnswerRows(top_answers.causes(tables, by, sort)[:head])
+        with self._once(*top_answers.TABLES) as tables:
+            return AnswerRows(top_answers.top(tables, by, sort)[:head])
 
     def changes(self) -> pa.Table:
         """Who created, deleted or altered what, in order of time: the table `changes`."""
@@ -266,34 +328,39 @@ class OpenCapture:
         """
         import duckdb
 
-        from pipelines.answers import aggregates
-
         tables = self.tables(*RECORDS)
         try:
-            with database_of(tables | aggregates.made(tables, aggregates.named(text))) as connection:
+            made = tables | aggregates.made(tables, aggregates.named(text))
+            with database_of(made, json_bodies=self.options.full) as connection:
+                if self.options.full:
+                    text = bodies.spelled_for(connection, text)
                 return connection.sql(text).to_arrow_table()
-        except duckdb.Error as error:
-            raise UsageError(database.sentence(error)) from None
+        except (duckdb.Error, bodies.UnknownFieldError) as error:
+            raise UsageError(database.against(error, (*records.TABLES, *aggregates.COLUMNS))) from None
 
     def connection(self, name: str) -> OpenConnection:
-        """The connection of this name, or the only one that has it as a part: `:43210`.
+        """The connection of this name, or the only one that has it as a part, `:43210`, or that a client of it uses.
 
         Of one that was opened again, the first. Raises UsageError where none fits, or several do.
         """
-        found = connections.named(self.tables("connections"), name)
+        found = connections.named(self.tables("connections", "exchanges"), name)
         names = list(dict.fromkeys(row["connection"] for row in found))
         if not names:
-            raise UsageError(f"no connection {name} in these captures")
+            known = set(self.tables("exchanges")["exchanges"]["client_id"].unique().to_pylist()) - {None, ""}
+            near = nearest(name, known)
+            hint = f"; did you mean the client {near}?" if near else ""
+            raise UsageError(f"no connection and no client {name} in these captures{hint}")
         if len(names) > 1:
             raise UsageError(f"{name} fits {len(names)} connections: {', '.join(names[:10])}")
         return OpenConnection(self, found[0])
 
-    def show(self, place: str, *, messages: bool = False) -> ShownExchange:
-        """The exchange of an id, or the first one of a packet, `FILE:PACKET`; of a single file `:17` will do.
+    def show(self, place: str | int, *, messages: bool = False) -> ShownExchange:
+        """The exchange of an id, or the first one of a packet, `FILE:PACKET`; of a single file `:17` or 17 will do.
 
         messages: add the messages of its batches. Raises UsageError where there is none.
         """
         tables = self.tables(*connections.TABLES)
+        place = f":{place}" if isinstance(place, int) else place
         file, colon, number = place.rpartition(":")
         if colon and number.isdecimal():
             path = self._file(file)
@@ -306,7 +373,7 @@ class OpenCapture:
         if not found:
             raise UsageError(f"no exchange at {place} in these captures")
         read = self._payload_reader if messages and self.options.payloads else None
-        decoded = connections.decoded(self.paths, self.options, found[0], messages=messages, read=read)
+        decoded = connections.decoded(self.files, self.options, found[0], messages=messages, read=read)
         times = {part.name: ns for part, ns in connections.times(tables, found[0])}
         return ShownExchange(found[0], decoded, connections.related(tables, found[0]), times)
 
@@ -318,6 +385,10 @@ class OpenCapture:
         return found[0]
 
     # --- the object itself ---
+
+    def __getattr__(self, name: str) -> Any:
+        """Only what there is not: say what was probably meant."""
+        raise AttributeError(f"no {name!r}; {did_you_mean(name, [own for own in dir(type(self)) if own[0] != '_'])}")
 
     def close(self) -> None:
         """Let go of what was read, and of files that were made of bytes."""
@@ -331,18 +402,13 @@ class OpenCapture:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<capture of {', '.join(self.files[:3])}{' …' if len(self.files) > 3 else ''}>"
+        named = self.files if self._source.out is None else [self._source.out]
+        return f"<capture of {', '.join(named[:3])}{' …' if len(named) > 3 else ''}>"
 
     def _repr_html_(self) -> str:
         rows = [(v.severity, v.sentence, v.count) for v in self.verdicts()]
         found = html_table(("severity", "verdict", "count"), rows) if rows else "<p>Nothing wrong was seen.</p>"
         return f"<p>{html_text(repr(self))}</p>{found}"
-
-
-def _keywords(options: Options) -> dict[str, Any]:
-    """Options as keywords of `dissect`."""
-    names = ("full", "payloads", "site", "decode_as", "keylog", "dialects", "jobs", "limits")
-    return {name: getattr(options, name) for name in names}
 
 
 def open_captures(
@@ -358,7 +424,8 @@ def open_captures(
     jobs: int = 0,
     limits: Limits | None = None,
 ) -> OpenCapture:
-    """Open captures: paths, globs, folders and URLs, bytes, or files open in binary mode, one or several.
+    """Open captures: paths, globs, folders and URLs, bytes, or files open in binary mode, one or several; or the folder
+    that `analyze` wrote, alone.
 
     Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
     payloads: keys and values in `messages`, and what they mean in `key_json` and `value_json`; schemas: a folder of
@@ -369,16 +436,4 @@ def open_captures(
     options = options_of(DEFAULT_TABLES, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
     if schemas is not None and not payloads:
         raise UsageError("schemas are for payloads=True")
-    opened = OpenCapture(captures, options, schemas)
-    _refuse_missing(opened.files)
-    return opened
-
-
-def _refuse_missing(files: Sequence[str]) -> None:
-    from dissectors.capture.source import exists
-
-    gone = [path for path in files if path != "-" and not exists(path)]
-    if gone:
-        raise InputError(f"{gone[0]}: no such file")
-    if not files:
-        raise UsageError("no captures: name one at least")
+    return OpenCapture(captures, options, schemas)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,12 @@ import pyarrow as pa
 from brokerscope.drawing import draw, library
 from brokerscope.rows import AnswerRow, AnswerRows, first_rows, rows_of
 from dissectors.errors import UsageError
+from dissectors.session.protocols import protocols
+from dissectors.wording import did_you_mean
 from pipelines.sql import database
 from pipelines.sql.conditions import InvalidFilterError, condition
+from pipelines.sql.occurring import NamesSeen
+from pipelines.sql.selection import Selection
 from pipelines.sql.where import Filter
 
 if TYPE_CHECKING:
@@ -25,17 +28,31 @@ OPTIONS = tuple(name for name in inspect.signature(condition).parameters if name
 """Filters that mean what the command line's options of this name mean; any other keyword is a column."""
 
 
+ASKED_NAMES = ("api", "topic", "group", "client", "server", "protocol")
+"""Filters that name what occurs in captures."""
+
+
 class LazyTable:
     """Rows of one record table. Nothing is read before rows are asked for; then they are kept for the next question."""
 
     def __init__(
-        self, name: str, load: Callable[[], pa.Table], schema: pa.Schema, conditions: tuple[str, ...] = ()
+        self,
+        name: str,
+        load: Callable[[], pa.Table],
+        schema: pa.Schema,
+        conditions: tuple[str, ...] = (),
+        asked: tuple[Selection, ...] = (),
+        named: Callable[[], pa.Table] | None = None,
     ) -> None:
-        """load: gives the whole table; conditions: SQL that its rows have to meet."""
+        """load: gives the whole table; conditions: SQL that its rows have to meet; asked: names that must occur in it,
+        or in the table that `named` gives.
+        """
         self.name = name
         self.schema = schema
         self._load = load
         self._conditions = conditions
+        self._asked = asked
+        self._named = named or load
         self._rows: pa.Table | None = None
 
     def where(self, sql: str | None = None, **filters: Any) -> LazyTable:
@@ -49,7 +66,8 @@ class LazyTable:
             cap.exchanges.where(api="Produce", topic="orders-*", slower_than="50ms")
             cap.exchanges.where("wait_ns > '5ms'", status="error")
 
-        Raises UsageError for what means nothing.
+        Raises UsageError for what means nothing. A name that does not occur in the captures, and that no API has, is an
+        error with the nearest one as soon as rows are asked for.
         """
         options = {
             name: filters.pop(name)
@@ -70,7 +88,9 @@ class LazyTable:
             raise UsageError(f"{error.option.lstrip('-').replace('-', '_')}: {error}") from None
         except ValueError as error:
             raise UsageError(str(error)) from None
-        return LazyTable(self.name, self._load, self.schema, tuple(made))
+        names = {name: value for name, value in named.items() if name in ASKED_NAMES}
+        asked = (*self._asked, Selection(**names)) if names else self._asked
+        return LazyTable(self.name, self._load, self.schema, tuple(made), asked, self._named)
 
     @property
     def columns(self) -> list[str]:
@@ -85,6 +105,7 @@ class LazyTable:
         """The rows as an Arrow table, in time order."""
         if self._rows is None:
             rows = self._load()
+            self._refuse_unknown(rows)
             if self._conditions:
                 keep = Filter(" AND ".join(f"({each})" for each in self._conditions), self.schema)
                 rows = pa.Table.from_batches([keep(batch) for batch in rows.to_batches()], rows.schema)
@@ -138,6 +159,17 @@ class LazyTable:
         rows = self.arrow()
         return first_rows(rows.slice(0, 20).to_pylist(), rows.num_rows)
 
+    def _refuse_unknown(self, rows: pa.Table) -> None:
+        """Raise UsageError where a name that was asked for does not occur in the rows, and is no API's either."""
+        for selection in self._asked:
+            seen = NamesSeen(selection)
+            for batch in (*rows.to_batches(), *self._named().to_batches()):
+                seen.add(batch)
+            apis = {name.lower() for protocol in protocols() for name in protocol.api_names()}
+            for option, name, sentence in seen.unknown():
+                if not (option == "api" and name.lower() in apis):
+                    raise UsageError(sentence)
+
     def _of_column(self, name: str, value: Any) -> str:
         """SQL that a column equals a value, or one of several. Raises UsageError where there is no such column."""
         if name not in self.schema.names:
@@ -148,9 +180,7 @@ class LazyTable:
         return f"({' OR '.join(tests) or 'false'})"
 
     def _no_column(self, name: str) -> str:
-        near = difflib.get_close_matches(name, [*self.schema.names, *OPTIONS], 1)
-        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(self.schema.names)}"
-        return f"{self.name} has no column {name!r}{hint}"
+        return f"{self.name} has no column {name!r}; {did_you_mean(name, [*self.schema.names, *OPTIONS])}"
 
 
 def _joined(value: Any) -> str | None:

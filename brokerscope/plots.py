@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from brokerscope.drawing import draw
 from dissectors.errors import UsageError
+from dissectors.wording import did_you_mean
 from pipelines.answers import top as top_answers
 from pipelines.answers.records import query
 from pipelines.formats import units
@@ -20,7 +21,6 @@ from pipelines.tables.table import RECORDS, Ask
 By = Literal["topic", "client", "server", "broker", "api", "group", "connection"]
 INTERVALS = 60  # that a picture has at most, where nobody says how long one is
 LINES = 12  # labels that a picture has at most: those with most requests, or farthest behind
-_ALSO = {"broker": "server"}
 _MS, _SECOND = 1e6, 1e9
 
 
@@ -74,10 +74,9 @@ class Plots:
 
     def _top(self, by: str, every: str | None) -> tuple[list[dict[str, Any]], int]:
         """Rows of `top` along time, and the length of an interval in µs."""
-        key = _ALSO.get(by, by)
-        _refuse("by", key, [name for name in top_answers.KEYS if name != "partition"])
+        _refuse("by", by, [name for name in top_answers.KEYS if name != "partition"])
         every_us = self._interval(every)
-        return top_answers.top(self._tables(*top_answers.TABLES), key, "count", every_us), every_us
+        return top_answers.top(self._tables(*top_answers.TABLES), by, "count", every_us), every_us
 
     def _interval(self, every: str | None) -> int:
         """The length of an interval in µs."""
@@ -111,4 +110,4 @@ def _part(partition: int | None) -> str:
 def _refuse(name: str, value: str, known: Sequence[str]) -> None:
     """Raise UsageError for a value that is not among the known ones."""
     if value not in known:
-        raise UsageError(f"{name}: no {value!r}; there are {', '.join(known) or 'none'}")
+        raise UsageError(f"{name}: no {value!r}; {did_you_mean(value, known)}")

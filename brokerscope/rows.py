@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from brokerscope.drawing import library
+from dissectors.wording import did_you_mean
 from pipelines.formats.plain import clean, cut
+from pipelines.sql.bodies import plain
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +21,10 @@ _LONGEST = 200  # characters of a cell
 
 
 class AnswerRow(Mapping[str, Any]):
-    """One row: `row.api`, `row["api"]`, `dict(row)`. Decoded bodies are dicts whose fields are attributes too."""
+    """One row: `row.api`, `row["api"]`, `dict(row)`. Decoded bodies are dicts whose fields are attributes too.
+
+    An attribute is found whatever its case, with `_` or without: `row.request.max_wait_ms` is Kafka's maxWaitMs.
+    """
 
     __slots__ = ("_values",)
 
@@ -27,9 +32,14 @@ class AnswerRow(Mapping[str, Any]):
         self._values = values
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name not in self._values:
-            raise AttributeError(f"no column {name!r}; there are {', '.join(self._values)}")
-        return _wrapped(self._values[name])
+        if name in self._values:
+            return _wrapped(self._values[name])
+        if name.startswith("__"):
+            raise AttributeError(name)
+        for own in self._values:
+            if plain(own) == plain(name):
+                return _wrapped(self._values[own])
+        raise AttributeError(f"no column {name!r}; {did_you_mean(name, self._values)}")
 
     def __getitem__(self, name: str) -> Any:
         return _wrapped(self._values[name])

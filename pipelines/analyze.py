@@ -15,12 +15,15 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from dissectors.run import Run
 from pipelines import report
+from pipelines.formats.hosts import names_in_use
 from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
 from pipelines.report.records import judged_records
 from pipelines.spark import session
 from pipelines.spark.application import running
 from pipelines.storage import filesystem
+from pipelines.storage.capture_names import HOSTS, names_of
+from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables.compute import Computed, compute
@@ -136,7 +139,7 @@ def analyze(
             _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
-    _describe(out, files, problems, by, computed, engine, made_of)
+    _describe(out, files, problems, by, computed, engine, made_of, execution.store if execution.update else None)
     page = report.write(out, records=_elsewhere(execution.store))
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
@@ -295,6 +298,12 @@ def _write_csv(first: First, path: Path) -> None:
         writer.close()
 
 
+def _hosts(updated: str | None) -> dict[str, dict[str, str]]:
+    """The names of machines that are in use, and those that a store has, as analysis.json keeps them."""
+    known = {**(names_of(updated) if updated is not None else {}), **names_in_use()}
+    return {HOSTS: known} if known else {}
+
+
 def _describe(
     out: Path,
     files: Sequence[str],
@@ -303,7 +312,9 @@ def _describe(
     computed: Computed,
     engine: EngineName,
     made_of: Fingerprints | None,
+    updated: str | None,
 ) -> None:
+    """Write OUT/analysis.json. updated: the store that is brought up to date, where one is."""
     about = {
         "version": product_version(),
         "engine": engine,
@@ -312,6 +323,8 @@ def _describe(
         "by": list(by),
         "bucket_us": computed.bucket_us,
         "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
+        **folders_of_run(files, out, updated),
+        **_hosts(updated),
         **({} if made_of is None else made_of._asdict()),
     }
     (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -251,3 +251,13 @@ def test_of_a_large_capture_it_is_said_that_the_code_is_not_compiled(
     assert len(lines) == 1
     assert "no C compiler was found" in lines[0]
     assert "make compile" in lines[0]
+
+
+@can_compile
+def test_compiling_says_how_far_it_is(package: Path) -> None:
+    told: list[str] = []
+    (package / "twice.py").write_text(SOURCE.replace("TWO * number", "4 * number"))
+    assert not build.compile_in_place(package, told=told.append).reason
+    assert any(text.startswith("translated ") for text in told)
+    assert told[-1].startswith("compiled ")
+    assert " of " in told[-1]

@@ -76,7 +76,7 @@ def test_altair_draws_where_only_that_is_installed(
     [
         (lambda plot: plot.latency(by="color"), "by: no 'color'; there are topic, client"),
         (lambda plot: plot.latency(every="often"), "every: 'often' is not a time such as"),
-        (lambda plot: plot.latency(of="p98"), "of: no 'p98'; there are p50, p99, max"),
+        (lambda plot: plot.latency(of="p98"), "of: no 'p98'; did you mean p99?"),
         (lambda plot: plot.lag("nobody"), "group: no 'nobody'"),
     ],
 )

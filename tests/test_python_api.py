@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import brokerscope
 from brokerscope.drawing import MissingLibraryError
+from pipelines.cli import app
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "kafka-refused.pcap"
@@ -26,9 +28,8 @@ def cap() -> brokerscope.OpenCapture:
 def test_every_example_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert len(CODE) > 8
-    names: dict[str, Any] = {}
-    for number, text in enumerate(CODE):
-        exec(compile(text, f"docs/python.md, example {number + 1}", "exec"), names)
+    for number, text in enumerate(CODE):  # each alone
+        exec(compile(text, f"docs/python.md, example {number + 1}", "exec"), {})
 
 
 def test_paths_bytes_and_open_files_give_the_same_rows(cap: brokerscope.OpenCapture) -> None:
@@ -126,10 +127,16 @@ def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.
         (lambda cap: cap.connections.where(topic="x"), "topic: cannot be used with the table connections"),
         (lambda cap: cap.exchanges.where("foo bar"), "syntax error"),
         (lambda cap: cap.table("exchange"), "no such table: exchange"),
+        (lambda cap: cap.table("exchngs"), "did you mean exchanges?"),
+        (lambda cap: cap.sql("select 1 from exchngs"), "no table 'exchngs'; did you mean exchanges?"),
         (lambda cap: cap.top(by="colour"), "by: no 'colour'"),
+        (lambda cap: cap.top(by="tpoic"), "did you mean topic?"),
+        (lambda cap: len(cap.exchanges.where(api="Produse")), "no api 'Produse' in these captures; did you mean Pro"),
+        (lambda cap: len(cap.errors.where(topic="err-ee")), "no topic 'err-ee' in these captures; did you mean err-"),
+        (lambda cap: cap.connection("err-epp"), "did you mean the client err-ep?"),
         (lambda cap: cap.top(sort="p99", causes=True), "sort: no 'p99'; there are time, count"),
         (lambda cap: cap.connection("10."), "10. fits 9 connections"),
-        (lambda cap: cap.connection("nowhere"), "no connection nowhere"),
+        (lambda cap: cap.connection("nowhere"), "no connection and no client nowhere"),
         (lambda cap: cap.show(":99999"), "there is no TCP packet 99999"),
         (lambda cap: cap.sql("selec 1"), "syntax error"),
         (lambda cap: brokerscope.open(WRONG[0]), "not int"),
@@ -168,3 +175,53 @@ def test_a_library_that_is_missing_is_named(cap: brokerscope.OpenCapture, monkey
 def test_names_of_the_package_are_those_that_people_use() -> None:
     assert "annotations" not in dir(brokerscope)
     assert all(hasattr(brokerscope, name) for name in dir(brokerscope))
+
+
+def test_names_that_an_api_has_need_not_occur(cap: brokerscope.OpenCapture) -> None:
+    assert len(cap.exchanges.where(api="OffsetFetch,EndTxn")) == len(cap.exchanges.where(api="OffsetFetch"))
+    assert len(cap.exchanges.where(topic="nothing-*")) == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (lambda cap: cap.exchangs, "did you mean exchanges?"),
+        (lambda cap: cap.verdicts()[0].sentense, "did you mean sentence?"),
+        (lambda cap: brokerscope.opne, "did you mean open?"),
+    ],
+)
+def test_an_attribute_that_there_is_not_names_the_nearest(
+    cap: brokerscope.OpenCapture, question: Any, said: str
+) -> None:
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        question(cap)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("open") / "out"
+    done = CliRunner().invoke(app, ["analyze", str(SAMPLE), "-o", str(folder), "--engine", "local", "-q"])
+    assert done.exit_code == 0, done.stderr
+    return folder
+
+
+def test_a_folder_that_analyze_wrote_answers_as_its_captures_do(cap: brokerscope.OpenCapture, out: Path) -> None:
+    kept = brokerscope.open(out)
+    assert kept.exchanges.arrow()["exchange_id"].to_pylist() == cap.exchanges.arrow()["exchange_id"].to_pylist()
+    assert [row.sentence for row in kept.verdicts()] == [row.sentence for row in cap.verdicts()]
+    assert [dict(row) for row in kept.top(by="broker")] == [dict(row) for row in cap.top(by="server")]
+    assert len(kept.messages) == len(cap.messages)
+    assert kept.show(17).exchange.api == cap.show(17).exchange.api
+    assert next(iter(brokerscope.open(out, full=True).exchanges.where(api="Produce"))).request.acks == -1
+    assert not kept.forensics()
+
+
+def test_answers_have_methods_of_the_names_of_commands() -> None:
+    cap = brokerscope.open(ROOT / "samples" / "kafka-transactions.pcap")
+    assert any(event.what for group in cap.groups() for event in group.events)
+    assert cap.transactions()
+    assert {row.what for row in cap.audit()}
+    assert cap.lag()
+    assert cap.diff(brokerscope.open(SAMPLE)).new["topic"]
+    (case,) = brokerscope.open(ROOT / "samples" / "pulsar-corrupted.pcap").forensics()
+    assert case.diagnosis.pattern == "single_bit"

@@ -33,12 +33,13 @@ from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
-SECTION, INTERFACE, STATISTICS, SECRETS = 0x0A0D0D0A, 1, 5, 10
+SECTION, INTERFACE, NAMES, STATISTICS, SECRETS = 0x0A0D0D0A, 1, 4, 5, 10
 _ORDER_LITTLE = b"\x4d\x3c\x2b\x1a"
 _ORDER_BIG = b"\x1a\x2b\x3c\x4d"
 _OPT_TSRESOL, _OPT_TSOFFSET = 9, 14
 _OPT_IFDROP, _OPT_OSDROP = 5, 7
 _TLS_KEY_LOG = 0x544C534B
+_MOST_NAMES = 1000  # name resolution blocks that are kept
 _OTHERS = 4096  # bytes of a block besides its packet, at most
 _LATEST = 1 << 62  # ns: no time is as late
 _MASK64 = (1 << 64) - 1
@@ -73,6 +74,7 @@ class Notes:
     interfaces: list[Interface] = field(default_factory=list)  # of every section
     drops: int | None = None  # packets that the capturer says it lost
     secrets: list[bytes] = field(default_factory=list)  # TLS key logs
+    names: list[tuple[bytes, str]] = field(default_factory=list)  # records of name resolution blocks, and byte order
     sections: list[int] = field(default_factory=list)  # number of the first packet of each
 
 
@@ -158,6 +160,8 @@ def _walk(
             for code, value in _options(buffer, body + 12, stop, section.order):
                 if code in (_OPT_IFDROP, _OPT_OSDROP) and len(value) == 8:
                     notes.drops = (notes.drops or 0) + struct.unpack(section.order + "Q", value)[0]
+        elif kind == NAMES and len(notes.names) < _MOST_NAMES:
+            notes.names.append((buffer[body:stop], section.order))
         elif kind == SECRETS and stop - body >= 8:
             secret, size = section.head(buffer, body)
             if secret == _TLS_KEY_LOG and body + 8 + size <= stop:

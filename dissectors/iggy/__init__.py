@@ -52,6 +52,16 @@ class Iggy(Protocol):
 
         return {command: (change.kind, change.thing) for command, change in COMMANDS.items()}
 
+    def api_names(self) -> frozenset[str]:
+        from dissectors.iggy import tables
+
+        return frozenset(command.name for meanings in tables.commands().values() for command in meanings)
+
+    def body_names(self) -> frozenset[str]:
+        from dissectors.iggy.body_names import body_names
+
+        return body_names()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.iggy.errors import meaning
 

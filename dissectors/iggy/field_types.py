@@ -106,6 +106,7 @@ _GLOBAL = (
     *("manage_streams", "read_streams", "manage_topics", "read_topics"),
     *_MESSAGES,
 )
+PERMISSIONS = frozenset((*_OF_TOPIC, *_OF_STREAM, *_GLOBAL))
 
 
 def _flags(names: tuple[str, ...], buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:

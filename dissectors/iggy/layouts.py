@@ -7,6 +7,7 @@ by release, and releases whose expansions are equal share one BodyLayout, with a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from itertools import takewhile
 from struct import calcsize
@@ -231,6 +232,11 @@ def _file() -> dict[tuple[str, str], list[tuple[int, str]]]:
             since, _, until = reach.partition("..")
             found.setdefault((side, name), []).append((tables.span(since, until), fields[0] if fields else ""))
     return found
+
+
+def texts() -> Iterator[str]:
+    """The fields of every row, as the file has them."""
+    return (fields for rows in _file().values() for _, fields in rows)
 
 
 @cache

@@ -52,6 +52,16 @@ class Kafka(Protocol):
 
         return {schema.apis()[key].name: (change.kind, change.thing) for key, change in READERS.items()}
 
+    def api_names(self) -> frozenset[str]:
+        from dissectors.kafka import schema
+
+        return frozenset(api.name for api in schema.apis().values())
+
+    def body_names(self) -> frozenset[str]:
+        from dissectors.kafka.body_names import body_names
+
+        return body_names()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.kafka.errors import meaning
 

@@ -48,6 +48,16 @@ class Pulsar(Protocol):
             "GET_OR_CREATE_SCHEMA": ("registered", "schema"),
         }
 
+    def api_names(self) -> frozenset[str]:
+        from dissectors.pulsar import api
+
+        return frozenset(api.enum("BaseCommand.Type").values())
+
+    def body_names(self) -> frozenset[str]:
+        from dissectors.pulsar.body_names import body_names
+
+        return body_names()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         from dissectors.pulsar.errors import meaning
 

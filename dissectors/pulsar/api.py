@@ -8,6 +8,7 @@ from a private pool, each when first used, and the schema's compiled form is dat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
@@ -36,6 +37,11 @@ MESSAGES: dict[int, str] = {
     if field.message_type is not None
 }
 """Type of a command -> the message that holds its fields."""
+
+
+def messages() -> Iterator[Any]:
+    """The descriptors of all messages."""
+    return iter(DESCRIPTOR.message_types_by_name.values())
 
 
 def __getattr__(name: str) -> Any:

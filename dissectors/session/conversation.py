@@ -166,6 +166,14 @@ class Protocol:
         """APIs whose requests change something that lasts -> kind of their event, and the thing (see `events`)."""
         return {}
 
+    def api_names(self) -> frozenset[str]:
+        """Names that the column `api` may have."""
+        return frozenset()
+
+    def body_names(self) -> frozenset[str]:
+        """Names of the fields that its bodies may have, as `--full` shows them."""
+        return frozenset()
+
     def error_meaning(self, code: int | None, name: str | None) -> str | None:
         """What an error says, in one line; None for one that is not known.
 

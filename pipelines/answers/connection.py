@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dissectors.capture.block import PacketBlock, address, address_halves
+from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock, address, address_halves
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 from dissectors.options import Options
@@ -37,6 +37,15 @@ class ConnectionPacket:
     source: str  # ip:port
     destination: str
     payload: bytes
+    flags: str  # of TCP: `SYN, ACK`
+
+
+_FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", ACK: "ACK"}
+_KEY = ("site", "connection", "incarnation")
+_ORDER = "start_time, connection, incarnation"
+_OF_CLIENT = f"""
+    EXISTS (SELECT 1 FROM exchanges e WHERE lower(e.client_id) = lower(?)
+        AND {" AND ".join(f"e.{column} = c.{column}" for column in _KEY)})"""
 
 
 def packet(path: str, number: int, limits: Limits) -> ConnectionPacket | None:
@@ -54,6 +63,7 @@ def packet(path: str, number: int, limits: Limits) -> ConnectionPacket | None:
                 endpoint(source, int(block.sport[at])),
                 endpoint(destination, int(block.dport[at])),
                 bytes(block.buffer[start : start + int(block.have[at])]),
+                ", ".join(name for bit, name in _FLAGS.items() if int(block.flags[at]) & bit) or "no flags",
             )
         if block.number[-1] > number:
             break
@@ -88,10 +98,23 @@ def by_id(tables: Relations, exchange_id: str) -> list[Row]:
 
 
 def named(tables: Relations, text: str) -> list[Row]:
-    """The connections that a text names: in full, or by any part of it."""
-    order = "ORDER BY start_time, connection, incarnation"
-    whole = query(tables, f"SELECT * FROM connections WHERE connection = ? {order}", (text,))
-    return whole or query(tables, f"SELECT * FROM connections WHERE contains(connection, ?) {order}", (text,))
+    """The connections that a text names: in full, by any part of it, or by the id of a client that uses them."""
+    for condition in ("connection = ?", "contains(connection, ?)", _OF_CLIENT):
+        found = query(tables, f"SELECT * FROM connections c WHERE {condition} ORDER BY {_ORDER}", (text,))
+        if found:
+            return found
+    return []
+
+
+def clients_of(tables: Relations, found: Sequence[Row]) -> list[Row]:
+    """Connections with what their requests say: rows of `connections` with `client_ids`, the first-named first."""
+    said = query(
+        tables,
+        "SELECT site, connection, incarnation, list(DISTINCT client_id ORDER BY client_id) AS client_ids "
+        "FROM exchanges WHERE client_id <> '' GROUP BY ALL",
+    )
+    ids = {tuple(row[column] for column in _KEY): row["client_ids"] for row in said}
+    return [{**row, "client_ids": ids.get(tuple(row[column] for column in _KEY), [])} for row in found]
 
 
 def related(tables: Relations, exchange: Mapping[str, Any]) -> dict[str, list[Row]]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from dissectors import records
 from dissectors.errors import InputError
 from pipelines.payloads import columns
-from pipelines.sql import database
-from pipelines.storage import filesystem, scratch
+from pipelines.sql import bodies, database
+from pipelines.storage import capture_paths, filesystem, scratch
 from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables.points import several
 
@@ -116,8 +116,7 @@ def captures_of(out: str) -> tuple[list[str], list[str]]:
     """The captures that the records of an analysis name: those that are there, and those that are gone."""
     tables = read_analysis(out, ("connections", "findings"))
     named = " UNION ".join(f"SELECT file FROM {name} WHERE file IS NOT NULL" for name in tables)
-    files = sorted(row["file"] for row in query(tables, named))
-    return [file for file in files if Path(file).exists()], [file for file in files if not Path(file).exists()]
+    return capture_paths.captures(out, sorted(row["file"] for row in query(tables, named)))
 
 
 class _File:
@@ -310,9 +309,10 @@ def body(text: str | None) -> Mapping[str, Any]:
 
 
 @contextmanager
-def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
+def database_of(tables: Relations, *, json_bodies: bool = False) -> Iterator[DuckDBPyConnection]:
     """A database that holds these tables and nothing else.
 
+    json_bodies: decoded bodies are JSON, so that a query names their fields: request.acks.
     Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
     """
     from pipelines.tables.on_duckdb import give_name
@@ -322,5 +322,9 @@ def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
     stored = files_of(tables)
     with database.connect(size, stored) as connection, readable(stored):
         for name, table in tables.items():
-            give_name(connection, name, table)
+            if json_bodies and bodies.has_bodies(table.schema):
+                give_name(connection, f"{name}_as_text", table)
+                connection.execute(f"CREATE VIEW {name} AS SELECT {bodies.AS_JSON} FROM {name}_as_text")
+            else:
+                give_name(connection, name, table)
         yield connection

@@ -1,4 +1,4 @@
-"""What costs most: exchanges by topic, partition, client, server, api, group or connection, also along time."""
+"""What costs most: exchanges by topic, partition, client, broker, api, group or connection, also along time."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ KEYS = {
     "partition": Key("named_partition", PARTITION, _WITH_PARTITIONS, stored=True),
     "client": Key(CLIENT, CLIENT),
     "server": Key(SERVER, SERVER),
+    "broker": Key(SERVER, SERVER),
     "api": Key("api", "api"),
     "group": Key('"group"', '"group"'),
     "connection": Key("connection", "connection"),

@@ -11,6 +11,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from dissectors.errors import UsageError
+from dissectors.wording import did_you_mean
 from pipelines.cli import exits
 from pipelines.process import prepare
 
@@ -18,10 +20,12 @@ from pipelines.process import prepare
 COMMANDS = {
     "summary": "What is wrong, ranked, and the slowest requests.",
     "info": "What is in these files.",
-    "top": "What costs most, by topic, client, server, api …",
+    "top": "What costs most, by topic, client, broker, api …",
     "dissect": "The records: exchanges, batches, errors …",
     "show": "One exchange with both bodies.",
     "follow": "One connection as a conversation.",
+    "client": "What one host or client did.",
+    "messages": "Single messages, by key, header, offset or text.",
     "groups": "Consumer groups and their rebalances.",
     "transactions": "Each transaction and how it ended.",
     "changes": "Who created, deleted or altered what.",
@@ -42,6 +46,9 @@ COMMANDS = {
     "mcp": "Serve these answers to assistants.",
     "package": "Build an archive for Spark's workers.",
 }
+
+
+HELP = "help"  # `brokerscope help summary` is `brokerscope summary --help`
 
 
 @cache
@@ -81,8 +88,16 @@ class _Group(exits.CommandGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is named; of captures alone, `summary`."""
-        if args and args[0] not in COMMANDS and _names_capture(args[0]):
+        first = args[0] if args else ""
+        if first == HELP:
+            if len(args) == 1:
+                typer.echo(ctx.get_help())
+                raise typer.Exit
+            args = [args[1], "--help"]
+        elif first not in COMMANDS and _names_capture(first):
             args = ["summary", *args]
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UsageError(f"no command {args[0]!r}; {did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -15,6 +15,7 @@ import typer
 
 from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.redaction import public_path
+from dissectors.wording import did_you_mean
 from pipelines import report
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pipelines.analyze import AnalysisOutcome, EngineName, Execution
     from pipelines.spark.catalog import Catalog
 
+NEWEST = 4  # captures that an update asks for names of machines: those of earlier ones are in the store
 _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would show Ctrl-C as a traceback
 
 
@@ -151,6 +153,7 @@ def _run(
     from pipelines.cli import printing
 
     reading.refuse_records(files)
+    reading.learn_names(files[-NEWEST:] if execution.update else files)
     choice = job.choose(files, wanted, execution.master, update=execution.update)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         raise UsageError("this needs Spark: pip install 'brokerscope[spark]'")
@@ -268,10 +271,10 @@ def _keys(by: str | None) -> tuple[str, ...]:
     """`topic,client` -> ("topic", "client")."""
     from pipelines.tables.table import BY
 
-    keys = tuple(key.strip() for key in (by or "").split(",") if key.strip())
+    keys = tuple("server" if key == "broker" else key for key in map(str.strip, (by or "").split(",")) if key)
     unknown = [key for key in keys if key not in BY]
     if unknown:
-        raise typer.BadParameter(f"{', '.join(unknown)}: not one of {', '.join(BY)}", param_hint="--by")
+        raise typer.BadParameter(f"no {unknown[0]!r}; {did_you_mean(unknown[0], [*BY, 'broker'])}", param_hint="--by")
     return tuple(dict.fromkeys(keys))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dissectors.records import TABLES
+from dissectors.wording import did_you_mean
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.reading import AskedPart, AskedPayloads, Captures, Reading, reads_captures, refuse_other_than_text
@@ -27,20 +27,6 @@ if TYPE_CHECKING:
     from pipelines.sql.where import Filter
 
 
-class RecordTable(StrEnum):
-    """What --table takes."""
-
-    EXCHANGES = "exchanges"
-    BATCHES = "batches"
-    ERRORS = "errors"
-    CONNECTIONS = "connections"
-    FINDINGS = "findings"
-    MESSAGES = "messages"
-    POSITIONS = "positions"
-    STALLS = "stalls"
-    EVENTS = "events"
-
-
 _SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}
 _FILES = frozenset(f"{table}.{suffix}" for table in TABLES for suffix in _SUFFIXES.values())
 
@@ -52,7 +38,7 @@ def dissect(
     part: AskedPart,
     payload: AskedPayloads,
     table: Annotated[
-        list[RecordTable] | None,
+        list[str] | None,
         typer.Option(
             "--table", "-t", metavar="|".join(TABLES), help="Which records; exchanges by default. May be repeated."
         ),
@@ -99,7 +85,7 @@ def dissect(
     """
     without_pandas()
     format = format or named(out)
-    tables: tuple[str, ...] = tuple(dict.fromkeys(t.value for t in table or [RecordTable.EXCHANGES]))
+    tables: tuple[str, ...] = tuple(dict.fromkeys(map(_record_table, table or ["exchanges"])))
     for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payload.payloads, "messages")):
         if given and adds_to not in tables:
             raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
@@ -171,6 +157,21 @@ def dissect(
         span = names_seen.span()
         if rows.keep is not None and not written and head != 0 and not said and (span or not reading.quiet):
             exits.say(f"brokerscope: no row of {one} meets these conditions{f'; {span}' if span else ''}")
+
+
+def _record_table(name: str) -> str:
+    """The record table of this name. Raises typer.BadParameter where there is none: of others, where they are."""
+    wanted = name.lower()
+    if wanted in TABLES:
+        return wanted
+    from pipelines.answers.aggregates import COLUMNS, PREFIX
+
+    made = wanted if wanted.startswith(PREFIX) else PREFIX + wanted
+    if made in COLUMNS:
+        instead = f'{made} is made of records: brokerscope sql CAPTURE… "select * from {made}"'
+    else:
+        instead = f"no {name!r}; {did_you_mean(name, TABLES)}"
+    raise typer.BadParameter(instead, param_hint="--table")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typer.core import TyperGroup
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
 from dissectors.redaction import public_path
+from dissectors.wording import did_you_mean
 from pipelines.storage import outputs
 
 DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, NOTHING_MADE = range(5)
@@ -40,10 +42,12 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (BrokerscopeError, NOTHING_MADE),
 )
 """What a user can act on -> its exit code; the first that fits counts."""
+_NONE_OF = re.compile(r"(?P<word>'[^']*') is not one of (?P<known>'.*')\.?$", re.S)  # as the parser has it
 _SPELLED = "brokerscope.spelled"
 _IN_ASCII = str.maketrans({"→": ">", "←": "<", "×": "x", "µ": "u", "…": "..."})
 _AS_THEY_ARE = ("utf-8", "surrogateescape")  # a stdout that takes any text
 _stopped: list[int] = []  # exit codes of the signals that came, whatever became of what their handlers raised
+_reached: list[str] = []  # how far the reading of captures has come, as words; the last counts
 DEBUG = "BROKERSCOPE_DEBUG"  # set: an error in brokerscope itself shows its traceback
 
 
@@ -53,6 +57,17 @@ def say(text: str) -> None:
 
     with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody listens
         print(clean(public_path(text)).encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
+
+
+def interruption() -> str:
+    """What is said of a command that was stopped: how far it had come, as far as that is known."""
+    how = "terminated" if TERMINATED in _stopped else "interrupted"
+    return f"{how}{' '.join(['', *_reached[-1:]])}, before the answer was whole; files that -o names are as they were"
+
+
+def reached(how_far: str) -> None:
+    """Keep how far a command has come that is being stopped, in words: `after 12 of 600 MB`."""
+    _reached.append(how_far)
 
 
 class CommandGroup(TyperGroup):
@@ -67,14 +82,22 @@ class CommandGroup(TyperGroup):
         code = DONE
         try:
             code = super().main(*args, **kwargs) or DONE
+            if _stopped and code == _stopped[0]:  # the parser makes a code of an interrupt
+                say(f"brokerscope: {interruption()}")
         except Exception as error:
             _drop_output()
             if _stopped:  # DuckDB, and imports that fail, make another error of a signal
+                say(f"brokerscope: {interruption()}")
                 sys.exit(_stopped[0])
             code, text = _meaning(error)
             say(f"brokerscope: {text}")
+        except SystemExit as end:
+            if _stopped and end.code == _stopped[0]:
+                say(f"brokerscope: {interruption()}")
+            raise
         except KeyboardInterrupt:
             _drop_output()
+            say(f"brokerscope: {interruption()}")
             code = INTERRUPTED
         sys.exit(code)
 
@@ -95,7 +118,7 @@ def _meaning(error: Exception) -> tuple[int, str]:
     usage = getattr(error, "format_message", None)
     if usage is not None:  # what the parser of the command line raises
         where = getattr(error, "ctx", None)
-        return WRONG_USAGE, f"{usage()}{f' ({where.command_path} --help)' if where else ''}"
+        return WRONG_USAGE, f"{_with_nearest(usage())}{f' ({where.command_path} --help)' if where else ''}"
     for kind, code in _CODES:
         if isinstance(error, kind):
             return NOTHING_MADE if outputs.is_full(error) else code, str(error)
@@ -108,6 +131,15 @@ def _meaning(error: Exception) -> tuple[int, str]:
     if os.environ.get(DEBUG):
         raise error
     return DEFECT, f"an error of its own: {type(error).__name__}: {error} ({DEBUG}=1 shows where)"
+
+
+def _with_nearest(text: str) -> str:
+    """What the parser says against a word; of a word that is none of several, the one that was probably meant."""
+    match = _NONE_OF.search(text)
+    if match is None:
+        return text
+    known = re.findall(r"'([^']*)'", match["known"])
+    return f"{text[: match.start()]}no {match['word']}; {did_you_mean(match['word'].strip(chr(39)), known)}"
 
 
 def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -152,6 +184,7 @@ def termination() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         _stopped.clear()
+        _reached.clear()
 
 
 def leave(end: SystemExit) -> NoReturn:

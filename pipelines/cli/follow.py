@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dissectors.capture.source import STDIN
 from dissectors.errors import InputError
-from dissectors.wording import first_of
+from dissectors.wording import first_of, nearest
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures, refuse_other_than_text
+
+if TYPE_CHECKING:
+    from pipelines.answers.records import Relations
 
 LISTED = 20  # connections that are named where a text fits several
 FIELDS = (
@@ -33,8 +37,9 @@ CONNECTIONS = (
     PrintedField("protocol", once=True),
     PrintedField("frames", "count"),
     PrintedField("duration_ns", "ns"),
-    PrintedField("client_software", head="client", need=2),
-    PrintedField("closed", need=1),
+    PrintedField("client_ids", "list", head="client", need=1),
+    PrintedField("client_software", head="software", need=3),
+    PrintedField("closed", need=2),
 )
 
 
@@ -52,13 +57,15 @@ def follow(
 ) -> None:
     """One connection in time order: requests, responses and pushes, gaps and what else was found.
 
-    CONNECTION is `client ip:port>server ip:port`, or a part of it that no other connection has. Without it, the only
-    connection is followed, or all are listed.
+    CONNECTION is `client ip:port>broker ip:port`, a part of it that no other connection has, or the id of a client.
+    The only connection is followed; of several, those of the client, or all, are listed.
 
     \b
     Examples:
       brokerscope follow '10.0.0.2:43210>10.0.0.1:9092' capture.pcap
       brokerscope follow capture.pcap :43210
+      brokerscope follow capture.pcap billing-consumer
+      tcpdump -w - port 9092 | brokerscope follow -
       brokerscope follow capture.pcap --topic orders
     """
     from pipelines.answers import connection
@@ -69,12 +76,12 @@ def follow(
     with reading.records(captures, answers.TABLES, part=part.selection) as tables:
         found = connection.named(tables, wanted)
         if not found:
-            raise InputError(f"no connection {wanted} in these captures".replace("  ", " "))
-        if not wanted and len({row["connection"] for row in found}) > 1:
-            _list(found, format)
+            raise InputError(_nothing(tables, wanted))
+        names = list(dict.fromkeys(row["connection"] for row in found))
+        if len(names) > 1 and (not wanted or wanted not in names[0]):  # all, or those of a client
+            _list(connection.clients_of(tables, found), format)
             return
-        if len({row["connection"] for row in found}) > 1:
-            names = list(dict.fromkeys(row["connection"] for row in found))
+        if len(names) > 1:
             raise typer.BadParameter(f"{wanted} fits {first_of(names, LISTED)}", param_hint="CONNECTION")
         for row in found:
             events = answers.follow(tables, row)
@@ -89,7 +96,9 @@ def follow(
 
 def _split(arguments: Sequence[str]) -> tuple[str, list[str]]:
     """(the connection, the captures): what names no file is the connection."""
-    names = [text for text in arguments if not (exists(text) or "://" in text or re.search(r"[*?/]", text))]
+    names = [
+        text for text in arguments if not (exists(text) or text == STDIN or "://" in text or re.search(r"[*?/]", text))
+    ]
     if len(names) > 1:  # a missing file among them: connections hold a `>` or digits
         names = [text for text in names if re.search(r">|:\d+$|^\d+$", text)] or names
     if not names:
@@ -97,6 +106,18 @@ def _split(arguments: Sequence[str]) -> tuple[str, list[str]]:
     if len(arguments) < 2:
         raise typer.BadParameter("name a connection and the captures that hold it", param_hint="CONNECTION")
     return names[0], [text for text in arguments if text != names[0]]
+
+
+def _nothing(tables: Relations, wanted: str) -> str:
+    """What is said where no connection fits: of a text, the client that was probably meant."""
+    from pipelines.answers.records import query
+
+    if not wanted:
+        return "no connection in these captures"
+    known = query(tables, "SELECT DISTINCT client_id FROM exchanges WHERE client_id <> '' LIMIT 10000")
+    near = nearest(wanted, (row["client_id"] for row in known))
+    hint = "" if near is None else f"; did you mean the client {near}?"
+    return f"no connection and no client {wanted} in these captures{hint}"
 
 
 def _list(connections: Sequence[Mapping[str, Any]], format: str) -> None:

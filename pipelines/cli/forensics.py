@@ -66,6 +66,7 @@ def forensics(
         choose=(lambda rows: selection.of(reading.noting(rows, selection))) if selection else None,
     )
     reading.refuse_records(investigation.reader.files)
+    reading.learn_names(investigation.reader.files)
     bar.total = investigation.reader.files
     with bar:
         investigation.run()
@@ -162,8 +163,8 @@ def _show_verdicts(
 
 
 def _show_parties(investigation: Investigation) -> None:
-    """Verdicts per topic, client, server and role, for those that have a bad one."""
-    table, names = investigation.table, ("protocol", "topic", "client", "server", "role")
+    """Verdicts per topic, client, broker and role, for those that have a bad one."""
+    table, names = investigation.table, ("protocol", "topic", "client", "broker", "role")
     print()
     _show_counts(
         [

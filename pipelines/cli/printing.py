@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pipelines.formats import cells
 from pipelines.formats.columns import json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
+from pipelines.formats.hosts import HOST_NAMES, beside, with_names
 from pipelines.formats.plain import clean, wrapped
 
 Row = Mapping[str, Any]
@@ -30,20 +31,23 @@ class PrintedField(NamedTuple):
 def show_rows(rows: Sequence[Row], fields: Sequence[PrintedField]) -> None:
     """Print rows as wide as the terminal."""
     grid = Grid([_column(field) for field in fields], colour=wants_colour(sys.stdout))
-    for line in grid.lines([[cells.show(row.get(f.name), f.unit) for f in fields] for row in rows]):
+    for line in grid.lines([[with_names(cells.show(row.get(f.name), f.unit)) for f in fields] for row in rows]):
         print(line)
 
 
 def show_json(rows: Iterable[Row]) -> None:
     """Print an object a line."""
     for row in rows:
-        print(json.dumps(json_value(row)))
+        value = json_value(row)
+        if names := beside(value):
+            value[HOST_NAMES] = names
+        print(json.dumps(value))
 
 
 def show_text(text: str, indent: int = 0, lead: str = "") -> None:
     """Print a paragraph; lines after the first are indented as `lead` is wide."""
     room = terminal_width() - indent - len(lead)
-    for line in wrapped(clean(text), room):
+    for line in wrapped(clean(with_names(text)), room):
         print(f"{' ' * indent}{lead}{line}")
         lead = " " * len(lead)
 

@@ -8,6 +8,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipelines.cli import exits
+from pipelines.formats import units
+
 _PATIENCE = 0.5  # seconds before a bar appears
 _STEP = 0.2
 
@@ -40,8 +43,16 @@ class Bar:
             self._watcher.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.end()
+        if kind is not None and not issubclass(kind, Exception) and self._done:  # the command is being stopped
+            exits.reached(self._how_far())
+
+    def _how_far(self) -> str:
+        """How much was read, in words."""
+        size = total_size(self.total)
+        of_all = "" if size is None else f" of {units.size(size)}"
+        return f"after reading {units.size(self._done)}{of_all}"
 
     def end(self) -> None:
         """Take the bar away."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pipelines.answers.records import KeptRows, Relations
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.payloads.messages import PayloadReader
+    from pipelines.payloads.shown import ShownFields
     from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.selection import Selection
     from pipelines.storage.record_cache import RecordCache
@@ -81,9 +82,9 @@ class AskedPart:
     client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Only these clients.")] = (
         None
     )
-    server: Annotated[str | None, typer.Option("--server", metavar="IP|PORT|IP:PORT,…", help="Only these brokers.")] = (
-        None
-    )
+    server: Annotated[
+        str | None, typer.Option("--server", "--broker", metavar="IP|PORT|IP:PORT,…", help="Only these brokers.")
+    ] = None
     api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Only these APIs: Produce, SEND.")] = None
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME,…", help="Only these consumer groups or subscriptions.")
@@ -129,18 +130,24 @@ class AskedPayloads:
 
         Raises typer.BadParameter for an option that means nothing without --payloads, InputError for bad schemas.
         """
-        for name, value in (("--schemas", self.schemas), ("--redact", self.redact), ("--only", self.only)):
-            refuse_other_than_text(value, name)
-            if value is not None and not self.payloads:
-                raise typer.BadParameter("is for --payloads", param_hint=name)
+        shown = self.shown_fields()
         if not self.payloads:
             return None
         from pipelines.payloads import schemas
         from pipelines.payloads.messages import PayloadReader, told_in
-        from pipelines.payloads.shown import ShownFields
 
         given = None if self.schemas is None else schemas.load(self.schemas)
-        return PayloadReader(given, lambda: told_in(files, options), ShownFields.of(self.redact, self.only))
+        return PayloadReader(given, lambda: told_in(files, options), shown)
+
+    def shown_fields(self) -> ShownFields:
+        """Which fields of keys and values are shown. Raises typer.BadParameter where payloads are not asked for."""
+        from pipelines.payloads.shown import ShownFields
+
+        for name, value in (("--schemas", self.schemas), ("--redact", self.redact), ("--only", self.only)):
+            refuse_other_than_text(value, name)
+            if value is not None and not self.payloads:
+                raise typer.BadParameter("is for --payloads", param_hint=name)
+        return ShownFields.of(self.redact, self.only)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +196,15 @@ class Reading:
             help="Number of decoding processes; by default one for each core, one for small captures.",
         ),
     ] = None  # fmt: skip
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--hosts",
+            metavar="FILE",
+            help="Names of machines, shown beside their addresses: as /etc/hosts, `kubectl get pods -o wide`, or CSV. "
+            "DNS answers and name blocks in captures tell some, too.",
+        ),
+    ] = None
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither use nor keep decoded records of earlier commands.")
     ] = False
@@ -216,9 +232,27 @@ class Reading:
             limits=_limits(self.limit),
         )
 
+    def learn_names(self, captures: Sequence[str]) -> None:
+        """Write the names of machines beside addresses from now on: those of --hosts, else what captures or OUT tell.
+
+        Raises InputError where the file of --hosts cannot be read, or names nothing.
+        """
+        from pipelines.formats import hosts
+
+        given = {} if self.hosts is None else hosts.read(self.hosts)
+        if single_analysis(captures):
+            from pipelines.storage.capture_names import names_of
+
+            told = names_of(captures[0])
+        else:
+            from dissectors.capture.host_names import host_names
+
+            told = host_names([path for path in captures if path != STDIN and "://" not in path], Limits())
+        hosts.use(told | given)
+
     def inputs(self, files: Sequence[str]) -> list[str]:
         """Every file that is read: none of them may be written."""
-        return [*files, *([] if self.keylog is None else [self.keylog])]
+        return [*files, *(path for path in (self.keylog, self.hosts) if path is not None)]
 
     @contextmanager
     def run(self, captures: Sequence[str], options: Options, *, stoppable: bool = True) -> Iterator[WatchedRun]:
@@ -235,6 +269,7 @@ class Reading:
         bar = Bar(quiet=self.quiet)
         running = WatchedRun(captures, options, bar)
         self.refuse_records(running.files)
+        self.learn_names(running.files)
         self.say_if_slow(running.files)
         bar.total = running.files
         with bar, ends_pipe() if STDIN in captures and stoppable else nullcontext(PipeEnd()) as end:
@@ -256,6 +291,7 @@ class Reading:
         if single_analysis(captures):
             from pipelines.answers import records
 
+            self.learn_names(captures)
             yield records.KeptRows.of_analysis(captures[0], options.tables)
             return
         files = expand(captures)
@@ -266,6 +302,7 @@ class Reading:
         elif (kept := cache.find(options.tables)) is not None:
             from pipelines.answers import records
 
+            self.learn_names(files)
             yield records.KeptRows.of_cache(files, kept, options)
             self.say_problems(kept.problems)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from pipelines.cli.output import output as opened
 from pipelines.cli.reading import Since, Until, selected
 from pipelines.pandas_guard import without_pandas
 from pipelines.storage import filesystem
+
+if TYPE_CHECKING:
+    from pipelines.report.load import Comparison
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as the times that --since takes
 
@@ -33,6 +36,10 @@ def report(
     topic: Annotated[
         str | None,
         typer.Option("--topic", metavar="NAME,…", help="Only these topics, and connections that use them."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="OUT2", help="An earlier OUT: the page says what changed since."),
     ] = None,
     output: Annotated[
         str | None,
@@ -54,6 +61,7 @@ def report(
       brokerscope report out
       brokerscope report lake --since 2026-01-31T08:00 --until 2026-01-31T09:00 --topic 'orders*'
       brokerscope report lake --last 24h
+      brokerscope report out --against out-yesterday
     """
     from pipelines import report as pages
     from pipelines.cli import printing
@@ -68,15 +76,34 @@ def report(
         since = _before_the_end(out, last, alone=since is None and until is None)
     selection = selected(since, until, site, topic)
     without_pandas()
+    if against is not None and selection:
+        raise typer.BadParameter("compares with all of OUT, not with a part", param_hint="--against")
+    changed = None if against is None else _comparison(out, against)
     page = output or filesystem.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:
-        made = pages.made(out, selection or None, anew=freshness.is_behind(out))
+        made = pages.made(out, selection or None, anew=freshness.is_behind(out), against=changed)
         with opened(page) as stream:
             stream.write(made)
         return
-    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out))
+    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out), against=changed)
     if not quiet:
         printing.show_line(public_path(page))
+
+
+def _comparison(out: str, earlier: str) -> Comparison:
+    """What changed from an earlier OUT to this one, as `diff` tells it. Raises InputError where one has no records."""
+    from pipelines.answers import diff
+    from pipelines.answers.records import counted_once, read_analysis
+    from pipelines.report.load import Comparison
+    from pipelines.storage.layout import is_analysis
+
+    for folder in (out, earlier):
+        if not is_analysis(folder):
+            raise InputError(f"{public_path(folder)}: not a local folder that `brokerscope analyze` wrote")
+    before, after = (read_analysis(folder, diff.TABLES) for folder in (earlier, out))
+    with counted_once(before) as (once_before, _), counted_once(after) as (once_after, _):
+        made = diff.diff(once_before, once_after)
+    return Comparison(public_path(earlier), made.apis, made.new, made.gone)
 
 
 def _before_the_end(out: str, width: str, *, alone: bool) -> str:

@@ -18,6 +18,7 @@ from pipelines.cli.reading import AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import statuses, units
 from pipelines.formats.grid import terminal_width
 from pipelines.formats.outline import outline
+from pipelines.payloads.columns import meant
 
 if TYPE_CHECKING:
     from pipelines.answers.connection import ConnectionPacket, DecodedExchange
@@ -87,10 +88,7 @@ def show(
                 raise InputError(f"{file}: there is no TCP packet {number}")
             exchanges = connection.at_packet(tables, found)
             if not exchanges:
-                printing.show_text(
-                    f"Packet {number}, {found.source} to {found.destination}, {len(found.payload)} bytes: no request "
-                    "or response was recognised in it."
-                )
+                printing.show_text(_without_frame(tables, found))
                 _findings(tables, found.file, number)
                 if bytes_:
                     _hex(found, math.inf)  # no frame says what these bytes are
@@ -110,6 +108,21 @@ def show(
             _hex(found, connection.secret_until(tables, found))
         if len(exchanges) > MOST:
             print(f"… and {len(exchanges) - MOST} more in this packet")
+
+
+def _without_frame(tables: Mapping[str, Any], found: ConnectionPacket) -> str:
+    """What a packet is in which no frame lies: one of TCP's own, or one whose bytes mean nothing known."""
+    way = f"Packet {found.number}, {found.source} to {found.destination}"
+    if found.payload:
+        size = units.counted(len(found.payload), "byte")
+        return f"{way}, {size}: no request or response was recognised in it."
+    ends = {f"{found.source}>{found.destination}", f"{found.destination}>{found.source}"}
+    about = f"{way}, {found.flags}: TCP's own, it carries no bytes of a request or response."
+    from pipelines.answers.records import query
+
+    row = next(iter(query(tables, "SELECT connection FROM connections WHERE connection IN ?", (sorted(ends),))), None)
+    follow = "" if row is None else f" Its connection: `brokerscope follow {found.file} '{row['connection']}'`."
+    return about + follow
 
 
 def _is_capture(text: str) -> bool:
@@ -212,7 +225,7 @@ def _show_message(message: Mapping[str, Any], *, payloads: bool) -> None:
     text = f"{message['topic'] or '?'}{partition} {message['position'] or ''}".rstrip()
     printing.show_text(f"{text}: {', '.join(filter(None, facts))}", indent=2)
     for name in ("key", "headers", "value") if payloads else ():
-        value = message[name] if message.get(f"{name}_json") is None else message[f"{name}_json"]
+        value = message[name] if name == "headers" else meant(message, name)
         if value is not None and value != "[]":
             printing.show_text(_payload(value), indent=6, lead=f"{name:<9}")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,6 +66,7 @@ def sql(
     from pipelines.cli import printing
     from pipelines.cli.sql_prompt import queries
     from pipelines.sql import attached
+    from pipelines.sql.bodies import spelled_for
     from pipelines.storage.layout import refuse_read_back, single_analysis
     from pipelines.tables.on_duckdb import give_name
 
@@ -92,12 +91,13 @@ def sql(
         columns = {name: table.schema.names for name, table in every.items()}
         makes = {name: columns for name, columns in aggregates.COLUMNS.items() if name not in every}
         files = records.files_of(every)
-        with _database(every, full=full) as connection:
+        with records.database_of(every, json_bodies=full) as connection:
             for text in queries(columns | makes) if query is None else [query]:
                 missing = [name for name in aggregates.named(text) if makes.pop(name, None)]
                 for name, table in aggregates.made(tables, missing, selection.cut).items():
                     give_name(connection, name, table)
                 try:
+                    text = spelled_for(connection, text) if full else text
                     _answer(connection, text, format or named(out), out, reading.inputs(captures), files)
                 except ValueError as error:
                     if query is not None:
@@ -116,58 +116,29 @@ def _named_files(pairs: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         yield name, path
 
 
-@contextmanager
-def _database(tables: Relations, *, full: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database that holds nothing but these tables; with `full`, bodies are JSON.
-
-    Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
-    """
-    from pipelines.answers.records import database_of
-
-    as_text = full and "exchanges" in tables
-    named = {"exchanges_as_text" if as_text and name == "exchanges" else name: rows for name, rows in tables.items()}
-    with database_of(named) as connection:
-        if as_text:
-            bodies = ", ".join(f"{side}::JSON AS {side}" for side in ("request", "response"))
-            connection.execute(f"CREATE VIEW exchanges AS SELECT * REPLACE ({bodies}) FROM exchanges_as_text")
-        yield connection
-
-
 def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
     """Raise typer.BadParameter for a query that means nothing: before captures are read, which may take long."""
     import duckdb
 
     from dissectors.records import TABLES
     from pipelines.answers import aggregates
+    from pipelines.answers.records import database_of
     from pipelines.payloads.columns import schema
     from pipelines.sql import database
+    from pipelines.sql.bodies import spelled
 
     empty = {name: schema(name, full=full, payloads=payloads).empty_table() for name in TABLES}
     tables = empty | aggregates.made(empty, aggregates.named(query))
     try:
-        with _database({**tables, **own}, full=full) as connection:
-            _run(connection, query)
+        with database_of({**tables, **own}, json_bodies=full) as connection:
+            _run(connection, spelled(query) if full else query)
     except duckdb.CatalogException as error:
-        raise typer.BadParameter(_unknown(error, list(own)), param_hint="QUERY") from None
+        known = (*TABLES, *aggregates.COLUMNS, *own)
+        raise typer.BadParameter(database.against(error, known), param_hint="QUERY") from None
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="QUERY") from None
-
-
-def _unknown(error: Exception, own: Sequence[str]) -> str:
-    """What is said of a name that DuckDB does not know: of a table, which there are. own: tables of the user's."""
-    from dissectors.records import TABLES
-    from pipelines.answers import aggregates
-    from pipelines.sql import database
-
-    asked = re.match(r"Catalog Error: Table with name (\w+) does not exist", str(error))
-    if asked is None:
-        return database.sentence(error)
-    every = (*TABLES, *aggregates.COLUMNS, *own)
-    near = difflib.get_close_matches(asked[1].lower(), every, 1, 0.6)
-    there = f"the nearest is {near[0]}" if near else f"there are {', '.join(every)}"
-    return f"no table {asked[1]!r}; {there}"
 
 
 def _named(query: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ SLOWEST = (
     PrintedField("api"),
     PrintedField("topic", once=True),
     PrintedField("client", need=3),
-    PrintedField("server", need=4),
+    PrintedField("server", head="broker", need=4),
     PrintedField("file", "file", once=True),
     PrintedField("packet", "code"),
 )
@@ -82,6 +82,7 @@ def summary(
     kept = None if selection else reading.answers(files, answers.TABLES)
     known = None if kept is None else answers.from_json(kept.find_answer("summary"))
     if known is not None:
+        reading.learn_names(files)
         shown(known)
         return
     with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
@@ -164,7 +165,7 @@ def _span(first: datetime, last: datetime) -> str:
 def _protocol(row: printing.Row) -> str:
     parts = [
         f"{units.counted(row['connections'], 'connection')} of {units.counted(row['clients'], 'client host')} "
-        f"to {units.counted(row['servers'], 'server')}",
+        f"to {units.counted(row['servers'], 'broker')}",
         units.counted(row["exchanges"] or 0, "exchange"),
     ]
     times = [

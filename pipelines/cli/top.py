@@ -12,7 +12,7 @@ from pipelines.cli.printing import PrintedField, Row
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import units
 
-By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
+By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 FIELDS = (
     PrintedField("protocol", once=True, need=4),
@@ -56,7 +56,7 @@ def top(
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
-    """What costs most: by topic, partition, client, server, api, group or connection; along time with --every.
+    """What costs most: by topic, partition, client, broker, api, group or connection; along time with --every.
 
     Times leave out long polls, in which the broker waits because it was asked to. CAPTURE may be a folder that
     `analyze` wrote. --causes takes the requests that took 20 ms or more, and says which share of their time went to
@@ -66,9 +66,9 @@ def top(
     Examples:
       brokerscope top capture.pcap
       brokerscope top capture.pcap --by topic --sort bytes
-      brokerscope top out --by server --sort p99
-      brokerscope top capture.pcap --by server --every 10s
-      brokerscope top capture.pcap --by server --causes
+      brokerscope top out --by broker --sort p99
+      brokerscope top capture.pcap --by broker --every 10s
+      brokerscope top capture.pcap --by broker --causes
     """
     from pipelines.answers import top as answers
 
@@ -87,7 +87,9 @@ def top(
         if causes and not rows:
             printing.show_text("No request took 20 ms or more, but for those that the broker held on purpose.")
             return
-        fields = [f._replace(head=by) if f.name == "key" else f for f in _fields(rows, causes=causes)]
+        heading = "broker" if by == "server" else by
+        heads = {"key": heading} | ({} if span is None else {"time_ns": "in all"})  # beside the time of day
+        fields = [f._replace(head=heads.get(f.name, f.head)) for f in _fields(rows, causes=causes)]
         printing.show_rows(rows[:head], fields if span is None else [*WHEN, *fields])
         if len(rows) > head and not reading.quiet:
             printing.show_text(f"{head} of {len(rows):,} rows: --head shows more")

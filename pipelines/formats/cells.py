@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.formats import units
+from pipelines.formats.plain import cut
 
 
 def _text(value: Any) -> str:
@@ -44,6 +45,11 @@ def _list(value: list[Any]) -> str:
     return ", ".join(str(v) for v in value)
 
 
+def _payload(value: Any) -> str:
+    """A key, value or headers as text; bytes that are no UTF-8 with escapes."""
+    return cut(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
+
+
 # unit -> how its values are written; what is not here is text
 SHOW: dict[str, Callable[[Any], str]] = {
     "ns": units.duration,
@@ -58,6 +64,7 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "clock": _clock,
     "file": _file,
     "list": _list,
+    "payload": _payload,
 }
 NUMBERS = frozenset({"ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code"})  # to the right
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pipelines.formats import units
 from pipelines.formats.columns import is_flat_list, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
+from pipelines.formats.hosts import with_names
 from pipelines.formats.intervals import interval_ns, is_interval
 
 
@@ -172,11 +173,11 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         *_when("start_time"),
         PROTOCOL,
         _text("connection", "connection"),
-        _text("client", "client_software", "client_version", show=_software, need=8),
+        _text("software", "client_software", "client_version", show=_software, need=8),
         _number("span", "duration_ns", units.duration),
         _number("rtt", "rtt_ns", units.duration, need=3),
         _number("from client", "client_bytes", units.size, need=6),
-        _number("from server", "server_bytes", units.size, need=7),
+        _number("from broker", "server_bytes", units.size, need=7),
         _number("frames", "frames", need=2),
         Shown(
             GridColumn("understood", 4, right=True), ("framed_bytes", "skipped_bytes", "pending_bytes"), _coverage
@@ -309,7 +310,7 @@ class TextWriter:
         made = []
         for shown in self._shown:
             values = [batch.column(name).to_pylist() for name in shown.columns]
-            made.append([shown.show(*row) for row in zip(*values, strict=True)])
+            made.append([with_names(shown.show(*row)) for row in zip(*values, strict=True)])
         yield from (list(row) for row in zip(*made, strict=True))
 
     def _lines(self, rows: list[list[str]]) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pyarrow as pa
 
 from dissectors import records
@@ -20,3 +24,11 @@ def schema(table: str, *, full: bool = False, payloads: bool = False) -> pa.Sche
     """The columns of a record table, with COLUMNS where payloads are asked for."""
     known = records.schema(table, full=full, payloads=payloads)
     return pa.schema([*known, *COLUMNS], known.metadata) if payloads and table == TABLE else known
+
+
+def meant(row: Mapping[str, Any], part: str) -> Any:
+    """What is shown to people of the `key` or `value` of a message: as JSON what is no text, else as it is."""
+    text = row.get(f"{part}_json")
+    if text is None:
+        return row[part]
+    return json.loads(text) if text.startswith('"') else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from pipelines.payloads.columns import COLUMNS, TABLE
 from pipelines.payloads.decoders import MisfitError, SchemaError
 from pipelines.payloads.pulsar import WireSchemas
 from pipelines.payloads.schemas import KEY, VALUE, Schemas
-from pipelines.payloads.shown import ShownFields
+from pipelines.payloads.shown import ShownFields, as_json
 
 _MOST = 1 << 20  # characters of a value as JSON
 Rows = Iterator[tuple[str, pa.RecordBatch]]
@@ -136,5 +135,5 @@ def _text(value: Any) -> str | None:
     """JSON; None for nothing, and for a value of more characters than are shown."""
     if value is None:
         return None
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = as_json(value)
     return text if len(text) <= _MOST else None

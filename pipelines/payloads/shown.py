@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,11 @@ class ShownFields(NamedTuple):
     def of_value(self, value: Any) -> Any:
         """The value, hidden fields as HIDDEN, those that `only` does not name left out."""
         return _hidden(_chosen(value, self.only) if self.only else value, self.redact)
+
+
+def as_json(value: Any) -> str:
+    """A value as text, without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _split(text: str | None) -> Sequence[str]:

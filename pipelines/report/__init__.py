@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pipelines.report.load import Comparison
     from pipelines.sql.selection import Selection
 
 PAGE = "report.html"
@@ -35,12 +36,19 @@ def write(out: Path, *, records: str | None = None) -> Path:
 
 
 def write_to(
-    page: str, out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False
+    page: str,
+    out: str,
+    selection: Selection | None = None,
+    *,
+    records: str | None = None,
+    anew: bool = False,
+    against: Comparison | None = None,
 ) -> str:
     """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
 
     records: where they lie, OUT/records by default. anew: OUT's tables are not of these records, so others are computed
-    for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
+    for the page. against: what changed from an earlier OUT. Raises InputError where OUT holds no tables, or, where some
+    are computed, no records.
     """
     from pipelines.storage import filesystem, outputs
     from pipelines.storage.layout import refuse_read_back
@@ -48,7 +56,7 @@ def write_to(
     local, root = filesystem.local_path(page), filesystem.local_path(out)
     if local is not None and root is not None:
         refuse_read_back(local, root)
-    text = made(out, selection, records=records, anew=anew)
+    text = made(out, selection, records=records, anew=anew, against=against)
     if local is None:
         filesystem.write(page, text)
     else:
@@ -57,10 +65,20 @@ def write_to(
     return page
 
 
-def made(out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False) -> bytes:
+def made(
+    out: str,
+    selection: Selection | None = None,
+    *,
+    records: str | None = None,
+    anew: bool = False,
+    against: Comparison | None = None,
+) -> bytes:
     """The page itself. Arguments and errors as of `write_to`."""
+    from pipelines.formats import hosts
     from pipelines.report.load import loaded
     from pipelines.report.page import html
+    from pipelines.storage.capture_names import HOSTS
 
-    with loaded(out, selection, records, anew=anew) as analysis:
+    with loaded(out, selection, records, anew=anew) as analysis, hosts.used(analysis.about.get(HOSTS) or {}):
+        analysis.against = against
         return html(analysis).encode("utf-8", "backslashreplace")

@@ -34,6 +34,15 @@ class Loaded(NamedTuple):
     total: int
 
 
+class Comparison(NamedTuple):
+    """What changed from an earlier OUT."""
+
+    name: str  # of that OUT
+    apis: list[Row]  # what changed most first
+    new: dict[str, list[str]]  # kind of name -> names that only this OUT has
+    gone: dict[str, list[str]]  # and only the earlier
+
+
 @dataclass
 class Analysis:
     """The tables, the records, and what is known about the run. Nothing is read before somebody asks for it."""
@@ -43,6 +52,7 @@ class Analysis:
     records: Records | None = None
     about: dict[str, Any] = field(default_factory=dict)
     cases: list[Row] = field(default_factory=list)  # what forensics found out about bad checksums
+    against: Comparison | None = None  # with an earlier OUT
     _parts: dict[tuple[str, int], Loaded] = field(default_factory=dict)
     _sums: dict[str, dict[str, int]] = field(default_factory=dict)
 

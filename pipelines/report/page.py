@@ -232,7 +232,10 @@ def _requests() -> Html:
     polls = tag("label", tag("input", type="checkbox", id="polls"), " with long polls", class_="check", id="polls-box")
     rows = tag("div", tag("div", id="fill", class_="fill", role="presentation"), tag("div", id="rows", role="rowgroup"),
                id="scroll", class_="rows-box", tabindex="0", role="grid", aria_label="Requests")  # fmt: skip
-    table = tag("div", tag("div", id="columns", class_="thead", role="row"), rows, class_="table")
+    heads = tag(
+        "div", tag("div", id="columns", class_="thead", role="row"), role="table", aria_label="Order of requests"
+    )
+    table = tag("div", heads, rows, class_="table")
     none = tag("p", "No request of this selection. Esc shows all again.", id="none", class_="none", hidden="")
     legend = tag("div", id="stages", class_="legend right")
     return framed(REQUESTS, join([table, none]), tag("p", id="slow-note"), legend, polls)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pipelines.formats import cells
+from pipelines.formats import cells, hosts
 from pipelines.report.elements import shown
 from pipelines.report.packed import deflated
 from pipelines.tables.table import TableColumn
@@ -161,7 +161,7 @@ class Payload:
                 "rank": verdict["rank"],
                 "kind": verdict["kind"],
                 "severity": verdict["severity"],
-                "sentence": self.text(verdict["sentence"]),
+                "sentence": self.text(hosts.with_names(verdict["sentence"])),
                 "name": f"{verdict['kind'].replace('_', '-')}-{verdict['rank']}",
                 **{name: None if time is None else _time(time) for name, time in times.items()},
                 "servers": [self.text(server) for server in verdict["servers"][:LIST]],
@@ -180,6 +180,7 @@ class Payload:
             "tables": self._tables,
             "meanings": self._meanings,
             "enough": ENOUGH,
+            "hosts": {address: shown(name) for address, name in hosts.names_in_use().items()},
             "verdicts": self._verdicts,
             "evidence": self._evidence,
             "requests": self._requests,

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pipelines.formats.statuses import STATUS
 from pipelines.report.packed import packed
 from pipelines.report.records import Records
-from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER, UNHEARD
+from pipelines.sql.words import BARRIER, CLIENT, EXCUSED, HELD, SERVER, UNHEARD, UNPACKED_BYTES
 from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import alike, equal
@@ -134,7 +134,7 @@ _BATCHES = f"""
     select us as time, site, exchange_id, protocol, coalesce(api, '?') as api, {CLIENT} as client, {SERVER} as broker,
         "group", topic, partition, role, case when fresh then records * coalesce(received, 1) else 0 end as messages,
         case when refused then records else 0 end as refused, case when fresh then stored_bytes else 0 end as stored,
-        case when fresh then uncompressed_bytes end as uncompressed
+        case when fresh then {UNPACKED_BYTES} end as uncompressed
     from fresh"""
 """Messages and bytes as the table `throughput` counts them: without what was refused, sent again or not received."""
 

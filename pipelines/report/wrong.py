@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.formats import units, verdict_words, who
+from pipelines.formats import hosts, units, verdict_words, who
 from pipelines.formats.plain import cut
 from pipelines.report import evidence
 from pipelines.report.elements import Html, join, shown, sign, tag
@@ -96,7 +96,7 @@ def _item(page: Builder, verdict: Row, carried: evidence.CarriedEvidence | None)
         tag("div", tag("span", sign(_SIGNS[severity], 14), severity, class_=f"sev {severity}"), class_="sevbox"),
         tag(
             "div",
-            tag("p", _whole(verdict["sentence"]), class_="sentence"),
+            tag("p", hosts.with_names(_whole(verdict["sentence"])), class_="sentence"),
             tag(
                 "p", " ".join(_whole(verdict[text]) for text in ("detail", "advice") if verdict[text]), class_="advice"
             ),
@@ -130,7 +130,7 @@ def _clients(verdict: Row) -> Html | None:
     if len(named) <= 1:
         return None
     hidden = (verdict.get("client_hosts") or 0) > len(set(who.addresses(named)))
-    listed = ", ".join(cut(name, who.LONGEST_ID) for name in named)
+    listed = hosts.with_names(", ".join(cut(name, who.LONGEST_ID) for name in named))
     return tag("p", f"{who.clients(verdict)}: {listed}{' and others' if hidden else ''}", class_="note")
 
 

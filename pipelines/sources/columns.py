@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from dissectors import records
 from dissectors.errors import UsageError
+from dissectors.wording import did_you_mean
 from pipelines.tables.compute import bound, relations
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.registry import BY, TABLES, Ask
@@ -44,9 +44,7 @@ def aggregate(table: str) -> str | None:
         return None
     name = table.removeprefix(PREFIX)
     if name not in TABLES:
-        near = difflib.get_close_matches(table, names_of_tables(), 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names_of_tables())}"
-        raise UsageError(f"table: no such table: {table}; {hint}")
+        raise UsageError(f"table: no such table: {table}; {did_you_mean(table, names_of_tables())}")
     return name
 
 

@@ -11,7 +11,6 @@ moment  2026-01-31T08:00:00            a time, UTC where it names no zone
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import json
 import re
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from dissectors.errors import UsageError
 from dissectors.limits import SPLIT_BYTES, Limits
+from dissectors.wording import did_you_mean
 from pipelines.formats.units import nanoseconds, utc_time
 
 PREFIX = "spark.brokerscope."  # of the options of a session
@@ -287,8 +287,5 @@ def _values(options: Sequence[Option], given: Mapping[str, str], prefix: str) ->
     if texts:
         name, _ = next(iter(texts.values()))
         known = [prefix + option.name for option in options]
-        near = difflib.get_close_matches((prefix + name).lower(), map(str.lower, known), 1)
-        meant = [f"did you mean {one}?" for one in known if one.lower() in near]
-        hint = meant[0] if meant else f"there are {', '.join(known)}"
-        raise UsageError(f"{prefix}{name}: there is no such option; {hint}")
+        raise UsageError(f"{prefix}{name}: there is no such option; {did_you_mean(prefix + name, known)}")
     return values

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
+from dissectors.wording import did_you_mean
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,6 +23,8 @@ _SETTINGS = {
 }
 _OF_FILE = re.compile(r"""^(IO|Invalid) Error:|\bfile ["']|Parquet|reading the stream registered as""")
 """What DuckDB says of a damaged file, and not of a query that means nothing."""
+
+_NO_TABLE = re.compile(r"Catalog Error: Table with name (\w+) does not exist")
 
 SMALL = 128 << 20
 """Bytes of rows up to which planning queries costs more than running them, so that further threads only add to it."""
@@ -59,6 +62,12 @@ def fetched(connection: DuckDBPyConnection, query: str, parameters: Sequence[Any
 def sentence(error: Exception) -> str:
     """What DuckDB says against a query, in one line."""
     return " ".join(str(error).split("\n\nLINE")[0].split())
+
+
+def against(error: Exception, known: Sequence[str]) -> str:
+    """What is said against a query; of a table that there is not, which was probably meant. known: all tables."""
+    asked = _NO_TABLE.match(str(error))
+    return sentence(error) if asked is None else f"no table {asked[1]!r}; {did_you_mean(asked[1], known)}"
 
 
 def is_unreadable(error: Exception, files: Sequence[str] = ()) -> bool:

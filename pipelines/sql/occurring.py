@@ -5,12 +5,12 @@ The values of the columns that options compare with are collected while rows go 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dissectors.wording import nearest
 from pipelines.sql.conditions import WILD, names_in
 from pipelines.sql.older_names import todays_name
 
@@ -75,6 +75,10 @@ class NamesSeen:
 
     def missing(self) -> Iterator[str]:
         """A sentence for each name that was asked for and does not occur. Names with wildcards are not judged."""
+        return (sentence for _, _, sentence in self.unknown())
+
+    def unknown(self) -> Iterator[tuple[str, str, str]]:
+        """The same: option, the name as it is called today, and the sentence."""
         for option, text in self._wanted.items():
             seen = {value.lower(): value for value in self._seen[option]}
             if len(seen) >= _MOST:
@@ -88,7 +92,7 @@ class NamesSeen:
                 ):
                     continue
                 called = "" if todays == name else f" (today {todays})"
-                yield f"no {option} {name!r}{called} in these captures{_nearest(todays, seen)}"
+                yield option, todays, f"no {option} {name!r}{called} in these captures{_nearest(todays, seen)}"
 
 
 def _distinct(column: pa.Array) -> list[str]:
@@ -102,8 +106,8 @@ def _is_endpoint(name: str) -> bool:
 
 
 def _nearest(name: str, seen: Mapping[str, str]) -> str:
-    """`; the nearest is …`; of few values, all of them."""
-    near = difflib.get_close_matches(name.lower(), seen, 1, 0.6) or [each for each in seen if name.lower() in each][:1]
-    if near:
-        return f"; the nearest is {seen[near[0]]}"
+    """`; did you mean …?`; of few values, all of them."""
+    near = nearest(name, seen.values())
+    if near is not None:
+        return f"; did you mean {near}?"
     return f"; there are {', '.join(sorted(seen.values()))}" if 0 < len(seen) <= 5 else ""

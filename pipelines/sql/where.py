@@ -6,6 +6,7 @@ Comparisons may be written as people say them:
     total_ns > '5ms'        a duration in ns, µs, ms, s, m or h
     request_bytes > '1MiB'  a size
     topics = 'orders'       one of a list
+    request.acks = -1       a field of a decoded body, where rows have such
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import pyarrow as pa
 
 from pipelines.formats import units
-from pipelines.sql import database
+from pipelines.sql import bodies, database
 
 _LITERAL = r"'(?:[^']|'')*'"
 _COMPARED = re.compile(rf"\b(?P<column>\w+)\s*(?P<sign><=|>=|<>|!=|<|>|=)\s*(?P<value>{_LITERAL})|{_LITERAL}")
@@ -30,6 +31,9 @@ class Filter:
         import duckdb
 
         self._error = duckdb.Error
+        self._with_bodies = bodies.has_bodies(schema)
+        if self._with_bodies:
+            condition = bodies.spelled(condition)
         self._condition = spelled_out(condition, schema)
         self._duckdb = database.connect()
         self(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema))
@@ -37,7 +41,10 @@ class Filter:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         numbered = pa.Table.from_batches([batch]).append_column("_row", pa.array(range(batch.num_rows), pa.int64()))
         try:
-            rows = self._duckdb.from_arrow(numbered).filter(self._condition).project("_row").fetchnumpy()["_row"]
+            every = self._duckdb.from_arrow(numbered)
+            if self._with_bodies:
+                every = every.project(bodies.AS_JSON)
+            rows = every.filter(self._condition).project("_row").fetchnumpy()["_row"]
         except self._error as error:
             raise ValueError(database.sentence(error)) from None
         rows.sort()

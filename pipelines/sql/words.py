@@ -49,6 +49,13 @@ EXCUSED = """
     group by site, exchange_id having bool_and(coalesce(expected, false))"""
 """errors: a SELECT of the exchanges of which every error is part of normal work."""
 
+UNPACKED_BYTES = """case
+    when uncompressed_bytes is null then null
+    when coalesce(codec, 'none') = 'none' then stored_bytes
+    else uncompressed_bytes end"""
+"""batches: bytes without compression, to be compared with `stored_bytes`: what is not compressed has as many as are
+stored, for these count the head of the batch and `uncompressed_bytes` does not."""
+
 RELAYED = """
     select distinct site, connection, incarnation, true as relayed from events
     where kind = 'proxied' and subject = 'proxy'"""

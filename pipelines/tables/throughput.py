@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import UNPACKED_BYTES
 from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
 from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, bucket, equal
 
@@ -48,7 +49,7 @@ def _throughput(d: Dialect, ask: Ask) -> str:
         """
     moved = f"""
             select {", ".join(f"s.{column}" for column in (*_GROUP, *ANSWER))}, {sender} as sender, {frame} as frame,
-                refused, records, stored_bytes, uncompressed_bytes, coalesce(again, false) as again,
+                refused, records, stored_bytes, {UNPACKED_BYTES} as uncompressed_bytes, coalesce(again, false) as again,
                 not coalesce(again, false) and not refused and not coalesce(control, false) as fresh
             from sent s left join later l on {alike(BATCH, "s", "l")}
         """
@@ -109,10 +110,10 @@ THROUGHPUT = Table(
         TableColumn("refused", "messages that the broker did not take", "count"),
         TableColumn("resent", "messages that a producer sent again: same producer, epoch and sequence", "count"),
         TableColumn("stored_bytes", "size on the wire", "bytes"),
-        TableColumn("uncompressed_bytes", "size once decompressed; null where nothing was decompressed", "bytes"),
+        TableColumn("uncompressed_bytes", "size without compression; null where that is not known", "bytes"),
         TableColumn("message_rate", "messages per second", "1/s"),
         TableColumn("byte_rate", "stored bytes per second", "bytes/s"),
-        TableColumn("compression_ratio", "uncompressed to stored bytes", "ratio"),
+        TableColumn("compression_ratio", "uncompressed to stored bytes: 1 where nothing is compressed", "ratio"),
     ),
     _throughput,
     headline=(

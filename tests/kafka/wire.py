@@ -140,11 +140,14 @@ def fetched(
     session: int = 0,
     code: int = 0,
     aborted: tuple[tuple[int, int], ...] = (),
+    stable: int = 100,
 ) -> bytes:
-    """Its response, version 7; aborted: (producer id, first offset) of transactions, in each partition."""
+    """Its response, version 7; aborted: (producer id, first offset) of transactions, in each partition; stable: the
+    last stable offset, of a partition that ends at 100.
+    """
     listed = struct.pack(">i", len(aborted)) + b"".join(struct.pack(">qq", *each) for each in aborted)
     body = struct.pack(">ihii", 0, code, session, len(sets))
     for (topic, partition), records in sets.items():
-        body += text(topic) + struct.pack(">iihqqq", 1, partition, 0, 100, 100, 0) + listed
+        body += text(topic) + struct.pack(">iihqqq", 1, partition, 0, 100, stable, 0) + listed
         body += struct.pack(">i", len(records)) + records
     return response(1, 7, correlation_id, body)

@@ -84,6 +84,13 @@ def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, Rows]:
     return groups
 
 
+def _unpacked(batch: Row) -> int | None:
+    """Bytes of a batch without compression: as many as are stored where it is not compressed."""
+    plain: bool = batch["uncompressed_bytes"] is not None and (batch["codec"] or "none") == "none"
+    size: int | None = batch["stored_bytes" if plain else "uncompressed_bytes"]
+    return size
+
+
 def _values(rows: Rows, column: str) -> list[Any]:
     return [row[column] for row in rows if row[column] is not None]
 
@@ -431,7 +438,7 @@ def _throughput(batches: Rows, exchanges: Rows, width_us: int) -> Rows:
                 share = received[one] / carried[one]
             messages += (row["records"] or 0) * share if fresh(row) else 0
         counted = [row for row in some if fresh(row)]
-        stored, full = _sum(_values(counted, "stored_bytes")), _sum(_values(counted, "uncompressed_bytes"))
+        stored, full = _sum(_values(counted, "stored_bytes")), _sum(map(_unpacked, counted))
         sized = _sum(row["stored_bytes"] for row in counted if row["uncompressed_bytes"] is not None)
         whole = math.floor(round(messages, 6) + 0.5)
         made.append(

@@ -281,7 +281,7 @@ def test_top_says_where_the_time_of_slow_requests_went(samples: list[str]) -> No
     assert (row["count"], row["largest"]) == (6, "broker")
     assert sum(share for name, share in row.items() if name.endswith("_share") and share) == pytest.approx(1)
     text = run("top", lost, "--by", "server", "--causes").splitlines()
-    assert text[1].split() == ["server", "slow", "max", "time", "broker", "queued"]  # nothing was lost
+    assert text[1].split() == ["broker", "slow", "max", "time", "broker", "queued"]  # nothing was lost
     assert "No request took 20 ms" in run("top", lost, "--causes", "--api", "Fetch")
     refused = CliRunner().invoke(app, ["top", lost, "--causes", "--sort", "bytes"])
     assert (refused.exit_code, "time or count" in refused.stderr) == (2, True)
@@ -401,7 +401,9 @@ def test_show_says_that_bytes_of_an_exchange_were_sent_again(samples: list[str])
 
 
 def test_show_of_a_packet_without_a_frame_says_so(refused: str) -> None:
-    assert "no request or response was recognised in it" in " ".join(run("show", f"{refused}:1").split())
+    told = " ".join(run("show", f"{refused}:1").split())
+    assert "SYN: TCP's own, it carries no bytes of a request or response" in told
+    assert "brokerscope follow" in told
 
 
 def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
@@ -454,7 +456,7 @@ def test_show_gives_no_bytes_of_a_packet_into_which_credentials_may_reach() -> N
         for api, packet in (("CONNECT", 10), ("SEND", 20), ("SEND", 30))
     ]  # fmt: skip
     tables = {"exchanges": pa.Table.from_pylist(made)}
-    found = connection.ConnectionPacket("f", 15, "a:1", "b:2", b"")
+    found = connection.ConnectionPacket("f", 15, "a:1", "b:2", b"", "ACK")
     assert connection.secret_until(tables, found) == 21
     only = {"exchanges": tables["exchanges"].slice(0, 1)}
     assert connection.secret_until(only, found) == float("inf")

@@ -392,7 +392,9 @@ def test_a_stopped_run_leaves_what_stood_there(tmp_path: Path, number: signal.Si
     running.send_signal(number)
     _, printed = running.communicate(timeout=30)
     assert running.returncode == code, printed
-    assert printed == b""
+    words = {signal.SIGINT: b"brokerscope: interrupted", signal.SIGTERM: b"brokerscope: terminated"}
+    assert printed.startswith(words.get(number, b""))
+    assert printed.count(b"\n") == (number != signal.SIGKILL)
     assert out.read_text() == "keep"
     if number != signal.SIGKILL:
         assert [entry.name for entry in tmp_path.iterdir()] == ["rows.json"]
@@ -443,7 +445,7 @@ def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(
             done = CliRunner().invoke(stopped, ["query"])
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (done.exit_code, done.output) == (code, "")
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (code, "", 1)
 
 
 def test_a_query_that_needs_more_memory_than_it_may_have_is_no_defect() -> None:

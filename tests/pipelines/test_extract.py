@@ -133,7 +133,7 @@ def test_a_topic_that_does_not_occur_is_said_with_the_nearest_that_does(tmp_path
     result = run(REFUSED, "--topic", "nope", "-o", str(out), "-q")
     assert result.exit_code == 2
     said, refused = result.stderr.splitlines()
-    assert said == "brokerscope: no topic 'nope' in these captures; the nearest is err-nope"
+    assert said == "brokerscope: no topic 'nope' in these captures; did you mean err-nope?"
     assert "nothing to extract" in refused
     assert not out.exists()
 

@@ -56,7 +56,7 @@ def test_an_api_is_found_by_its_older_name() -> None:
 
 def test_a_name_that_does_not_occur_is_said_with_the_nearest() -> None:
     _, said = dissect("--api", "Prodce", "--topic", "err-*")
-    assert "no api 'Prodce' in these captures; the nearest is Produce" in said
+    assert "no api 'Prodce' in these captures; did you mean Produce?" in said
     assert "no topic" not in said
 
 
@@ -129,7 +129,7 @@ def test_forensics_of_a_part_counts_nothing_of_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("exchange", "the nearest is exchanges"), ("nosuch", "there are exchanges, batches, ")]
+    ("name", "said"), [("exchange", "did you mean exchanges?"), ("nosuch", "there are exchanges, batches, ")]
 )
 def test_a_table_that_is_none_is_said_with_the_nearest(name: str, said: str) -> None:
     result = CliRunner().invoke(app, ["sql", SAMPLE, f"select * from {name}"])

@@ -24,6 +24,11 @@ const unpack = async (table) => {
 
 const data = JSON.parse(new TextDecoder().decode(await inflated($("data").textContent)));
 const string = (place) => data.strings[place];
+// An address with the name of its machine beside, where that is known: "10.0.0.7:9092 (broker-1)".
+const hosted = (text) => {
+  const found = [...new Set(String(text).match(/\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}/gi) || [])].map((address) => data.hosts[address]).filter(Boolean);
+  return found.length ? `${text} (${found.join(" > ")})` : text;
+};
 const meanings = data.meanings; // of errors, by the place of their name
 const none = { rows: 0, columns: [], data: "" };
 const EMPTY = { epoch: 0, span: 0, grain: 0, names: {}, topic_sets: [[]], connections: [], requests: none, batches: none, partitions: [] };
@@ -45,7 +50,7 @@ requests.weight = Float64Array.from(requests.weight, (weight) => weight || 1);
 
 const [CALL, UNANSWERED, ONEWAY, PUSH] = [0, 1, 2, 3], POLL = 8, AGAIN = 16, FAILED = 32, BARRIER = 64, UNHEARD = 256;
 const kindOf = (row) => requests.flags[row] & 7;
-const isAsked = (row) => kindOf(row) <= UNANSWERED; // a request that has an answer, or lacks one
+const isAsked = (row) => kindOf(row) <= ONEWAY; // a request: answered, unanswered, or one that expects no answer
 const isPoll = (row) => (requests.flags[row] & POLL) > 0;
 // Durations of calls that no long poll and no barrier stretched.
 const isTimed = (row) => kindOf(row) === CALL && !(requests.flags[row] & (POLL | BARRIER)) && requests.total[row] >= 0;

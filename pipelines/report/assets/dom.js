@@ -24,4 +24,16 @@ const pressable = (label, act) => ({ tabindex: 0, role: "button", "aria-label": 
 const focusOn = (element) => { element.tabIndex = -1; element.focus({ preventScroll: true }); };
 const round = (number) => Math.round(number * 10) / 10;
 const say = (text) => { $("live").textContent = text; };
+// Names of one picture are cut where they do not differ: the beginning that two of them share goes before their ends do.
+const shortenedApart = (names, length) => {
+  const common = (a, b) => { let n = 0; while (n < a.length && a[n] === b[n]) n++; return n; };
+  return (name) => {
+    if (name.length <= length) return name;
+    const shared = Math.max(0, ...names.map((other) => other === name ? 0 : common(name, other)));
+    if (shared < length - 1) return shortened(name, length);
+    const end = Math.ceil((length - 1) * 2 / 3), from = Math.min(Math.max(shared - 2, 0), name.length - end);
+    const rest = name.slice(from, from + end);
+    return `${name.slice(0, length - 1 - rest.length)}…${rest}`;
+  };
+};
 const shortened = (text, length) => text.length > length ? `${text.slice(0, length - 1)}…` : text;

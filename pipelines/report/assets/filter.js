@@ -47,10 +47,11 @@ const choose = ({ chips, range, verdict }) => {
 // Numbers of rows: counts weigh each row by how many requests it stands for.
 const [PRODUCE, CONSUME, REPLICATE] = [0, 1, 2];
 const measure = ({ rows, has, batches: some }) => {
-  const sum = { requests: 0, failed: 0, errors: 0, unanswered: 0, timed: 0, p50: null, p99: null, longest: null, produced: 0, consumed: 0, together: 0 };
+  const sum = { requests: 0, silent: 0, pushed: 0, failed: 0, errors: 0, unanswered: 0, timed: 0, p50: null, p99: null, longest: null, produced: 0, consumed: 0, together: 0 };
   for (const row of rows) {
     const weight = requests.weight[row];
-    if (isAsked(row)) sum.requests += weight;
+    if (isAsked(row)) sum.requests += weight; else sum.pushed += weight;
+    if (kindOf(row) === ONEWAY) sum.silent += weight;
     if (requests.outcome[row] === 1) sum.errors += weight;
     if (requests.outcome[row] === 2) sum.unanswered += weight;
     if (requests.timed[row]) sum.timed += weight;

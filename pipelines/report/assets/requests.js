@@ -27,8 +27,8 @@ const drawTable = (sum) => {
   table.longest = 1;
   for (const row of table.list) table.longest = Math.max(table.longest, requests.total[row]);
   const polls = selection.rows.reduce((count, row) => count + (isPoll(row) ? requests.weight[row] : 0), 0), sort = state.sort.replace("-", ""), down = state.sort.startsWith("-");
-  const asked = table.list.reduce((count, row) => count + isAsked(row), 0), others = table.list.length - asked;
-  $("slow-note").textContent = [`${counted(asked, "request")}${others ? ` and ${whole(others)} that expect no answer` : ""}`, polls && !state.polls && state.verdict === null ? `without ${counted(polls, "long poll")}` : "", sum.together ? `${whole(sum.together)} more are counted but not listed` : ""].filter(Boolean).join(", ");
+  const silent = table.list.reduce((count, row) => count + (kindOf(row) === ONEWAY), 0), pushed = table.list.reduce((count, row) => count + !isAsked(row), 0), asked = table.list.length - pushed;
+  $("slow-note").textContent = [`${counted(asked, "request")}${silent ? `, ${whole(silent)} of which expect no answer` : ""}${pushed ? ` and ${whole(pushed)} without a request` : ""}`, polls && !state.polls && state.verdict === null ? `without ${counted(polls, "long poll")}` : "", sum.together ? `${whole(sum.together)} more are counted but not listed` : ""].filter(Boolean).join(", ");
   const nameless = countNameless();
   if (nameless) $("slow-note").append(`. Up to ${whole(nameless)} more may belong to this selection: this page does not carry all names`);
   $("polls-box").hidden = !polls && !state.polls;

@@ -42,6 +42,7 @@ const chooser = (columnName, value) => {
   const dimension = DIMENSION_OF[columnName], place = dimension && carried.names[dimension] ? carried.names[dimension].indexOf(value) : -1;
   return place < 1 ? null : () => toggle(dimension, place);
 };
+const ADDRESSED = new Set(["client", "server", "broker", "connection", "client_ip", "server_ip", "leader"]); // columns whose texts have addresses
 const cell = (value, column, row, table) => {
   const text = cellText(value, column);
   const classes = [];
@@ -50,13 +51,13 @@ const cell = (value, column, row, table) => {
   else if (NUMBER.has(column.unit)) classes.push(column.unit === "bar" ? "w" : "n");
   else if (text.length > WIDE) classes.push("long");
   else if (column.unit !== "list") classes.push("name");
-  let inside = text;
+  let inside = ADDRESSED.has(column.name) ? hosted(text) : text;
   if (value === null || value === undefined) inside = "";
   else if (column.unit === "packet") inside = packetCell(value);
   else if (column.unit === "bar") inside = barCell(value, row, table);
   else if (column.name === "protocol") inside = el("span", { class: `badge ${/^[a-z]+$/.test(text) ? text : ""}` }, text);
   else if (Array.isArray(value)) inside = listCell(value);
-  else if (chooser(column.name, value)) inside = button(text, { class: "pick", title: `Only this ${column.name}` }, chooser(column.name, value));
+  else if (chooser(column.name, value)) inside = button(inside, { class: "pick", title: `Only this ${column.name}` }, chooser(column.name, value));
   const meaning = SAYS_ERROR.has(column.name) ? meanings[value] : undefined;
   return el("td", { class: classes.join(" ") || null, title: meaning === undefined ? null : string(meaning) }, inside);
 };

@@ -14,8 +14,9 @@ const drawTiles = (sum, all) => {
   };
   const causes = [sum.errors ? counted(sum.errors, "error") : "", sum.unanswered ? `${whole(sum.unanswered)} unanswered` : ""].filter(Boolean).join(", ");
   const perSecond = (count) => `${units.shortCount(Number((count / long).toPrecision(3)))}/s`;
+  const besides = [sum.silent ? `${whole(sum.silent)} expect no answer` : "", sum.pushed ? `${whole(sum.pushed)} pushes besides` : ""].filter(Boolean);
   $("tiles").replaceChildren(
-    tile("Requests", whole(sum.requests), below(whole(all.requests), perSecond(sum.requests)), sorted("time")),
+    tile("Requests", whole(sum.requests), below(whole(all.requests), [perSecond(sum.requests), ...besides].join(", ")), sorted("time")),
     tile("Median", sum.timed >= MEDIAN_NEEDS ? duration(sum.p50) : "–", sum.timed >= MEDIAN_NEEDS ? below(known(all.p50), "without long polls") : `needs ${MEDIAN_NEEDS}, has ${whole(sum.timed)}`, sorted("-total")),
     tile("p99", sum.timed >= P99_NEEDS ? duration(sum.p99) : "–", sum.timed >= P99_NEEDS ? below(all.timed >= P99_NEEDS ? known(all.p99) : "–", "without long polls") : `needs ${P99_NEEDS}, has ${whole(sum.timed)}`, sorted("-total")),
     tile("Slowest", sum.longest === null ? "–" : duration(sum.longest), below(known(all.longest), "without long polls"), sorted("-total")),

@@ -41,7 +41,7 @@ const drawTopology = (box) => {
       if (!on) state.chips.push({ dimension: "client", place: link.client, not: false }, { dimension: "broker", place: link.broker, not: false });
       changed(true);
     };
-    lines.push(svg("g", { class: "link", ...pressable(what, pick), onmouseleave: hideTip, onmousemove: (event) => tip(event, [el("b", null, `${clientName(link.client)} to ${NAMES.broker[link.broker]}`), pair("requests", whole(link.count)), pair("rate", perSecond(link.count)), pair(kind, link.p99 === null ? "unknown" : units.duration(link.p99)), pair("failed", `${whole(link.failed)}, ${units.share(share)}`)]) },
+    lines.push(svg("g", { class: "link", ...pressable(what, pick), onmouseleave: hideTip, onmousemove: (event) => tip(event, [el("b", null, `${hosted(NAMES.client[link.client])} to ${hosted(NAMES.broker[link.broker])}`), pair("requests", whole(link.count)), pair("rate", perSecond(link.count)), pair(kind, link.p99 === null ? "unknown" : units.duration(link.p99)), pair("failed", `${whole(link.failed)}, ${units.share(share)}`)]) },
       svg("path", { class: "hit", d: path }), svg("path", { class: "line", d: path, "stroke-width": round(1.5 + 8.5 * Math.sqrt(link.count / most)), css: { stroke: failedColour(share) } })));
     if (link.timed < MEDIAN_NEEDS && !link.failed) continue;
     const text = [link.timed >= P99_NEEDS ? units.duration(link.p99) : link.timed >= MEDIAN_NEEDS ? `max ${units.duration(link.p99)}` : "", link.failed && !small ? `${whole(link.failed)} failed` : ""].filter(Boolean).join(" · "), half = text.length * 3.3 + 5;
@@ -54,8 +54,9 @@ const drawTopology = (box) => {
     }
   }
   const lost = new Map(verdicts.filter(({ kind }) => kind === "broker_lost").flatMap((verdict) => verdict.servers.map((place) => [string(place), verdict])));
-  const node = (dimension, place, x, y, name, below, gone) => svg("g", { class: `node${gone ? " gone" : ""}`, ...pressable(`${dimension} ${NAMES[dimension][place]}, ${below}`, () => toggle(dimension, place)) }, svg("title", null, NAMES[dimension][place]), svg("rect", { x: x + 0.5, y: round(y) + 0.5, width: wide - 1, height: tall - 1, rx: 7 }),
-    svg("text", { x: x + 11, y: round(y + 16), class: "ink b" }, shortened(name, small ? 12 : 22)), svg("text", { x: x + 11, y: round(y + 29) }, shortened(below, small ? 14 : 26)));
+  const shorter = shortenedApart([...clients.places.map(clientName), ...brokers.places.map((place) => NAMES.broker[place])], small ? 12 : 22);
+  const node = (dimension, place, x, y, name, below, gone) => svg("g", { class: `node${gone ? " gone" : ""}`, ...pressable(null, () => toggle(dimension, place)) }, svg("title", null, `${dimension} ${hosted(NAMES[dimension][place])}, ${below}`), svg("rect", { x: x + 0.5, y: round(y) + 0.5, width: wide - 1, height: tall - 1, rx: 7 }),
+    svg("text", { x: x + 11, y: round(y + 16), class: "ink b" }, shorter(name)), svg("text", { x: x + 11, y: round(y + 29) }, shortened(below, small ? 14 : 26)));
   const clientNames = clients.places.map(clientName), belowOf = (place) => { // clients of one name are told apart by their address
     const count = clients.counts.get(place), repeats = clientNames.filter((name) => name === clientName(place)).length > 1;
     return repeats ? `${addressOf(carried.names.client[place])} · ${whole(count)}` : small ? whole(count) : counted(count, "request");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.report.section import Section
 from pipelines.report.sections import (
+    against,
     brokers,
     changes,
     clients,
@@ -27,6 +28,7 @@ from pipelines.report.sections.pictures import CAUSES, DURATIONS, MEMBERS, PARTI
 
 SIDE_BY_SIDE = (TOPOLOGY, DURATIONS)
 SECTIONS: tuple[Section, ...] = (
+    against.SECTION,
     TOPOLOGY, DURATIONS, CAUSES, cost.SECTION, errors.SECTION, events.SECTION, changes.SECTION, MEMBERS,
     groups.SECTION, lag.SECTION, PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION,
     hops.SECTION, integrity.SECTION, forensics.SECTION, delivery.SECTION, clients.SECTION, upgrades.SECTION,

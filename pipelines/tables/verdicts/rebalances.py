@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.sql.database import Row
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -50,6 +51,13 @@ _REBALANCED = f"""
     select * from ({together(_STEPS, ["protocol", '"group"'])}) join ({_GROUPS}) on "group" = name"""
 
 
+def _how_long(row: Row) -> str:
+    """How often a group rebalanced, and for how long."""
+    if row["n"] == 1:
+        return f"once, for {say.span(row['longest_ns'])}"
+    return f"{say.times(row['n'])}; the longest took {say.span(row['longest_ns'])}, {say.span(row['spent_ns'])} in all"
+
+
 @needs(
     SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
     SomeRows("events", "kind = 'epoch'"),
@@ -62,8 +70,7 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
         restless = row["longest_ns"] >= REBALANCE_NS or row["later"] >= REBALANCES
         yield Ruling(
             "rebalances",
-            f"Group {row['name']} rebalanced {say.times(row['n'])}; the longest took "
-            f"{say.span(row['longest_ns'])}, {say.span(row['spent_ns'])} in all.",
+            f"Group {row['name']} rebalanced {_how_long(row)}.",
             row | {"cost_ns": row["spent_ns"]},
             severity=WARNING if restless else NOTE,
             chain=[

@@ -1,0 +1,95 @@
+"""Single messages by what they hold, and what one client did."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+from pipelines.formats import hosts
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+MADE, CODECS, TRANSACTIONS = (str(SAMPLES / f"kafka-{name}.pcap") for name in ("made", "codecs", "transactions"))
+
+
+@pytest.fixture(autouse=True)
+def _no_names_are_left() -> Iterator[None]:
+    yield
+    hosts.use({})
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(app, arguments)
+    assert result.exit_code == code, result.stderr
+    return result.stdout if code == 0 else result.stderr
+
+
+def found(*arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run("messages", *arguments, "-f", "json", "-q").splitlines()]
+
+
+@pytest.mark.parametrize("capture", [MADE, TRANSACTIONS, CODECS])
+def test_a_message_is_found_by_its_key_header_offset_and_text(capture: str) -> None:
+    every = [row for row in found(capture, "--payloads", "--head", "10000") if row["key"] and row["offset"] is not None]
+    one = every[len(every) // 2]
+    key = b64decode(one["key"]).decode()
+    place = (one["file"], one["packet"], one["stream_offset"], one["offset"])
+
+    def places(*asked: str) -> list[tuple[Any, ...]]:
+        rows = found(capture, *asked, "--head", "10000")
+        return [(row["file"], row["packet"], row["stream_offset"], row["offset"]) for row in rows]
+
+    assert place in places("--key", key)
+    assert place in places("--grep", f"^{key}$")
+    only = ["--topic", one["topic"], "--partition", str(one["partition"]), "--offset", str(one["offset"])]
+    assert place in places(*only)
+    assert set(places("--key", "no such key")) == set()
+
+
+def test_a_message_is_found_by_a_header() -> None:
+    assert [row["client_ip"] for row in found(MADE, "--header", "trace=201")] == ["10.74.0.13"]
+    assert len(found(MADE, "--header", "trace", "--head", "1000")) == len(found(MADE, "--head", "1000"))
+    assert found(MADE, "--header", "nothing") == []
+
+
+def test_keys_and_values_are_shown_only_where_they_are_asked_for() -> None:
+    assert "key-201" not in run("messages", MADE, "--key", "key-201")
+    assert not {"key", "value", "headers"} & found(MADE, "--key", "key-201")[0].keys()
+    assert "key-201" in run("messages", MADE, "--key", "key-201", "--payloads")
+
+
+def test_a_pattern_that_is_none_is_wrong_usage() -> None:
+    assert "no regular expression" in run("messages", MADE, "--grep", "(", code=2)
+
+
+def test_a_client_is_told_by_its_id_its_address_or_its_name(tmp_path: Path) -> None:
+    names = tmp_path / "hosts"
+    names.write_text("10.74.0.11 pay-1.example\n")
+    by_id = run("client", "billing", MADE)
+    assert "10.74.0.11, client ids: billing" in by_id
+    assert run("client", "10.74.0.11", MADE) == by_id == run("client", MADE, "billing")
+    named = run("client", "pay-1", MADE, "--hosts", str(names))
+    assert named.startswith("10.74.0.11 (pay-1.example), client ids: billing")
+    (page,) = (json.loads(line) for line in run("client", "billing", MADE, "-f", "json").splitlines())
+    assert {row["key"] for row in page["apis"]} == {"Produce", "SaslHandshake", "SaslAuthenticate"}
+    assert {verdict["kind"] for verdict in page["verdicts"]} >= {"throttled"}
+    assert "no client nobody" in run("client", "nobody", MADE, code=3)
+
+
+def test_a_page_says_what_changed_since_an_earlier_out(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    for out, capture in ((before, CODECS), (after, MADE)):
+        run("analyze", capture, "-o", str(out), "--engine", "local", "-q")
+    assert "Compared with" not in (after / "report.html").read_text()
+    run("report", str(after), "--against", str(before), "-q")
+    page = (after / "report.html").read_text()
+    assert f"Compared with {before}." in page
+    assert "New clients: " in page
+    assert "billing" in page.partition("New clients: ")[2].partition("</p>")[0]
+    assert "not a local folder" in run("report", str(after), "--against", str(tmp_path), code=3)

@@ -1,0 +1,77 @@
+"""An OUT that was made with relative paths is read from any folder, also where it and its captures were moved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.answers.records import captures_of
+from pipelines.cli import app
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-refused.pcap"
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments, "-q"])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def _captures(store: str) -> list[str]:
+    there, gone = captures_of(store)
+    assert not gone
+    return there
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with `cap/a.pcap` and, made of it within `rep`, `rep/out`."""
+    for name in ("cap", "rep", "elsewhere"):
+        (tmp_path / name).mkdir()
+    shutil.copy(SAMPLE, tmp_path / "cap" / "a.pcap")
+    monkeypatch.chdir(tmp_path / "rep")
+    run("analyze", "../cap/a.pcap", "-o", "out", "--engine", "local")
+    return tmp_path
+
+
+@pytest.mark.parametrize("folder", [".", "rep", "cap", "elsewhere"])
+def test_captures_are_found_from_any_folder(place: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place / folder)
+    out = str(place / "rep" / "out")
+    assert "crc32c" in run("forensics", out)
+    row = json.loads(run("dissect", out, "--full", "--api", "Produce", "--head", "1", "-f", "json"))
+    assert row["request"]["acks"] == -1
+    assert "Produce" in run("show", row["exchange_id"], out)
+
+
+def test_captures_are_found_where_they_were_moved_with_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = place / "moved"
+    moved.mkdir()
+    for name in ("rep", "cap"):
+        (place / name).rename(moved / name)
+    monkeypatch.chdir(place / "elsewhere")
+    assert "crc32c" in run("forensics", str(moved / "rep" / "out"))
+
+
+def test_a_store_is_read_that_was_updated_from_two_folders(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = str(place / "store")
+    for folder in ("cap", "elsewhere"):
+        shutil.copy(SAMPLE, place / folder / f"{folder}.pcap")
+        monkeypatch.chdir(place / folder)
+        run("analyze", f"{folder}.pcap", "-o", store, "--engine", "local", "--update", "--site", "file")
+    monkeypatch.chdir(place)
+    assert {Path(file).name for file in _captures(store)} == {"cap.pcap", "elsewhere.pcap"}
+    about = json.loads((place / "store" / "analysis.json").read_text())
+    assert [Path(folder["path"]).name for folder in about["folders"]] == ["elsewhere", "cap"]
+
+
+def test_captures_that_are_gone_are_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "cap" / "a.pcap").unlink()
+    monkeypatch.chdir(place)
+    result = CliRunner().invoke(app, ["forensics", "rep/out"])
+    assert result.exit_code == 3
+    assert "no longer exist: ../cap/a.pcap" in result.stderr
