@@ -1011,8 +1011,44 @@ def test_errors_about_a_topic_name_who_deleted_it_before() -> None:
     (row,) = said(
         exchanges=[deleting, failed],
         errors=[error(failed, "UNKNOWN_TOPIC_OR_PARTITION")],
-        events=[event("deleted", deleting, topic="orders", number=0)],
+        events=[event("deleted", deleting, thing="topic", topic="orders", number=0)],
         connections=[connection()],
     )
     assert row["kind"] == "errors"
     assert "cleaner on 10.0.0.2 deleted topic orders before" in row["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "told"),
+    [
+        (
+            "TOPIC_AUTHORIZATION_FAILED",
+            {"kind": "deleted", "thing": "acl", "topic": "orders", "subject": "User:app", "text": "allow READ on all"},
+            "deleted acl User:app (allow READ on all) before",
+        ),
+        (
+            "MESSAGE_TOO_LARGE",
+            {"kind": "altered", "thing": "topic", "topic": "orders", "text": "max.message.bytes=10"},
+            "altered topic orders (max.message.bytes=10) before",
+        ),
+        (
+            "UNKNOWN_TOPIC_OR_PARTITION",
+            {"kind": "altered", "thing": "topic", "topic": "orders", "text": "max.message.bytes=10"},
+            None,
+        ),
+    ],
+)
+def test_an_error_names_the_change_that_may_have_caused_it_and_no_other(
+    name: str, changed: dict[str, Any], told: str | None
+) -> None:
+    changing = call(1, api="CreateTopics", client_id="admin")
+    failed = call(2, status="error", error_name=name)
+    more = {key: value for key, value in changed.items() if key != "kind"}
+    rows = said(
+        exchanges=[changing, failed],
+        errors=[error(failed, name)],
+        events=[event(changed["kind"], changing, number=0, **more)],
+        connections=[connection()],
+    )
+    row = next(row for row in rows if row["kind"] in ("errors", "not_authorized"))
+    assert (f"admin on 10.0.0.2 {told}" in (row["detail"] or "")) if told else ("admin" not in (row["detail"] or ""))

@@ -12,6 +12,7 @@
 
     v_noted        exchanges with an event of NOTED, once for each: columns of v_calls, `event` (its kind), and its
                    topic, partition, subject, number, text and direction
+    v_changes      the table `changes`
     v_causes       exchanges that took long, with the parts of their time: see `causes.parts`
 
 Tables that a check keeps for those behind it; a query may name them through `Capture.kept` only:
@@ -40,6 +41,7 @@ from pipelines.sql.views import Views
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
 from pipelines.tables.audit import VIEWS as AUDITED
 from pipelines.tables.causes import PARTS, parts
+from pipelines.tables.changes import CHANGES
 from pipelines.tables.clients import removed_in_kafka_4
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
@@ -54,7 +56,7 @@ from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 TOLD, MISMATCHED, MOVED, UNDELIVERED, HEARD = "v_told", "v_mismatched", "v_moved", "v_undelivered", "v_heard"
 
 NOTED = (
-    "closed_by_broker", "deleted", "migrated", "new_leader", "overtaken", "redirected", "rule_broken", "status",
+    "closed_by_broker", "migrated", "new_leader", "overtaken", "redirected", "rule_broken", "status",
     "transaction_aborted",
 )  # fmt: skip
 """Kinds of events that checks look for in v_noted; the others, of which there may be many, are not in it."""
@@ -93,6 +95,7 @@ _TABLES = {
         union select regexp_replace(subject, '^[a-z+]+://', '') from events where kind = 'advertised'""",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
+    "v_changes": CHANGES.query(DuckDB(), Ask()),
     **AUDITED,
 }
 _VIEWS = {

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipelines.tables.verdicts.addresses import tls_refused, unreachable_address
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.changes import with_changes
 from pipelines.tables.verdicts.check import worth_asking
 from pipelines.tables.verdicts.connections import (
     failed_connects,
@@ -88,7 +89,7 @@ def judged(duckdb: Any, empty: Collection[str] = (), cut: str = "") -> Judged:
     capture = Capture(duckdb, empty, cut)
     for check in worth_asking(capture, CHECKS):
         capture.told += check.verdicts(capture)
-    ranked = sorted(capture.told, key=_place)
+    ranked = sorted(with_changes(capture, capture.told), key=_place)
     return Judged(
         pa.Table.from_pylist([{"rank": rank, **ruling.row()} for rank, ruling in enumerate(ranked, 1)], SCHEMA),
         pa.Table.from_pylist([row for ruling in ranked for row in ruling.impacts()], IMPACT_SCHEMA),

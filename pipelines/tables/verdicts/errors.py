@@ -16,7 +16,6 @@ from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import HEARD, MISMATCHED, MOVED, Capture
-from pipelines.tables.verdicts.changes import with_deletion
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, REFUSED
@@ -133,7 +132,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
-        yield with_deletion(capture, _SAID[row["sort"]](row), row)
+        yield _SAID[row["sort"]](row)
 
 
 def _what(row: Row) -> str:
