@@ -7,7 +7,6 @@ somebody on the network says; it is shown beside an address, never in its place.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -142,8 +141,15 @@ def _message(data: bytes) -> Iterator[tuple[str, str]]:
         if kind == _CNAME and name in asked_by and len(asked_by) <= _MOST_ALIASES:
             asked_by[_domain(data, at)[0]] = asked
         elif (kind, len(value)) in ((_A, 4), (_AAAA, 16)) and name in asked_by:
-            yield str(ipaddress.ip_address(value)), asked
+            yield _address(value), asked
         at += size
+
+
+def _address(value: bytes) -> str:
+    """Four or sixteen bytes as text."""
+    from ipaddress import ip_address
+
+    return str(ip_address(value))
 
 
 def _domain(data: bytes, at: int) -> tuple[str, int]:
@@ -177,5 +183,5 @@ def _records(data: bytes, order: str) -> Iterator[tuple[str, str]]:
             return
         if wide and size > wide:
             first = value[wide:].split(b"\0", 1)[0]
-            yield str(ipaddress.ip_address(value[:wide])), first.decode("ascii", "replace")
+            yield _address(value[:wide]), first.decode("ascii", "replace")
         at += 4 + (size + 3) // 4 * 4

@@ -24,6 +24,7 @@ SLOWEST = (
     PrintedField("time", "clock"),
     PrintedField("total_ns", "ns"),
     PrintedField("wait_ns", "ns", need=2),
+    PrintedField("queued_ns", "ns", need=1),
     PrintedField("status", toned=True),
     PrintedField("api"),
     PrintedField("topic", once=True),
@@ -118,7 +119,8 @@ def show(made: Summary, limit: int | None, where: str = "in these captures") -> 
     if made.slowest:
         print("\nSlowest requests")
         rows = [row | {"status": statuses.marked(row["status"], row["retransmitted"])} for row in made.slowest]
-        printing.show_rows(rows, SLOWEST)
+        queued = any(row["queued_ns"] for row in rows)
+        printing.show_rows(rows, [field for field in SLOWEST if queued or field.name != "queued_ns"])
     if made.errors:
         print("\nErrors")
         printing.show_rows(made.errors, ERRORS)

@@ -6,8 +6,6 @@ address is never replaced, and in JSON a row keeps it and has `host_names` besid
 
 from __future__ import annotations
 
-import csv
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -129,6 +127,8 @@ def _of_table(lines: list[str]) -> list[tuple[str, str]] | None:
     """Rows of a table whose first line names columns; None where it does not."""
     if not lines:
         return None
+    import csv
+
     with_commas = "," in lines[0]
     rows: Iterable[list[str]] = csv.reader(lines) if with_commas else (re.split(r"\s{2,}|\t", line) for line in lines)
     heads, *rest = ([cell.strip() for cell in row] for row in rows)
@@ -151,6 +151,8 @@ def _of_hosts(lines: list[str]) -> Iterator[tuple[str, str]]:
 def _pair(cells: list[str], address: int, name: int) -> tuple[str, str] | None:
     if len(cells) <= max(address, name) or not cells[name]:
         return None
+    import ipaddress
+
     with suppress(ValueError):
         return str(ipaddress.ip_address(cells[address])), cells[name]
     return None
