@@ -35,7 +35,7 @@ _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would sh
 def analyze(
     captures: StoredCaptures,
     reading: Reading,
-    out: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")],
+    out: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -91,6 +91,13 @@ def analyze(
         str | None,
         typer.Option("--by", metavar="topic,client…", help="More keys for the latency table (see docs/tables.md)."),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Print what a run on Spark would do, and do nothing. A file LIST.tsv lists captures: path, tab, size.",
+        ),
+    ] = False,
 ) -> None:
     """Write records, tables and a report of captures, on Spark or, where captures are small, in this process.
 
@@ -100,6 +107,10 @@ def analyze(
     from pipelines.tables.table import RECORDS
 
     without_pandas()
+    if out is None:
+        if not explain:
+            raise typer.BadParameter("is missing: the folder to write to", param_hint="-o")
+        out = ""
     options = reading.options(RECORDS)
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
@@ -121,6 +132,11 @@ def analyze(
 
     known = session.known(master, settings)
     spark_options.of_session(known)  # a wrong one ends the command before anything begins
+    if explain:
+        from pipelines.cli.explain import explain as show_plan
+
+        show_plan(captures, options, master, known)
+        return
     credentials.use(known)
 
     if every_s is None:

@@ -24,18 +24,32 @@ import pyarrow.compute as pc
 from dissectors import engine
 from dissectors.capture.split import Input
 from dissectors.findings import finding
+from dissectors.limits import MIB
 from dissectors.options import Options
 from dissectors.rows.late_names import Names, open_keys, open_rows, resolve
 from dissectors.rows.sink import to_batch
 from pipelines.jobs import names
 from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing, Survey, WholeBlock, Work, cut, survey, uncut
-from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
-from pipelines.storage import filesystem
+from pipelines.jobs.shuffle import (
+    Bounds,
+    CutPiece,
+    Fetch,
+    PieceFile,
+    Place,
+    Spill,
+    index_bytes,
+    read_indexes,
+    read_place,
+    write_places,
+)
+from pipelines.storage import filesystem, scratch
 from pipelines.storage.record_files import RecordWriter, TableFile, Written, names_site, rows_of
 from pipelines.storage.tails import Tail, Untouched, copied
 
 RECORDS, OPEN, NAMES, CUT = "records", "open", "names", "cut"  # folders of a run's staging folder
+_PACKETS, _INDEX = ".packets", ".index"  # how the names of files end that a cut task writes
+_IN_ORDER = 256 * MIB  # of captures that a task may read without bringing what it cut into order of parts
 
 
 @dataclass(frozen=True)
@@ -82,25 +96,52 @@ def walk_file(options: Options, split_bytes: int, file: Input) -> Survey:
 class Cut(NamedTuple):
     """What a task made of its work: where the packets lie, and what reading the files was like."""
 
-    packets: Index
+    bounds: Bounds  # of the packets
     reports: list[FileReport]
 
 
 def cut_to_file(job: Job, work: Work) -> Cut:
     """Cut captures by connection into a file below staging/cut."""
-    name = f"{random.token_hex(8)}.packets"
-    with filesystem.create(filesystem.join(job.staging, CUT, name)) as file:
+    name = random.token_hex(8)
+    place = filesystem.join(job.staging, CUT, name)
+    with filesystem.create(place + _PACKETS) as file:
         pieces = PieceFile(file)
-        reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)
-    return Cut(pieces.index(name), reports)
+        if work.size <= _IN_ORDER or job.sharing.parts == 1:
+            reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)
+        else:
+            with scratch.file() as room:
+                spill = Spill(room)
+                reports = cut(work, job.sharing, job.options.limits, spill, all_reports=job.all_reports)
+                spill.into(pieces)
+    bounds, index = index_bytes(name, pieces.index(name + _PACKETS))
+    filesystem.write(place + _INDEX, index)
+    return Cut(bounds, reports)
 
 
-def decode_from_files(job: Job, function: Decoding, given: tuple[int, Index]) -> Any:
-    """What the function makes of a part: (its number, where its packets lie)."""
-    number, index = given
-    return function(
-        PartPackets(number, index.pieces(partial(filesystem.ranges, filesystem.join(job.staging, CUT)))), job
-    )
+class Sorting(NamedTuple):
+    """What a task sorts: the pieces of some parts, of these cut tasks."""
+
+    parts: range
+    cuts: tuple[Bounds, ...]
+
+
+def sort_places(job: Job, sorting: Sorting) -> list[Place]:
+    """Write for each part where its packets lie, into a file below staging/cut."""
+    index = read_indexes(sorting.cuts, sorting.parts, _fetch(job), (_INDEX, _PACKETS))
+    name = f"{random.token_hex(8)}.places"
+    with filesystem.create(filesystem.join(job.staging, CUT, name)) as file:
+        return write_places(name, file, index.by_part(sorting.parts, job.sharing.parts_of))
+
+
+def decode_from_files(job: Job, function: Decoding, place: Place) -> Any:
+    """What the function makes of the part whose index lies in this place."""
+    fetch = _fetch(job)
+    return function(PartPackets(place.part, read_place(place, fetch).pieces(fetch)), job)
+
+
+def _fetch(job: Job) -> Fetch:
+    """Reads ranges of files below staging/cut."""
+    return partial(filesystem.ranges, filesystem.join(job.staging, CUT))
 
 
 def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileReport], list[Any]]:
@@ -117,7 +158,7 @@ def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileR
     def fetch(ranges: Sequence[tuple[str, int, int]]) -> list[memoryview]:
         return [held[at : at + size] for _, at, size in ranges]
 
-    parts = index.by_part(job.sharing.parts)
+    parts = index.by_part(range(job.sharing.parts), job.sharing.parts_of)
     return reports, [function(PartPackets(number, some.pieces(fetch)), job) for number, some in parts]
 
 

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from dissectors.limits import MIB, SPLIT_BYTES
+from dissectors.limits import MIB
 from dissectors.options import Options
 from pipelines.jobs import records
-from pipelines.jobs.plan import READ_ROUNDS, fair, sizes
+from pipelines.jobs.plan import sizes, split_bytes
 from pipelines.jobs.records import DecodedRecords, Mode
 from pipelines.jobs.surveys import Surveys, begun
 from pipelines.spark import options as spark_options
@@ -92,8 +92,8 @@ def ahead(
         return
     weighed = dict(zip(files, sizes(files), strict=True))
     wanted = spark_options.of_session(known)["splitBytes"]
-    split_bytes = wanted or fair(sum(weighed.values()), threads, READ_ROUNDS, SPLIT_BYTES)
-    with begun([path for path, size in weighed.items() if size > split_bytes], split_bytes, options.limits) as surveys:
+    least = split_bytes(sum(weighed.values()), threads, wanted)
+    with begun([path for path, size in weighed.items() if size > least], least, options.limits) as surveys:
         yield surveys
 
 

@@ -163,8 +163,8 @@ class Option(NamedTuple):
 SESSION = (
     Option(
         "splitBytes", size, None,
-        "bytes of a capture that a task reads, about; by default up to 128 MiB, or less, down to 16 MiB, so that there "
-        "are 4 tasks for each core", 1,
+        "bytes of captures that a task reads, about; by default up to 128 MiB, or less, down to 16 MiB, so that there "
+        "are 4 tasks for each core; more, up to 1 GiB, where there are more than 128 parts", 1,
     ),
     Option(
         "tableRows", count, 20_000_000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -229,6 +230,28 @@ def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
     from dissectors.local_decoder import cores
 
     return cores()
+
+
+def cores(master: str | None, settings: Mapping[str, str]) -> int:
+    """Tasks at once of a session that may never start. settings: what is known.
+
+    Raises UsageError where they do not say how many cores it has.
+    """
+    here = threads(master, settings)
+    if here is not None:
+        return here
+    executors = settings.get("spark.executor.instances") or settings.get("spark.dynamicAllocation.maxExecutors")
+    texts = (
+        [settings.get("spark.cores.max")]
+        if executors is None
+        else [executors, settings.get("spark.executor.cores", "1")]
+    )
+    if not all(text is not None and re.fullmatch("[1-9][0-9]{0,6}", text) for text in texts):
+        raise UsageError(
+            "how many cores there will be is not known: --conf spark.cores.max=N, or spark.executor.instances=N and "
+            "spark.executor.cores=N"
+        )
+    return math.prod(int(text) for text in texts if text is not None)
 
 
 def _remote(master: str | None) -> str | None:
