@@ -28,8 +28,8 @@ PAIRING_CREDIT = 1 << 19
 
 
 SHARES = 1024
-"""Into which the connections of a capture point are divided by their addresses. A share is decoded by one process or task
-as a whole, so that its limit means the same however the work is shared out."""
+"""Into which the connections of a capture point are divided by their addresses. A share is decoded by one process or
+task as a whole, so that its limit means the same however the work is shared out."""
 
 
 @dataclass(frozen=True, slots=True)

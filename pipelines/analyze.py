@@ -23,6 +23,7 @@ from pipelines.spark.application import running
 from pipelines.storage import filesystem
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
@@ -61,6 +62,7 @@ class Execution:
     master: str | None = None  # of Spark
     conf: Mapping[str, str] = field(default_factory=dict)  # settings of Spark
     store: str | None = None  # path or URL of the folder that gets `records`; None: OUT
+    run: str | None = None  # of a store behind a URL: what tells the files of this run from others there
     update: bool = False  # whether records there are brought up to date, or written from nothing
     records_only: bool = False  # whether an update leaves tables and page as they are
     catalog: Catalog | None = None  # of Spark, that gets records and tables too
@@ -127,7 +129,7 @@ def analyze(
     made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress)
     if isinstance(made, AnalysisOutcome):
         return made
-    problems, computed, made_of = made
+    problems, computed, stored, made_of = made
     stage("writing the report")
     printed: dict[str, First] = {}
     with WrittenTables(out / TABLE_FOLDER) as tables:
@@ -136,15 +138,9 @@ def analyze(
             _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
-    _describe(out, files, problems, by, computed, engine, made_of)
-    page = report.write(out, records=_elsewhere(execution.store))
+    _describe(out, files, problems, by, computed, engine, made_of, stored if execution.run is not None else None)
+    page = report.write(out, records=stored)
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
-
-
-def _elsewhere(store: str | None) -> str | None:
-    """The URL of the records, where this process has no path to them."""
-    away = store is not None and filesystem.local_path(store) is None
-    return filesystem.join(store, RECORD_FOLDER) if store is not None and away else None
 
 
 Problems = list[tuple[str, str]]
@@ -155,6 +151,7 @@ class _Made(NamedTuple):
 
     problems: Problems
     computed: Computed
+    stored: StoredRecords | None  # the records, where this process has no path to them
     made_of: Fingerprints | None = None
     """Of a lake: by which the next run knows whether it would make the same."""
 
@@ -192,9 +189,9 @@ def _made(
         if update is not None:
             decoded = update.run(executor)
         elif application is not None:
-            decoded = records.decode_to_records(executor, files, store, options, surveys)
+            decoded = records.decode_to_records(executor, files, store, options, surveys, run=wanted.run)
         else:
-            decoded = records.stream_to_records(Run(files, options, progress), store)
+            decoded = records.stream_to_records(Run(files, options, progress), store, wanted.run or "part")
         if wanted.records_only:
             return AnalysisOutcome({}, None, list(files), decoded.problems)
         if update is not None:
@@ -209,12 +206,13 @@ def _made(
         cases = forensics.cases(executor, tables, decoded, store, known_at)
         (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
-        judgement = judged_records(filesystem.join(store, RECORD_FOLDER))
+        elsewhere = decoded.stored if local is None else None
+        judgement = judged_records(elsewhere or filesystem.join(store, RECORD_FOLDER))
         computed = compute(tables, out / TABLE_FOLDER, by, bucket_us, cases=cases, judgement=judgement)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
-    return _Made(decoded.problems, computed, fingerprints)
+    return _Made(decoded.problems, computed, elsewhere, fingerprints)
 
 
 def _planned(
@@ -303,6 +301,7 @@ def _describe(
     computed: Computed,
     engine: EngineName,
     made_of: Fingerprints | None,
+    stored: StoredRecords | None,
 ) -> None:
     about = {
         "version": product_version(),
@@ -313,5 +312,6 @@ def _describe(
         "bucket_us": computed.bucket_us,
         "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
         **({} if made_of is None else made_of._asdict()),
+        **({} if stored is None else {LISTED: stored.files}),
     }
     (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

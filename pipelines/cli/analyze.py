@@ -124,7 +124,7 @@ def analyze(
         reason = "is for --update" if not update else "makes no tables of a --table-format"
         raise typer.BadParameter(reason, param_hint="--records-only")
     wanted = _engine(engine, master, catalog=catalog is not None)
-    execution = Execution(master, settings, None, update, records_only, catalog)
+    execution = Execution(master, settings, update=update, records_only=records_only, catalog=catalog)
     run = partial(_run, reading, options, out, wanted, execution, keys, width)
     from dissectors.capture import expand
     from pipelines.spark import credentials, session
@@ -176,7 +176,7 @@ def _run(
     with (
         _spark_errors(choice.engine, execution.master),
         bar,
-        _target(out, execution.update, reading.inputs(files)) as (folder, store),
+        _target(out, execution.update, reading.inputs(files)) as (folder, store, work),
     ):
         if not reading.quiet:
             exits.say(f"brokerscope: {'Spark' if choice.engine == 'spark' else 'the local engine'} ({choice.because})")
@@ -187,7 +187,7 @@ def _run(
             choice.engine,
             by=keys,
             bucket_us=width,
-            execution=replace(execution, store=store),
+            execution=replace(execution, store=store, run=work),
             stage=bar.stage,
             progress=bar.update,
         )
@@ -205,8 +205,11 @@ def _run(
 
 
 @contextlib.contextmanager
-def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
-    """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
+def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Path, str | None, str | None]]:
+    """(an empty folder whose content is OUT's once the block ends well, where records go if not into it, the run).
+
+    The run is None where records need not be told from those of others.
+    """
     from pipelines.analyze import ENTRIES
     from pipelines.storage import lake_files
     from pipelines.storage.layout import ABOUT
@@ -215,18 +218,24 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
     if local is not None:
         outputs.refuse_unqueryable(local)
     if local is None:
-        kept = (RECORD_FOLDER,) if update else ()
+        from pipelines.storage import stored_records, working_folders
+
         if not update:
             filesystem.refuse_foreign(out, ENTRIES, ABOUT)
-        with filesystem.replaced(out, [entry for entry in ENTRIES if entry not in kept], ABOUT) as (folder, beside):
-            yield folder, out if update else beside
+        beside = ""
+        try:
+            with working_folders.replaced(out, [e for e in ENTRIES if e != RECORD_FOLDER], ABOUT) as (folder, beside):
+                yield folder, out, None if update else working_folders.run_of(beside)
+        finally:
+            if beside and not update:
+                stored_records.tidy(out, beside)
     elif update:
         outputs.refuse_inputs(local, inputs)
         with lake_files.answers(local, ENTRIES, ABOUT) as answers:
-            yield answers, str(local)
+            yield answers, str(local), None
     else:
         with outputs.folder(local, marker=ABOUT, entries=ENTRIES, inputs=inputs) as whole:
-            yield whole, None
+            yield whole, None, None
 
 
 def _conf(pairs: Sequence[str] | None) -> dict[str, str]:

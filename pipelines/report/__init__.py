@@ -21,26 +21,33 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipelines.sql.selection import Selection
+    from pipelines.storage.stored_records import RecordsAt
 
 PAGE = "report.html"
 PART = "selection.html"
 
 
-def write(out: Path, *, records: str | None = None) -> Path:
+def write(out: Path, *, records: RecordsAt | None = None) -> Path:
     """Make the page of an analysis; returns its path, OUT/report.html.
 
-    records: path or URL of the records, OUT/records by default. Raises InputError where OUT holds no tables.
+    records: the records, or where they lie: OUT/records by default. Raises InputError where OUT holds no tables.
     """
     return Path(write_to(str(out / PAGE), str(out), records=records))
 
 
 def write_to(
-    page: str, out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False
+    page: str,
+    out: str,
+    selection: Selection | None = None,
+    *,
+    records: RecordsAt | None = None,
+    anew: bool = False,
 ) -> str:
     """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
 
-    records: where they lie, OUT/records by default. anew: OUT's tables are not of these records, so others are computed
-    for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
+    records: the records, or where they lie: OUT/records by default. anew: OUT's tables are not of these records, so
+    others are computed for the page. Raises InputError where OUT holds no tables, or, where some are computed, no
+    records.
     """
     from pipelines.storage import filesystem, outputs
     from pipelines.storage.layout import refuse_read_back
@@ -57,7 +64,9 @@ def write_to(
     return page
 
 
-def made(out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False) -> bytes:
+def made(
+    out: str, selection: Selection | None = None, *, records: RecordsAt | None = None, anew: bool = False
+) -> bytes:
     """The page itself. Arguments and errors as of `write_to`."""
     from pipelines.report.load import loaded
     from pipelines.report.page import html

@@ -27,6 +27,7 @@ from pipelines.spark.tasks import Batches, given, spread
 from pipelines.storage import filesystem
 from pipelines.storage.record_files import DATE_FIELD, dated_rows_of, schemas
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.storage.working_folders import working_folder
 from pipelines.tables.compute import TableEngine
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class SparkRecords(DecodedRecords):
             with super().engine(memory) as engine:
                 yield engine
             return
-        with filesystem.working_folder(posixpath.dirname(self.folder)) as folder:
+        with working_folder(posixpath.dirname(self.folder)) as folder:
             exchange = None if self.application.is_local else folder
             with SparkEngine(self.spark, self.records, exchange) as engine:
                 yield engine

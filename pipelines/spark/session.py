@@ -220,8 +220,12 @@ def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 
 def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
     """Tasks at once of a session that is about to start on this machine; None of any other. settings: what is known."""
-    if _remote(master) is not None or is_submitted() or running() is not None:
-        return None
+    about_to_start = _remote(master) is None and not is_submitted() and running() is None
+    return _local_threads(master, settings) if about_to_start else None
+
+
+def _local_threads(master: str | None, settings: Mapping[str, str]) -> int | None:
+    """Tasks at once of a session on this machine; None of any other."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(MASTER, LOCAL))
     if found is None:
         return None
@@ -237,7 +241,7 @@ def cores(master: str | None, settings: Mapping[str, str]) -> int:
 
     Raises UsageError where they do not say how many cores it has.
     """
-    here = threads(master, settings)
+    here = _local_threads(master, settings)
     if here is not None:
         return here
     executors = settings.get("spark.executor.instances") or settings.get("spark.dynamicAllocation.maxExecutors")
