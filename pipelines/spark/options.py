@@ -237,6 +237,11 @@ CONTENTS = (*_OF_ROWS, _SITE, _LIMITS, _CORRUPT)
 ROWS = (
     *_OF_ROWS,
     *_CAPTURES,
+    Option("columns", names, (), "only these columns: `api,total_ns`; all by default. `select` alone saves nothing"),
+    Option(
+        "limit", count, None,
+        "rows that each task gives at most, of those that these options and filters that Spark hands over leave", 0,
+    ),
     Option("bucket", width, None, "width of a time bucket in aggregate tables, as `10s`; by default one that fits"),
     Option("by", names, (), "keys that the latency table gets besides its own, as `analyze --by` takes them"),
     Option(
