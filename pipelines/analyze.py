@@ -27,6 +27,7 @@ from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
+from pipelines.tables.verdicts.verdict import Judged
 
 if TYPE_CHECKING:
     from pipelines.executors.executor import Executor
@@ -129,7 +130,7 @@ def analyze(
     made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress)
     if isinstance(made, AnalysisOutcome):
         return made
-    problems, computed, stored, made_of = made
+    problems, computed, stored, made_of, executor = made
     stage("writing the report")
     printed: dict[str, First] = {}
     with WrittenTables(out / TABLE_FOLDER) as tables:
@@ -139,7 +140,13 @@ def analyze(
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
     _describe(out, files, problems, by, computed, engine, made_of, stored if execution.run is not None else None)
-    page = report.write(out, records=stored)
+    if executor is None:
+        page = report.write(out, records=stored)
+    else:
+        from pipelines.report import by_tasks
+
+        page = out / report.PAGE
+        page.write_bytes(by_tasks.page(executor, out, execution.store or str(out), stored))
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
 
@@ -154,6 +161,7 @@ class _Made(NamedTuple):
     stored: StoredRecords | None  # the records, where this process has no path to them
     made_of: Fingerprints | None = None
     """Of a lake: by which the next run knows whether it would make the same."""
+    executor: Executor | None = None  # that makes the page; None: this process does
 
 
 def _made(
@@ -200,19 +208,33 @@ def _made(
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
     in_session = None if application is None else _in_session(application, decoded)
-    with (in_session or decoded).engine() as tables:
+    on_cluster = in_session is not None and not in_session.application.is_local
+    are_few = in_session is None or in_session.are_few
+    with (decoded if on_cluster and are_few else in_session or decoded).engine() as tables:
         stage("looking into bad checksums")
         known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
         cases = forensics.cases(executor, tables, decoded, store, known_at)
         (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
         elsewhere = decoded.stored if local is None else None
-        judgement = judged_records(elsewhere or filesystem.join(store, RECORD_FOLDER))
-        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us, cases=cases, judgement=judgement)
+        folder = out / TABLE_FOLDER
+        computed: Computed | None = None
+        judgement: Judged | None = None
+        if on_cluster:
+            from pipelines.report import by_tasks
+
+            if are_few:
+                computed = by_tasks.write_tables(executor, decoded.stored, store, folder, by, bucket_us, cases=cases)
+            else:
+                judgement = by_tasks.judged(executor, decoded.stored, store)
+        tasks_can = computed is not None or judgement is not None
+        if computed is None:
+            judgement = judgement or judged_records(elsewhere or filesystem.join(store, RECORD_FOLDER))
+            computed = compute(tables, folder, by, bucket_us, cases=cases, judgement=judgement)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
-    return _Made(decoded.problems, computed, elsewhere, fingerprints)
+    return _Made(decoded.problems, computed, elsewhere, fingerprints, executor if tasks_can else None)
 
 
 def _planned(

@@ -10,6 +10,7 @@ section.py   what a section is; sections/: one module each
 payload.py   tables, requests and verdicts -> the data block of the page
 elements.py  HTML that cannot be broken by what a capture holds
 colours.py   the colour of each protocol
+by_tasks.py  tables and the page, made by tasks
 page.py      the whole, with its Content-Security-Policy
 assets/      the look, and the script: selection, band of time, tables, pictures, the panel of one request
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -63,10 +63,15 @@ class SparkRecords(DecodedRecords):
         """The record tables, read from where they were written."""
         return read_records(self.spark, self.stored, self.options)
 
+    @property
+    def are_few(self) -> bool:
+        """Whether there are no more of them than the setting spark.brokerscope.tableRows says."""
+        return self.rows <= cast(int, spark_options.of_session(self.application.settings)["tableRows"])
+
     @contextmanager
     def engine(self, memory: str | None = TABLE_MEMORY) -> Iterator[TableEngine]:
         """Computes tables of these records: this process where they are few, else Spark. memory: of this process."""
-        if self.rows <= spark_options.of_session(self.application.settings)["tableRows"]:
+        if self.are_few:
             with super().engine(memory) as engine:
                 yield engine
             return

@@ -168,9 +168,9 @@ SESSION = (
     ),
     Option(
         "tableRows", count, 20_000_000,
-        "records up to which the driver computes the tables in a fifth of its memory, 20,000,000 by default: a second "
-        "of CPU for each 200,000 rows, where Spark needs 40 for planning and compiling its queries, and several times "
-        "as much a row; 0 has Spark do it", 0,
+        "records up to which tasks compute the tables by DuckDB (in local mode the driver, in a fifth of its memory), "
+        "20,000,000 by default: a second of CPU for each 200,000 rows, where Spark needs 40 for planning and compiling "
+        "its queries, and several times as much a row; 0 has Spark do it", 0,
     ),
 )  # fmt: skip
 """Settings of a session: `--conf spark.brokerscope.NAME=VALUE`."""
