@@ -137,4 +137,5 @@ def test_what_a_task_returns_does_not_grow_with_what_it_read(
     decode_to_records(executor, samples, str(tmp_path / "out"), Options())
     assert executor.largest.keys() >= {"reading captures", "sorting packets by part", "decoding"}
     assert executor.largest["reading captures"] < 1_024
+    assert executor.largest["decoding"] < 1_500
     assert executor.largest["sorting packets by part"] < 40 * 100
