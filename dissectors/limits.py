@@ -27,9 +27,9 @@ PAIRING_CREDIT = 1 << 19
 """Of such comparisons, what a connection may make before."""
 
 
-SHARES = 256
-"""Into which connections are divided by their addresses. A share is decoded by one process or task as a whole, so that
-its limit means the same however the work is shared out."""
+SHARES = 1024
+"""Into which the connections of a capture point are divided by their addresses. A share is decoded by one process or
+task as a whole, so that its limit means the same however the work is shared out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Limits:
     positions: int = 500_000
     """Rows of `positions` that one answer may make: ten of its bytes may make one."""
 
-    flows: int = 80_000
+    flows: int = 100_000
     """Connections of a capture point that are followed at once. They are divided by their addresses into SHARES of
     about the same size, each of which may have its share of this number, whichever process decodes it. When one more
     opens in a full share, a tenth of the share is closed early: first connections that have ended, then those that

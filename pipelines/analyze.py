@@ -26,9 +26,11 @@ from pipelines.storage.capture_names import HOSTS, names_of
 from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
+from pipelines.tables.verdicts.verdict import Judged
 
 if TYPE_CHECKING:
     from pipelines.executors.executor import Executor
@@ -64,6 +66,7 @@ class Execution:
     master: str | None = None  # of Spark
     conf: Mapping[str, str] = field(default_factory=dict)  # settings of Spark
     store: str | None = None  # path or URL of the folder that gets `records`; None: OUT
+    run: str | None = None  # of a store behind a URL: what tells the files of this run from others there
     update: bool = False  # whether records there are brought up to date, or written from nothing
     records_only: bool = False  # whether an update leaves tables and page as they are
     catalog: Catalog | None = None  # of Spark, that gets records and tables too
@@ -130,7 +133,7 @@ def analyze(
     made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress)
     if isinstance(made, AnalysisOutcome):
         return made
-    problems, computed, made_of = made
+    problems, computed, stored, made_of, executor = made
     stage("writing the report")
     printed: dict[str, First] = {}
     with WrittenTables(out / TABLE_FOLDER) as tables:
@@ -139,15 +142,17 @@ def analyze(
             _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
-    _describe(out, files, problems, by, computed, engine, made_of, execution.store if execution.update else None)
-    page = report.write(out, records=_elsewhere(execution.store))
+    listed = stored if execution.run is not None else None
+    updated = execution.store if execution.update else None
+    _describe(out, files, problems, by, computed, engine, made_of, listed, updated)
+    if executor is None:
+        page = report.write(out, records=stored)
+    else:
+        from pipelines.report import by_tasks
+
+        page = out / report.PAGE
+        page.write_bytes(by_tasks.page(executor, out, execution.store or str(out), stored))
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
-
-
-def _elsewhere(store: str | None) -> str | None:
-    """The URL of the records, where this process has no path to them."""
-    away = store is not None and filesystem.local_path(store) is None
-    return filesystem.join(store, RECORD_FOLDER) if store is not None and away else None
 
 
 Problems = list[tuple[str, str]]
@@ -158,8 +163,10 @@ class _Made(NamedTuple):
 
     problems: Problems
     computed: Computed
+    stored: StoredRecords | None  # the records, where this process has no path to them
     made_of: Fingerprints | None = None
     """Of a lake: by which the next run knows whether it would make the same."""
+    executor: Executor | None = None  # that makes the page; None: this process does
 
 
 def _made(
@@ -195,9 +202,9 @@ def _made(
         if update is not None:
             decoded = update.run(executor)
         elif application is not None:
-            decoded = records.decode_to_records(executor, files, store, options, surveys)
+            decoded = records.decode_to_records(executor, files, store, options, surveys, run=wanted.run)
         else:
-            decoded = records.stream_to_records(Run(files, options, progress), store)
+            decoded = records.stream_to_records(Run(files, options, progress), store, wanted.run or "part")
         if wanted.records_only:
             return AnalysisOutcome({}, None, list(files), decoded.problems)
         if update is not None:
@@ -206,18 +213,33 @@ def _made(
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
     in_session = None if application is None else _in_session(application, decoded)
-    with (in_session or decoded).engine() as tables:
+    on_cluster = in_session is not None and not in_session.application.is_local
+    are_few = in_session is None or in_session.are_few
+    with (decoded if on_cluster and are_few else in_session or decoded).engine() as tables:
         stage("looking into bad checksums")
         known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
         cases = forensics.cases(executor, tables, decoded, store, known_at)
         (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
-        judgement = judged_records(filesystem.join(store, RECORD_FOLDER))
-        computed = compute(tables, out / TABLE_FOLDER, by, bucket_us, cases=cases, judgement=judgement)
+        elsewhere = decoded.stored if local is None else None
+        folder = out / TABLE_FOLDER
+        computed: Computed | None = None
+        judgement: Judged | None = None
+        if on_cluster:
+            from pipelines.report import by_tasks
+
+            if are_few:
+                computed = by_tasks.write_tables(executor, decoded.stored, store, folder, by, bucket_us, cases=cases)
+            else:
+                judgement = by_tasks.judged(executor, decoded.stored, store)
+        tasks_can = computed is not None or judgement is not None
+        if computed is None:
+            judgement = judgement or judged_records(elsewhere or filesystem.join(store, RECORD_FOLDER))
+            computed = compute(tables, folder, by, bucket_us, cases=cases, judgement=judgement)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
-    return _Made(decoded.problems, computed, fingerprints)
+    return _Made(decoded.problems, computed, elsewhere, fingerprints, executor if tasks_can else None)
 
 
 def _planned(
@@ -312,6 +334,7 @@ def _describe(
     computed: Computed,
     engine: EngineName,
     made_of: Fingerprints | None,
+    stored: StoredRecords | None,
     updated: str | None,
 ) -> None:
     """Write OUT/analysis.json. updated: the store that is brought up to date, where one is."""
@@ -326,5 +349,6 @@ def _describe(
         **folders_of_run(files, out, updated),
         **_hosts(updated),
         **({} if made_of is None else made_of._asdict()),
+        **({} if stored is None else {LISTED: stored.files}),
     }
     (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ import pytest
 import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.engine import Engine, decode_all
-from dissectors.limits import KIB, Limits
+from dissectors.limits import KIB, SHARES, Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.session.conversation import Conversation
@@ -109,9 +109,12 @@ def test_more_connections_than_are_followed_leave_most_of_them_whole(tmp_path: P
 
 def test_a_connection_that_was_closed_early_is_followed_again_after_a_while(tmp_path: Path) -> None:
     path, talk = tmp_path / "open.pcap", [(0, REQUEST), (1, ANSWER)]
-    hostile.open_connections(path, 300, talk, port=9092, turns=2, step=200_000)  # a minute from a packet to the next
+    count = 2 * SHARES
+    hostile.open_connections(
+        path, count, talk, port=9092, turns=2, step=60_000_000 // count
+    )  # a minute from a packet of each to its next
     made = dissectors.dissect([path], tables=["connections"], limits=Limits(flows=100, block_packets=50))
-    assert made["connections"].num_rows > 600
+    assert made["connections"].num_rows > 2 * count
 
 
 def _conversations() -> int:

@@ -51,16 +51,49 @@ def test_keys_beyond_the_limit_are_refused_and_counted() -> None:
     assert (len(full), full.refused) == (3, 2)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), max_size=12))
-def test_runs_say_what_all_reports_say(reports: list[tuple[int, str]]) -> None:
-    every = sorted(set(reports))
-    compressed = names(*reports)
-    again = Names(compressed, wait_ns=WAIT)
-    for time in range(-1, 11):
-        known = [name for at, name in every if at <= time] or [name for _, name in every[:1]]
-        want = known[-1] if known else None
-        assert compressed.get("id", time * S) == want
-        assert again.get("id", time * S) == want
+@pytest.mark.parametrize("key", ["iggy/10.0.0.1:8090/1", "kafka/AAAAAAAAAAAAAAAAAAAAAQ"])
+@given(st.lists(st.tuples(st.integers(0, 400), st.sampled_from("abc"), st.integers(0, 2)), max_size=16))
+def test_parts_that_are_brought_together_say_what_the_whole_says(key: str, reports: list[tuple[int, str, int]]) -> None:
+    whole = Names((Name(key, time * S, name) for time, name, _ in reports), wait_ns=WAIT)
+    parts = [Names(Name(key, t * S, n) for t, n, part in reports if part == number) for number in range(3)]
+    together = Names((name for part in reversed(parts) for name in part), wait_ns=WAIT)
+    again = Names(wait_ns=WAIT)
+    for time, name, _ in reversed(reports):
+        again.add(Name(key, time * S, name))
+    counted: dict[tuple[int, str], int] = {}
+    for time, name, _ in reports:
+        span = (0 if key.startswith("kafka") else time // 60, name)
+        counted[span] = min(time, counted.get(span, time))
+    every = sorted((time, name) for (_, name), time in counted.items())
+    for time in range(-1, 402, 3):
+        before = [at for at, _ in every if at <= time] or [at for at, _ in every[:1]]
+        want = min((name for at, name in every if at == before[-1]), default=None) if before else None
+        if before and before[-1] > time + 300:
+            want = None
+        for known in (whole, together, again):
+            assert known.get(key, time * S) == want
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.sampled_from("ab")), max_size=12), st.integers(0, 400))
+def test_a_row_has_the_name_that_was_known_at_its_time_whatever_is_reported_later(
+    reports: list[tuple[int, str]], time: int
+) -> None:
+    then = names(*(report for report in reports if report[0] <= time))
+    if (known := then.get("id", time * S)) is not None:
+        assert names(*reports).get("id", time * S) == known
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.sampled_from("ab")), max_size=12), st.integers(0, 400))
+def test_names_since_a_time_go_on_as_all_of_them(reports: list[tuple[int, str]], time: int) -> None:
+    kept = names(*(report for report in reports if report[0] <= time)).since(time * S)
+    kept.update(Name("id", at * S, name) for at, name in reports if at > time)
+    for at in range(time, 402):
+        assert kept.get("id", at * S) == names(*reports).get("id", at * S)
+
+
+def test_of_names_reported_at_one_time_the_smallest_counts() -> None:
+    both = names((10, "iggy-0.7"), (10, "iggy-0.4"))
+    assert [both.get("id", time * S) for time in (1, 10, 50)] == ["iggy-0.4"] * 3
 
 
 @given(

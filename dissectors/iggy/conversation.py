@@ -183,7 +183,7 @@ class IggyConversation(Conversation):
     def _report_dialect(self) -> None:
         if self._first is not None:
             self._reported = self.era.dialect
-            self.exchanges.rows.dialects.report_dialect(self._first.first_ns if self.era.settled else self._latest)
+            self.exchanges.rows.dialects.report_dialect(self._latest)
 
     # --- the next answer, after a loss ---
 

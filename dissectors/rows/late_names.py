@@ -7,15 +7,19 @@ such a name belongs and reports to the sink every name that it meets. What a tok
     else the first one reported within `Limits.name_wait_ns` after it
     else the same of names that were reported as likely
     else the fallback that stands in the token: the id
+
+Of names reported at one time, the smallest counts. Every connection may report every name again, so of each name only
+the first report of a minute counts (of a Kafka topic id, which never becomes another topic's, of all time). Which these
+are does not depend on who saw what: parts of a capture set that are brought together say what the whole would.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
-from operator import attrgetter, itemgetter
+from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -40,16 +44,10 @@ class Name(NamedTuple):
     name: str
 
 
-class _Run(NamedTuple):
-    """Reports of one name in a row."""
-
-    first: int  # ns
-    last: int
-    name: str
-
-
-_FIRST = itemgetter(0)
-_BY_TIME = attrgetter("time", "key", "name")
+_Report = tuple[int, str]  # time (ns), name
+_TIME = itemgetter(0)
+_MINUTE = 60_000_000_000
+_LASTING = "kafka/"  # how keys begin that have one name for good
 
 
 def unresolved(key: str, fallback: str) -> str:
@@ -60,8 +58,7 @@ def unresolved(key: str, fallback: str) -> str:
 class Names:
     """Names reported anywhere in a capture set.
 
-    What is kept of a key is each run of one name: when it was first and last reported. Iterating gives these two, as
-    reports that make the same runs again.
+    Iterating gives the reports that count, of which the same names follow.
     """
 
     def __init__(
@@ -71,76 +68,89 @@ class Names:
         self.wait_ns = wait_ns
         self.refused = 0  # reports of keys beyond the limit
         self._most = most
-        self._runs: dict[str, list[_Run]] = {}
+        self._reports: dict[str, list[_Report]] = {}  # in order
+        self._runs: dict[str, list[_Report]] = {}  # of keys that were asked for: where their names change
         self.update(reported)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._runs
+        return key in self._reports
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._reports)
 
     def __iter__(self) -> Iterator[Name]:
-        for key, runs in self._runs.items():
-            for first, last, name in runs:
-                yield Name(key, first, name)
-                if last != first:
-                    yield Name(key, last, name)
+        for key, reports in self._reports.items():
+            for time, name in reports:
+                yield Name(key, time, name)
 
     def update(self, reported: Iterable[Name]) -> None:
         """Take reports, in any order."""
-        for report in sorted(set(reported), key=_BY_TIME):
+        for report in set(reported):
             self.add(report)
 
     def add(self, report: Name) -> None:
-        """Take a report. Reports of a key should come in the order of time."""
+        """Take a report."""
         key, time, name = report
-        runs = self._runs.get(key)
-        if runs is None:
-            if self._most is not None and len(self._runs) >= self._most:
+        known = self._reports.get(key)
+        if known is None:
+            if self._most is not None and len(self._reports) >= self._most:
                 self.refused += 1
             else:
-                self._runs[key] = [_Run(time, time, name)]
+                self._reports[key] = [(time, name)]
             return
-        at = bisect_right(runs, time, key=_FIRST) - 1
-        if at >= 0 and runs[at].name == name:
-            if time > runs[at].last:
-                runs[at] = runs[at]._replace(last=time)
-        elif at >= 0 and runs[at].last > time:  # it was called otherwise in between
-            first, last, other = runs[at]
-            runs[at : at + 1] = [_Run(first, first, other), _Run(time, time, name), _Run(last, last, other)]
-        elif at + 1 < len(runs) and runs[at + 1].name == name:
-            runs[at + 1] = runs[at + 1]._replace(first=time)
-        else:
-            runs.insert(at + 1, _Run(time, time, name))
+        first, last = _span(key, time)
+        start, end = bisect_left(known, first, key=_TIME), bisect_left(known, last, key=_TIME)
+        for at in range(start, end):
+            if known[at][1] == name:
+                if known[at][0] <= time:
+                    return
+                del known[at]
+                break
+        insort(known, (time, name))
+        self._runs.pop(key, None)
 
     def since(self, time: int) -> Names:
         """The names without those that others had replaced before a time, ns."""
         out = Names(wait_ns=self.wait_ns)
-        for key, runs in self._runs.items():
-            out._runs[key] = runs[max(0, bisect_right(runs, time, key=_FIRST) - 1) :]
+        for key, reports in self._reports.items():
+            at = bisect_right(reports, time, key=_TIME) - 1
+            first = _span(key, reports[max(0, at)][0])[0]  # and what tells which reports of that minute count
+            out._reports[key] = reports[bisect_left(reports, first, key=_TIME) :]
         return out
 
     def news(self, before: Names) -> dict[str, int]:
         """Keys that are called otherwise than before, and the earliest time (ns) of a row in which they are."""
         found = {}
-        for key, runs in self._runs.items():
-            now, then = ([(run.first, run.name) for run in some] for some in (runs, before._runs.get(key, ())))
+        for key in self._reports:
+            now, then = self._changes(key), before._changes(key)
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False)))
             other = min(now[same:][:1] + then[same:][:1], default=None)
             if other is not None:
                 found[key] = other[0] - (0 if same else self.wait_ns)
         return found
 
+    def _changes(self, key: str) -> list[_Report]:
+        """When a key was called otherwise than before, and how."""
+        runs = self._runs.get(key)
+        if runs is None:
+            runs = []
+            for time, reports in groupby(self._reports.get(key, ()), _TIME):
+                name = next(reports)[1]
+                if not runs or runs[-1][1] != name:
+                    runs.append((time, name))
+            if runs:
+                self._runs[key] = runs
+        return runs
+
     def get(self, key: str, time: int) -> str | None:
         """What `key` is called for certain in a row of that time (ns)."""
-        runs = self._runs.get(key)
+        runs = self._changes(key)
         if not runs:
             return None
-        at = bisect_right(runs, time, key=_FIRST) - 1
+        at = bisect_right(runs, time, key=_TIME) - 1
         if at >= 0:
-            return runs[at].name
-        return runs[0].name if runs[0].first <= time + self.wait_ns else None
+            return runs[at][1]
+        return runs[0][1] if runs[0][0] <= time + self.wait_ns else None
 
     def text(self, text: str, time: int) -> str:
         """`text` with its tokens replaced."""
@@ -156,15 +166,23 @@ class Names:
 
     def _step(self, key: str, time: int) -> int:
         """A number that stays as long as what `key` is called."""
-        runs = self._runs.get(key)
+        runs = self._changes(key)
         if not runs:
             return -1
-        at = bisect_right(runs, time, key=_FIRST)
-        return at if at or runs[0].first > time + self.wait_ns else 1
+        at = bisect_right(runs, time, key=_TIME)
+        return at if at or runs[0][0] > time + self.wait_ns else 1
 
     def missing(self, text: str, time: int) -> set[str]:
         """The keys of the tokens in `text` that have no name."""
         return {key for key, _ in _TOKEN.findall(text) if self.get(key, time) is None}
+
+
+def _span(key: str, time: int) -> tuple[int, int]:
+    """From when to when (ns) only the first report of a name counts."""
+    if key.startswith(_LASTING):
+        return -FOREVER, FOREVER
+    first = time // _MINUTE * _MINUTE
+    return first, first + _MINUTE
 
 
 def open_rows(batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -52,7 +52,7 @@ class Tracker:
         self._most_unpacked = limits.unpacked
         self._clock = 0  # time (ns) that the capture has come to
         self._most = -(-limits.flows // SHARES)  # connections of a share
-        self._shares: list[set[bytes]] = [set() for _ in range(SHARES)]  # keys of those that are followed
+        self._shares: dict[int, set[bytes]] = defaultdict(set)  # share -> keys of those that are followed
         self._incarnations = Incarnations(limits.endpoints)
         self._lanes = Lanes()
         self._tagged = False  # whether a packet of a VLAN or VNI has come
@@ -141,7 +141,7 @@ class Tracker:
         for key in gone:
             del self._flows[key]
             self._recent.pop(key, None)
-        for share in self._shares:
+        for share in self._shares.values():
             share -= gone
 
     def _pack(self, flows: Sequence[Flow]) -> None:
@@ -174,7 +174,8 @@ class Tracker:
 
         Connections that ended long ago may still be counted: `_make_room` lets go of them first.
         """
-        room = self._most - np.fromiter(map(len, self._shares), np.int64, SHARES)
+        room = np.full(SHARES, self._most)
+        room[list(self._shares)] -= np.fromiter(map(len, self._shares.values()), np.int64, len(self._shares))
         crowded = (grouped.connections() > room).tolist()
         if not any(crowded):
             return {}

@@ -37,7 +37,7 @@ _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would sh
 def analyze(
     captures: StoredCaptures,
     reading: Reading,
-    out: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")],
+    out: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -93,6 +93,13 @@ def analyze(
         str | None,
         typer.Option("--by", metavar="topic,client…", help="More keys for the latency table (see docs/tables.md)."),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Print what a run on Spark would do, and do nothing. A file LIST.tsv lists captures: path, tab, size.",
+        ),
+    ] = False,
 ) -> None:
     """Write records, tables and a report of captures, on Spark or, where captures are small, in this process.
 
@@ -102,6 +109,10 @@ def analyze(
     from pipelines.tables.table import RECORDS
 
     without_pandas()
+    if out is None:
+        if not explain:
+            raise typer.BadParameter("is missing: the folder to write to", param_hint="-o")
+        out = ""
     options = reading.options(RECORDS)
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
@@ -115,7 +126,7 @@ def analyze(
         reason = "is for --update" if not update else "makes no tables of a --table-format"
         raise typer.BadParameter(reason, param_hint="--records-only")
     wanted = _engine(engine, master, catalog=catalog is not None)
-    execution = Execution(master, settings, None, update, records_only, catalog)
+    execution = Execution(master, settings, update=update, records_only=records_only, catalog=catalog)
     run = partial(_run, reading, options, out, wanted, execution, keys, width)
     from dissectors.capture import expand
     from pipelines.spark import credentials, session
@@ -123,6 +134,11 @@ def analyze(
 
     known = session.known(master, settings)
     spark_options.of_session(known)  # a wrong one ends the command before anything begins
+    if explain:
+        from pipelines.cli.explain import explain as show_plan
+
+        show_plan(captures, options, master, known)
+        return
     credentials.use(known)
 
     if every_s is None:
@@ -163,7 +179,7 @@ def _run(
     with (
         _spark_errors(choice.engine, execution.master),
         bar,
-        _target(out, execution.update, reading.inputs(files)) as (folder, store),
+        _target(out, execution.update, reading.inputs(files)) as (folder, store, work),
     ):
         if not reading.quiet:
             exits.say(f"brokerscope: {'Spark' if choice.engine == 'spark' else 'the local engine'} ({choice.because})")
@@ -174,7 +190,7 @@ def _run(
             choice.engine,
             by=keys,
             bucket_us=width,
-            execution=replace(execution, store=store),
+            execution=replace(execution, store=store, run=work),
             stage=bar.stage,
             progress=bar.update,
         )
@@ -192,8 +208,11 @@ def _run(
 
 
 @contextlib.contextmanager
-def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
-    """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
+def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Path, str | None, str | None]]:
+    """(an empty folder whose content is OUT's once the block ends well, where records go if not into it, the run).
+
+    The run is None where records need not be told from those of others.
+    """
     from pipelines.analyze import ENTRIES
     from pipelines.storage import lake_files
     from pipelines.storage.layout import ABOUT
@@ -202,18 +221,24 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
     if local is not None:
         outputs.refuse_unqueryable(local)
     if local is None:
-        kept = (RECORD_FOLDER,) if update else ()
+        from pipelines.storage import stored_records, working_folders
+
         if not update:
             filesystem.refuse_foreign(out, ENTRIES, ABOUT)
-        with filesystem.replaced(out, [entry for entry in ENTRIES if entry not in kept], ABOUT) as (folder, beside):
-            yield folder, out if update else beside
+        beside = ""
+        try:
+            with working_folders.replaced(out, [e for e in ENTRIES if e != RECORD_FOLDER], ABOUT) as (folder, beside):
+                yield folder, out, None if update else working_folders.run_of(beside)
+        finally:
+            if beside and not update:
+                stored_records.tidy(out, beside)
     elif update:
         outputs.refuse_inputs(local, inputs)
         with lake_files.answers(local, ENTRIES, ABOUT) as answers:
-            yield answers, str(local)
+            yield answers, str(local), None
     else:
         with outputs.folder(local, marker=ABOUT, entries=ENTRIES, inputs=inputs) as whole:
-            yield whole, None
+            yield whole, None, None
 
 
 def _conf(pairs: Sequence[str] | None) -> dict[str, str]:

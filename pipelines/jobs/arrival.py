@@ -14,7 +14,7 @@ from dissectors.capture.raw import rejoin
 from dissectors.limits import MIB
 from dissectors.tcp.grouping import connection_keys
 from pipelines.jobs.cutting import PACKET_BYTES, Sharing, WholeBlock
-from pipelines.jobs.shuffle import ENDS, FRAGMENTS, SECRETS, CutPiece
+from pipelines.jobs.shuffle import ENDS, FRAGMENTS, SECRETS, CutPiece, blocks_of
 
 _FEED_BYTES = 4 * MIB  # of packets that are decoded together, at least
 
@@ -58,7 +58,8 @@ class Arrival:
                 fragments = []
             if waiting.size >= _FEED_BYTES:
                 yield from ((piece.site, block) for block in waiting.before(piece.first))
-            waiting.add(unpack(piece.data))
+            for data in blocks_of(piece.data):
+                waiting.add(unpack(data))
         yield from self._rest(site, waiting, fragments)
 
     def wait_at(self, site: str, time: int) -> bool:
@@ -77,7 +78,7 @@ class Arrival:
             return None
         self._fragments.setdefault(site, []).extend(packet.clock for packet in fragments)
         block, self.pending[site] = rejoin(sorted(fragments, key=place))
-        return None if block is None else block.take(self.sharing.of(connection_keys(block)[1]) == self.part)
+        return None if block is None else block.take(self.sharing.of(site, connection_keys(block)[1]) == self.part)
 
 
 class _Waiting:

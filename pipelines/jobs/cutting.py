@@ -2,7 +2,8 @@
 
 A task reads the splits of its work and cuts every block by a hash of the connection. A piece (see `shuffle`) holds the
 packets of one stretch of the capture that go to one part: columns and bytes of many packets. What concerns every part
-(TLS secrets, fragments whose other half another task may have read, the times at which files end) goes to each.
+of a capture point (fragments whose other half another task may have read, the times at which files end) goes to each,
+and TLS secrets go to all parts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -29,13 +30,24 @@ from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import MIB, SHARES, Limits
 from dissectors.tcp.grouping import connection_keys, shares_of
-from pipelines.jobs.shuffle import ENDS, EVERY, FRAGMENTS, PACKETS, SECRETS, CutPiece, PieceFile
+from pipelines.jobs.shuffle import (
+    ENDS,
+    EVERY,
+    FRAGMENTS,
+    PACKETS,
+    PIECE_BYTES,
+    SECRETS,
+    CutPiece,
+    PieceFile,
+    Spill,
+    framed,
+)
 
 _HELD_BYTES = 64 * MIB  # of capture that a task holds before it writes what it has cut
-_PIECE_BYTES = 8 * MIB  # of payload in a piece, about
 PACKET_BYTES = 64  # what a packet weighs beside its payload
 
 _SAMPLED = 8  # of so many blocks, a survey looks into one
+_HEAVIEST = 16  # shares that it tells of
 
 Keys = npt.NDArray[np.uint64]
 
@@ -64,34 +76,47 @@ class Work:
     uncut: bool = False  # whether it is one uncompressed pcap file, whole, whose packets all go to one part
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """Which part the packets of a connection go to: that of its share.
+class Spread(NamedTuple):
+    """The parts that the connections of a capture point go to: first those of large shares, one each."""
 
-    Parts of large shares come first: they take longest.
-    """
-
-    shared: int  # parts of many shares
-    alone: Mapping[int, int] = field(default_factory=dict)  # large share -> a part of its own, from 0
-    only: Keys | None = None  # hashes, sorted: packets of other connections are left out
+    first: int  # number of the first part
+    shared: int = 1  # parts of many shares
+    alone: tuple[int, ...] = ()  # large shares
 
     @property
-    def parts(self) -> int:
-        """All parts."""
-        return self.shared + len(self.alone)
+    def parts(self) -> range:
+        """All of them."""
+        return range(self.first, self.first + len(self.alone) + self.shared)
 
-    @cached_property
-    def _part_of_share(self) -> npt.NDArray[np.int64]:
-        parts = np.arange(SHARES) % self.shared + len(self.alone)
-        parts[list(self.alone)] = list(self.alone.values())
-        return parts
 
-    def of(self, keys: Keys) -> npt.NDArray[np.int64]:
-        """The part of each packet, by the hash of its connection; -1 for none."""
-        part = self._part_of_share[shares_of(keys)]
+@dataclass(frozen=True)
+class Sharing:
+    """Which part the packets of a connection go to: that of its capture point and share."""
+
+    parts: int
+    sites: Mapping[str, Spread] = field(default_factory=dict)  # of those that do not go to all parts
+    only: Keys | None = None  # hashes, sorted: packets of other connections are left out
+
+    def parts_of(self, site: str) -> range:
+        """The parts of a capture point."""
+        return self._spread(site).parts
+
+    def of(self, site: str, keys: Keys) -> npt.NDArray[np.int64]:
+        """The part of each packet of a capture point, by the hash of its connection; -1 for none."""
+        part = _part_of_share(self._spread(site))[shares_of(keys)]
         if self.only is not None:
             part[~np.isin(keys, self.only)] = -1
         return part
+
+    def _spread(self, site: str) -> Spread:
+        return self.sites.get(site) or Spread(0, self.parts)
+
+
+@lru_cache(maxsize=64)
+def _part_of_share(spread: Spread) -> npt.NDArray[np.int64]:
+    parts = np.arange(SHARES) % spread.shared + spread.first + len(spread.alone)
+    parts[list(spread.alone)] = spread.first + np.arange(len(spread.alone))
+    return parts
 
 
 def key_of(a_ip: str, a_port: int, b_ip: str, b_port: int) -> int:
@@ -108,7 +133,8 @@ class Survey:
     """What a walk over a large file found."""
 
     parts: list[Part]
-    weights: dict[int, int]  # share of the connections -> about how many bytes of payload
+    weights: dict[int, int]  # share of the connections -> about how many bytes of payload, of the heaviest
+    carried: int = 0  # bytes of payload in all, about
 
 
 def survey(
@@ -135,10 +161,12 @@ def survey(
             weights.update(dict(enumerate(sizes.astype(int).tolist())))
 
     found = parts(path, split_bytes, limits, look, since)
-    return Survey(found, dict(weights))
+    return Survey(found, dict(weights.most_common(_HEAVIEST)), weights.total())
 
 
-def cut(work: Work, sharing: Sharing, limits: Limits, out: PieceFile, *, all_reports: bool = False) -> list[FileReport]:
+def cut(
+    work: Work, sharing: Sharing, limits: Limits, out: PieceFile | Spill, *, all_reports: bool = False
+) -> list[FileReport]:
     """Write the pieces of a task's splits. Returns reports of the files with problems, or of all of them."""
     held = _Held()
     ends: dict[str, set[int]] = {}
@@ -199,18 +227,18 @@ class _Held:
 
     def add(self, site: str, block: PacketBlock, sharing: Sharing) -> None:
         self.size += len(block.buffer)
-        part = sharing.of(connection_keys(block)[1])
+        part = sharing.of(site, connection_keys(block)[1])
         order = np.argsort(part, kind="stable")
         parts, starts = np.unique(part[order], return_index=True)
         for one, index in zip(parts.tolist(), np.split(order, starts[1:]), strict=True):
             if one >= 0:
                 self._blocks.setdefault((one, site), []).append(block.take(index))
 
-    def write(self, out: PieceFile) -> None:
+    def write(self, out: PieceFile | Spill) -> None:
         """Write all that waits, and let go of it."""
         for (part, site), blocks in sorted(self._blocks.items(), key=itemgetter(0)):
             for some in _grouped(blocks):
-                out.write(part, CutPiece(site, PACKETS, min(int(b.clock.min()) for b in some), pack(some)))
+                out.write(part, CutPiece(site, PACKETS, min(int(b.clock.min()) for b in some), framed(pack(some))))
         self._blocks.clear()
         self.size = 0
 
@@ -222,7 +250,7 @@ def _grouped(blocks: Sequence[PacketBlock]) -> Iterator[list[PacketBlock]]:
     for block in blocks:
         group.append(block)
         size += int(block.have.sum()) + PACKET_BYTES * len(block)
-        if size >= _PIECE_BYTES:
+        if size >= PIECE_BYTES:
             yield group
             group, size = [], 0
     if group:
@@ -239,7 +267,7 @@ def report_of(reader: Reader, site: str, *, last: bool) -> FileReport:
     return FileReport(site, reader.path, problems, *read)
 
 
-def _write_shared(reader: Reader, split: Split, out: PieceFile) -> None:
+def _write_shared(reader: Reader, split: Split, out: PieceFile | Spill) -> None:
     """Write what every part needs of a file that has been read."""
     for secrets in reader.notes.secrets:
         out.write(EVERY, CutPiece("", SECRETS, 0, bytes(secrets)))

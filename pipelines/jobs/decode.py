@@ -24,18 +24,33 @@ import pyarrow.compute as pc
 from dissectors import engine
 from dissectors.capture.split import Input
 from dissectors.findings import finding
+from dissectors.limits import MIB
 from dissectors.options import Options
 from dissectors.rows.late_names import Names, open_keys, open_rows, resolve
 from dissectors.rows.sink import to_batch
 from pipelines.jobs import names
 from pipelines.jobs.arrival import Arrival
 from pipelines.jobs.cutting import FileReport, Sharing, Survey, WholeBlock, Work, cut, survey, uncut
-from pipelines.jobs.shuffle import CutPiece, Index, PieceFile
-from pipelines.storage import filesystem
+from pipelines.jobs.listings import Listing, read_lists, write_list
+from pipelines.jobs.shuffle import (
+    Bounds,
+    CutPiece,
+    Fetch,
+    PieceFile,
+    Place,
+    Spill,
+    index_bytes,
+    read_indexes,
+    read_place,
+    write_places,
+)
+from pipelines.storage import filesystem, scratch
 from pipelines.storage.record_files import RecordWriter, TableFile, Written, names_site, rows_of
 from pipelines.storage.tails import Tail, Untouched, copied
 
 RECORDS, OPEN, NAMES, CUT = "records", "open", "names", "cut"  # folders of a run's staging folder
+_PACKETS, _INDEX = ".packets", ".index"  # how the names of files end that a cut task writes
+_IN_ORDER = 256 * MIB  # of captures that a task may read without bringing what it cut into order of parts
 
 
 @dataclass(frozen=True)
@@ -82,25 +97,52 @@ def walk_file(options: Options, split_bytes: int, file: Input) -> Survey:
 class Cut(NamedTuple):
     """What a task made of its work: where the packets lie, and what reading the files was like."""
 
-    packets: Index
+    bounds: Bounds  # of the packets
     reports: list[FileReport]
 
 
 def cut_to_file(job: Job, work: Work) -> Cut:
     """Cut captures by connection into a file below staging/cut."""
-    name = f"{random.token_hex(8)}.packets"
-    with filesystem.create(filesystem.join(job.staging, CUT, name)) as file:
+    name = random.token_hex(8)
+    place = filesystem.join(job.staging, CUT, name)
+    with filesystem.create(place + _PACKETS) as file:
         pieces = PieceFile(file)
-        reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)
-    return Cut(pieces.index(name), reports)
+        if work.size <= _IN_ORDER or job.sharing.parts == 1:
+            reports = cut(work, job.sharing, job.options.limits, pieces, all_reports=job.all_reports)
+        else:
+            with scratch.file() as room:
+                spill = Spill(room)
+                reports = cut(work, job.sharing, job.options.limits, spill, all_reports=job.all_reports)
+                spill.into(pieces)
+    bounds, index = index_bytes(name, pieces.index(name + _PACKETS))
+    filesystem.write(place + _INDEX, index)
+    return Cut(bounds, reports)
 
 
-def decode_from_files(job: Job, function: Decoding, given: tuple[int, Index]) -> Any:
-    """What the function makes of a part: (its number, where its packets lie)."""
-    number, index = given
-    return function(
-        PartPackets(number, index.pieces(partial(filesystem.ranges, filesystem.join(job.staging, CUT)))), job
-    )
+class Sorting(NamedTuple):
+    """What a task sorts: the pieces of some parts, of these cut tasks."""
+
+    parts: range
+    cuts: tuple[Bounds, ...]
+
+
+def sort_places(job: Job, sorting: Sorting) -> list[Place]:
+    """Write for each part where its packets lie, into a file below staging/cut."""
+    index = read_indexes(sorting.cuts, sorting.parts, _fetch(job), (_INDEX, _PACKETS))
+    name = f"{random.token_hex(8)}.places"
+    with filesystem.create(filesystem.join(job.staging, CUT, name)) as file:
+        return write_places(name, file, index.by_part(sorting.parts, job.sharing.parts_of))
+
+
+def decode_from_files(job: Job, function: Decoding, place: Place) -> Any:
+    """What the function makes of the part whose index lies in this place."""
+    fetch = _fetch(job)
+    return function(PartPackets(place.part, read_place(place, fetch).pieces(fetch)), job)
+
+
+def _fetch(job: Job) -> Fetch:
+    """Reads ranges of files below staging/cut."""
+    return partial(filesystem.ranges, filesystem.join(job.staging, CUT))
 
 
 def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileReport], list[Any]]:
@@ -117,7 +159,7 @@ def cut_and_decode(job: Job, function: Decoding, work: Work) -> tuple[list[FileR
     def fetch(ranges: Sequence[tuple[str, int, int]]) -> list[memoryview]:
         return [held[at : at + size] for _, at, size in ranges]
 
-    parts = index.by_part(job.sharing.parts)
+    parts = index.by_part(range(job.sharing.parts), job.sharing.parts_of)
     return reports, [function(PartPackets(number, some.pieces(fetch)), job) for number, some in parts]
 
 
@@ -149,44 +191,76 @@ def put_in_names(
     files: Sequence[TableFile],
     *,
     only: frozenset[str] | None = None,
+    sizes: dict[str, int] | None = None,
 ) -> list[list[Written] | None]:
     """Put names into rows that wait for them; returns the record files that are made of each file.
 
-    paths: files of names. only: keys; None is made of a file in which none of them stands.
+    paths: files of names. only: keys; None is made of a file in which none of them stands. sizes: gets the bytes of the
+    files that are made, by their paths.
     """
     keys = [{key for batch in rows_of(file.url) for key in open_keys(batch)} for file in files]
     wanted = pa.array(sorted(set().union(*keys)), pa.string())
     known = names.load(paths, keys=wanted, wait_ns=options.limits.name_wait_ns)
     return [
-        None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging)
+        None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging, sizes)
         for file, own in zip(files, keys, strict=True)
     ]
 
 
-def _with_names(file: TableFile, known: Names, staging: str) -> list[Written]:
+def _with_names(file: TableFile, known: Names, staging: str, sizes: dict[str, int] | None) -> list[Written]:
     root, name = filesystem.join(staging, RECORDS), f"part-{random.token_hex(8)}"
     writer = RecordWriter(root, name, by_site=names_site(file.url))
     for batch in rows_of(file.url):
         writer.write(file.table, resolve(batch, known))
-    return writer.close()
+    made = writer.close()
+    if sizes is not None:
+        sizes.update(writer.sizes)
+    return made
 
 
-def merge_files(root: str, files: Sequence[TableFile]) -> list[Written]:
-    """Write the rows of small files as larger ones below a folder, one for each table, day and site that files name."""
+def merge_files(root: str, files: Sequence[TableFile], name: str | None = None) -> list[Written]:
+    """Write the rows of small files as larger ones below a folder, one for each table, day and site that files name.
+
+    name: what their names begin with, of which there is no other.
+    """
     by_site = any(names_site(file.url) for file in files)
-    writer = RecordWriter(root, f"merged-{random.token_hex(8)}", by_site=by_site)
+    writer = RecordWriter(root, name or f"merged-{random.token_hex(8)}", by_site=by_site)
     for file in files:
         for batch in rows_of(file.url):
             writer.write(file.table, batch)
     return writer.close()
 
 
-def decode_part(part: PartPackets, job: Job) -> DecodingPart:
+class DecodedPart(NamedTuple):
+    """What the decoding of one part left, as the driver knows it."""
+
+    records: Listing  # of files below staging/records
+    open: Listing  # of files below staging/open: names in them are not known yet
+    names: list[str]  # below staging/names
+    changes: int  # rows in these
+
+
+def decode_part(part: PartPackets, job: Job) -> DecodedPart:
     """Decode the packets of a part and write its records."""
     output = Output(job.staging, by_site=job.by_site)
     running, batches = decode_rows(part, job)
     output.take(running, batches)
-    return output.close()
+    made = output.close()
+    records, waiting = (write_list(job.staging, files, output.sizes) for files in (made.records, made.open))
+    return DecodedPart(records, waiting, made.names, made.changes)
+
+
+def put_in_names_of_lists(staging: str, paths: Sequence[str], options: Options, lists: Sequence[str]) -> Listing:
+    """Put names into the rows of files that lists name. paths: files of names."""
+    waiting = [TableFile(f.table, filesystem.join(staging, OPEN, f.path)) for f in read_lists(staging, lists)]
+    sizes: dict[str, int] = {}
+    made = [
+        file
+        for n in range(0, len(waiting), NAMED_AT_ONCE)
+        for some in put_in_names(staging, paths, options, waiting[n : n + NAMED_AT_ONCE], sizes=sizes)
+        for file in some or ()
+    ]
+    return write_list(staging, made, sizes)
 
 
 def decode_rows(part: PartPackets, job: Job) -> tuple[engine.Engine, engine.Batches]:
@@ -210,6 +284,11 @@ class Output:
         self._finished = RecordWriter(filesystem.join(staging, RECORDS), self._name, by_site=by_site)
         self._waiting = RecordWriter(filesystem.join(staging, OPEN), self._name, by_site=by_site)
         self._names = Names()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the files that were written, by their paths."""
+        return self._finished.sizes | self._waiting.sizes
 
     def take(self, running: engine.Engine, batches: engine.Batches) -> None:
         """Write what an engine makes, and remember the names that it reports."""
@@ -237,10 +316,15 @@ class Output:
         return part
 
 
-def write_problems(staging: str, problems: Sequence[tuple[str, str]], options: Options) -> list[Written]:
-    """Write findings about files, if `findings` is asked for. problems: kind of finding, message."""
+def write_problems(
+    root: str, problems: Sequence[tuple[str, str]], options: Options, name: str | None = None
+) -> list[Written]:
+    """Write findings about files below a folder, if `findings` is asked for.
+
+    problems: kind of finding, message. name: what their file's name begins with, of which there is no other.
+    """
     if not problems or "findings" not in options.tables:
         return []
-    writer = RecordWriter(filesystem.join(staging, RECORDS), f"files-{random.token_hex(8)}")
+    writer = RecordWriter(root, name or f"files-{random.token_hex(8)}")
     writer.write("findings", to_batch("findings", [finding(None, *one) for one in problems], []))
     return writer.close()

@@ -38,6 +38,7 @@ from pipelines.jobs.plan import decoded as decode_parts
 from pipelines.jobs.plan import plan, sizes
 from pipelines.jobs.records import DecodedRecords
 from pipelines.storage import filesystem
+from pipelines.storage.working_folders import working_folder
 from pipelines.tables.bad_batches import bad_batches, bad_connections, lifetimes, surroundings
 from pipelines.tables.compute import TableEngine
 
@@ -133,7 +134,7 @@ def _look(
     concerned = _concerned(files, options, bad, lifetimes(engine), decoded.spans)
     suspects = decoded.suspects
     if suspects is None:
-        with filesystem.working_folder(store) as staging:
+        with working_folder(store) as staging:
             suspects = _suspects(executor, decoded, concerned, staging, bad)
     place = {_where(row): n for n, row in enumerate(bad)}
     pairs = [(row, suspect, near[place[_where(row)]]) for row, suspect in paired(bad, suspects)]

@@ -17,19 +17,24 @@ from dissectors.run import Run, with_sites
 from pipelines.executors.executor import Executor, in_groups
 from pipelines.formats import units
 from pipelines.jobs import decode, names
-from pipelines.jobs.decode import NAMES, OPEN, RECORDS, DecodingPart, Job, write_problems
+from pipelines.jobs.decode import NAMES, DecodedPart, Job, write_problems
+from pipelines.jobs.joining import join_all
+from pipelines.jobs.listings import Listing
 from pipelines.jobs.plan import checked, decoded, plan, read_keylog
 from pipelines.jobs.surveys import Surveys
 from pipelines.storage import filesystem, outputs, scratch
 from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import RecordWriter, TableFile, Written, has_many_sites, write_empty
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.storage.working_folders import keep_only, run_of, working_folder
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
 
 Mode = Literal["overwrite", "errorifexists"]
 Naming = Callable[[Sequence[TableFile]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
 REDUCED = 500_000  # names that every task may read; more are brought together first
+REDUCED_FILES = 64  # the same of files with names
+_WHOLE = "whole"  # folder of a run's staging folder: what OUT/records is to be
 _EXPANSION = 5  # times the bytes of its file that rows of records take
 
 
@@ -69,18 +74,18 @@ class DecodedRecords:
             yield engine
 
 
-def stream_to_records(run: Run, out: str) -> DecodedRecords:
+def stream_to_records(run: Run, out: str, name: str = "part") -> DecodedRecords:
     """Decode in this process and write OUT/records/<table>/*.parquet while captures are read, in bounded memory.
 
-    Raises InputError where none of the files can be read.
+    name: what the names of the files begin with. Raises InputError where none of the captures can be read.
     """
     run.suspects = []
     folder = filesystem.join(out, RECORD_FOLDER)
-    writer = RecordWriter(folder, "part", by_site=not has_many_sites(run.files, run.options))
+    writer = RecordWriter(folder, name, by_site=not has_many_sites(run.files, run.options))
     for table, batch in run.records():
         writer.write(table, batch)
     written = writer.close()
-    written += write_empty(folder, run.options, {file.table for file in written})
+    written += write_empty(folder, run.options, {file.table for file in written}, f"{name}-")
     return DecodedRecords(folder, written, run.files, sorted(run.said_of_files()), run.options, suspects=run.suspects)
 
 
@@ -92,30 +97,55 @@ def decode_to_records(
     surveys: Surveys | None = None,
     *,
     mode: Mode = "overwrite",
+    run: str | None = None,
 ) -> DecodedRecords:
     """Decode by tasks and write OUT/records/<table>/*.parquet, and nothing before all is decoded.
 
     files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. mode: "overwrite"
-    replaces the records there, on a local file system in one step; "errorifexists" refuses to. Raises InputError where
-    none of the files can be read, and OutputError where OUT/records is there and may not be replaced: it holds
-    captures, anything but record tables, or what `brokerscope analyze` made tables of or updates.
+    replaces the records there, on a local file system in one step; "errorifexists" refuses to. run: of a run that
+    commits records behind a URL later, its name: its files, whose names begin with it, lie beside those that are there.
+    Raises InputError where none of the captures can be read, and OutputError where OUT/records is there and may not be
+    replaced: it holds captures, anything but record tables, or what `brokerscope analyze` made tables of or updates.
     """
-    _refuse_to_replace(out, files, mode)
+    if run is None:
+        _refuse_to_replace(out, files, mode)
     keylog = read_keylog(options)
     options = replace(with_sites(options, files), keylog=None)  # tasks get what is in it, not its path
     out = filesystem.absolute(out)
-    with filesystem.working_folder(out) as staging:
+    with working_folder(out) as staging:
         executor.check(staging)
         job, works = plan(executor, files, options, staging, keylog, surveys=surveys)
         job = replace(job, by_site=not has_many_sites(files, options))
         made = decoded(executor, job, works, decode.decode_part)
         problems = checked([problem for report in made.reports for problem in report.problems], len(files))
-        written = [file for part in made.parts for file in part.records] + put_names(executor, job, made.parts)
-        written += write_problems(staging, problems, options)
-        written += write_empty(filesystem.join(staging, RECORDS), options, {file.table for file in written})
-        staged = filesystem.join(posixpath.basename(staging), RECORDS)
-        filesystem.replace_folder(out, RECORD_FOLDER, staged, [file.path for file in written])
+        listings = [part.records for part in made.parts if part.records.tables] + put_names(executor, job, made.parts)
+        with _place(out, staging, run) as (folder, name, written):
+            written += join_all(executor, staging, listings, folder, name)
+            written += write_problems(folder, problems, options, f"{name}-files")
+            written += write_empty(folder, options, {file.table for file in written}, f"{name}-")
     return DecodedRecords(filesystem.join(out, RECORD_FOLDER), written, list(files), problems, options, keylog)
+
+
+@contextmanager
+def _place(out: str, staging: str, run: str | None) -> Iterator[tuple[str, str, list[Written]]]:
+    """(folder for record files, what their names begin with, a list that gets them), which are OUT/records after it.
+
+    run: who commits them, if that is not done here.
+    """
+    written: list[Written] = []
+    if filesystem.local_path(out) is not None:
+        yield filesystem.join(staging, _WHOLE), "part", written
+        staged = filesystem.join(posixpath.basename(staging), _WHOLE)
+        filesystem.replace_folder(out, RECORD_FOLDER, staged, [file.path for file in written])
+        return
+    own = run or run_of(staging)
+    wanted: set[str] | None = None
+    try:
+        yield filesystem.join(out, RECORD_FOLDER), own, written
+        wanted = {file.path for file in written}
+    finally:
+        if run is None:
+            keep_only(out, RECORD_FOLDER, wanted, own)
 
 
 def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
@@ -141,19 +171,29 @@ def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
         outputs.refuse_inputs(local, files)
 
 
-def put_names(executor: Executor, job: Job, made: Sequence[DecodingPart]) -> list[Written]:
-    """Put names into the records that wait for them. Returns the files with these records."""
+def put_names(executor: Executor, job: Job, made: Sequence[DecodedPart]) -> list[Listing]:
+    """Put names into the records that wait for them. Returns lists of the files with these records."""
     staging, options = job.staging, job.options
-    waiting = [TableFile(f.table, filesystem.join(staging, OPEN, f.path)) for part in made for f in part.open]
+    waiting = [part.open for part in made if part.open.tables]
     if not waiting:
         return []
     paths = [filesystem.join(staging, NAMES, path) for part in made for path in part.names]
     changes = sum(part.changes for part in made)
-    if changes > REDUCED:
+    if changes > REDUCED or len(paths) > REDUCED_FILES:
         described_as = f"bringing names together: {units.count(changes)}"
         paths = executor.map(partial(decode.reduce_names, staging, paths), range(names.BUCKETS), described_as)
-    done = named(executor, partial(decode.put_in_names, staging, paths, options), waiting)
-    return [file for files in done for file in files or ()]
+    groups: list[list[str]] = []
+    held = decode.NAMED_AT_ONCE
+    for listing in waiting:
+        if held >= decode.NAMED_AT_ONCE:
+            groups.append([])
+            held = 0
+        groups[-1].append(listing.name)
+        held += listing.files
+    size = sum(listing.size for listing in waiting) * _EXPANSION
+    files = units.counted(sum(listing.files for listing in waiting), "file")
+    task = partial(decode.put_in_names_of_lists, staging, paths, options)
+    return executor.map(task, groups, f"putting in names: {files}, {units.size(size)}", size)
 
 
 def named(executor: Executor, task: Naming, files: Sequence[TableFile]) -> list[list[Written] | None]:

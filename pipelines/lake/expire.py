@@ -80,7 +80,8 @@ def expire(lake: str, since: int, *, dry_run: bool = False) -> Expired:
         if all(map(after.has_expired, after.gone)):
             after.notices = []
         tables = tuple({file.table for file in before})
-        after.notes = write_problems(change.files.staging, after.problems(), Options(tables=tables))
+        folder = filesystem.join(change.files.staging, RECORD_FOLDER)
+        after.notes = write_problems(folder, after.problems(), Options(tables=tables))
         _fill_up(after, before, change.files)
         left = [*after.records()]
         made = Expired(rows - sum(file.rows for file in left), files - len(left), states - _states(after))

@@ -342,7 +342,7 @@ def _merge(executor: Executor, lake: Staged, after: Manifest) -> None:
 
 def _report(lake: Staged, after: Manifest, options: Options) -> None:
     """Write the findings about all files, and a file without rows for each table that has none."""
-    after.notes = write_problems(lake.staging, after.problems(), options)
+    after.notes = write_problems(filesystem.join(lake.staging, RECORD_FOLDER), after.problems(), options)
     filled = {file.table for file in after.records() if file.rows}
     after.empty = [file for file in after.empty if file.table not in filled]
     there = filled | {file.table for file in after.empty}

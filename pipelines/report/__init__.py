@@ -10,6 +10,7 @@ section.py   what a section is; sections/: one module each
 payload.py   tables, requests and verdicts -> the data block of the page
 elements.py  HTML that cannot be broken by what a capture holds
 colours.py   the colour of each protocol
+by_tasks.py  tables and the page, made by tasks
 page.py      the whole, with its Content-Security-Policy
 assets/      the look, and the script: selection, band of time, tables, pictures, the panel of one request
 """
@@ -22,15 +23,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipelines.report.load import Comparison
     from pipelines.sql.selection import Selection
+    from pipelines.storage.stored_records import RecordsAt
 
 PAGE = "report.html"
 PART = "selection.html"
 
 
-def write(out: Path, *, records: str | None = None) -> Path:
+def write(out: Path, *, records: RecordsAt | None = None) -> Path:
     """Make the page of an analysis; returns its path, OUT/report.html.
 
-    records: path or URL of the records, OUT/records by default. Raises InputError where OUT holds no tables.
+    records: the records, or where they lie: OUT/records by default. Raises InputError where OUT holds no tables.
     """
     return Path(write_to(str(out / PAGE), str(out), records=records))
 
@@ -40,15 +42,15 @@ def write_to(
     out: str,
     selection: Selection | None = None,
     *,
-    records: str | None = None,
+    records: RecordsAt | None = None,
     anew: bool = False,
     against: Comparison | None = None,
 ) -> str:
     """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
 
-    records: where they lie, OUT/records by default. anew: OUT's tables are not of these records, so others are computed
-    for the page. against: what changed from an earlier OUT. Raises InputError where OUT holds no tables, or, where some
-    are computed, no records.
+    records: the records, or where they lie: OUT/records by default. anew: OUT's tables are not of these records, so
+    others are computed for the page. against: what changed from an earlier OUT. Raises InputError where OUT holds no
+    tables, or, where some are computed, no records.
     """
     from pipelines.storage import filesystem, outputs
     from pipelines.storage.layout import refuse_read_back
@@ -69,7 +71,7 @@ def made(
     out: str,
     selection: Selection | None = None,
     *,
-    records: str | None = None,
+    records: RecordsAt | None = None,
     anew: bool = False,
     against: Comparison | None = None,
 ) -> bytes:

@@ -17,6 +17,7 @@ from pipelines.sql.database import sentence
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.stored_records import RecordsAt
 from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
 from pipelines.tables.registry import TABLES
@@ -104,12 +105,16 @@ class Analysis:
 
 @contextmanager
 def loaded(
-    out: str | Path, selection: Selection | None = None, records_at: str | None = None, *, anew: bool = False
+    out: str | Path,
+    selection: Selection | None = None,
+    records_at: RecordsAt | None = None,
+    *,
+    anew: bool = False,
 ) -> Iterator[Analysis]:
     """OUT, a path or a URL, with its records open; or a part of them, with tables of their own.
 
-    records_at: path or URL of the records, OUT/records by default. anew: OUT's own tables are not of these records, so
-    others are computed. Raises InputError where there is nothing to read.
+    records_at: the records, or where they lie: OUT/records by default. anew: OUT's own tables are not of these records,
+    so others are computed. Raises InputError where there is nothing to read.
     """
     out = str(out)
     about, cases = _described(out)

@@ -18,7 +18,7 @@ from pipelines.sql.database import sentence
 from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
-from pipelines.storage.stored_records import StoredRecords
+from pipelines.storage.stored_records import RecordsAt, StoredRecords
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
 from pipelines.tables.registry import TABLES
@@ -99,9 +99,9 @@ class Records:
         return self.rows(sql)[0]
 
 
-def judged_records(folder: str) -> Judged:
-    """What is wrong in a folder of records, a path or a URL. Raises InputError where they cannot be read."""
-    with opened(folder) as records:
+def judged_records(where: RecordsAt) -> Judged:
+    """What is wrong in records: those in a folder, a path or a URL. Raises InputError where they cannot be read."""
+    with opened(where) as records:
         return Judged.empty() if records is None else records.judged()
 
 
@@ -124,12 +124,12 @@ def last_time_us(folder: str) -> int | None:
 
 
 @contextmanager
-def opened(folder: str, selection: Selection | None = None) -> Iterator[Records | None]:
+def opened(where: RecordsAt, selection: Selection | None = None) -> Iterator[Records | None]:
     """The records in a folder, a path or a URL, or some of them; None where there are none.
 
     Raises InputError where they cannot be read.
     """
-    stored = StoredRecords.of(folder)
+    stored = StoredRecords.of(where) if isinstance(where, str) else where
     if "exchanges" not in stored.files:
         yield None
         return

@@ -30,6 +30,18 @@ def refuse_others(source: str, wanted: StructType, known: StructType) -> None:
             raise UsageError(f"column {field.name} {field.dataType.simpleString()}: {source} has {there}")
 
 
+def chosen(columns: StructType, names: Sequence[str]) -> StructType:
+    """Some of the columns, in the order in which they are named; all where none is.
+
+    Raises UsageError where there is no such column.
+    """
+    known = {field.name: field for field in columns}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"columns: no such column: {name}; {did_you_mean(name, known)}")
+    return StructType([known[name] for name in dict.fromkeys(names)]) if names else columns
+
+
 def names_of_tables() -> list[str]:
     """What the option `table` may say: `latency` and `t_latency` mean the same."""
     return [*records.TABLES, *(name if name not in records.TABLES else PREFIX + name for name in TABLES)]

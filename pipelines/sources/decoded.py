@@ -10,12 +10,13 @@ decode some connections (see parts.py); any other table by one task, as it needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from dissectors.errors import InputError, UsageError
@@ -24,9 +25,10 @@ from pipelines.jobs import forensics
 from pipelines.jobs.records import stream_to_records
 from pipelines.process import keep_freed_memory
 from pipelines.report.records import opened
-from pipelines.sources.columns import aggregate, arrow_schema, columns, fitted, refuse_others
+from pipelines.sources.columns import aggregate, arrow_schema, chosen, columns, fitted, refuse_others
 from pipelines.sources.files import files_of, values
 from pipelines.sources.parts import Asked, PartRun, RowsPart, plan, rows
+from pipelines.sources.pushdown import can_test, ends_of, is_asked_for_filters, passes, site_of
 from pipelines.spark.options import ROWS, STREAM
 from pipelines.storage import scratch
 from pipelines.tables.integrity import CORRUPT
@@ -51,7 +53,8 @@ class BrokerscopeDataSource(DataSource):
 
     def schema(self) -> StructType:
         given = self.given
-        return columns(given["table"], given["by"], full=given["full"], payloads=given["payloads"])
+        every = columns(given["table"], given["by"], full=given["full"], payloads=given["payloads"])
+        return chosen(every, given["columns"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of a schema. Raises UsageError where there is no such column."""
@@ -59,7 +62,7 @@ class BrokerscopeDataSource(DataSource):
         if given := [option.name for option in STREAM if self.given[option.name] is not None]:
             raise UsageError(f"{given[0]}: is an option of streams: spark.readStream")
         if self.aggregate is None:
-            return RecordsReader(self.given, schema)
+            return (FilteredReader if is_asked_for_filters() else RecordsReader)(self.given, schema)
         return AggregateReader(self.given, self.aggregate, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark names it
@@ -67,6 +70,8 @@ class BrokerscopeDataSource(DataSource):
         from pipelines.sources.stream import RecordsStream
 
         refuse_others(NAME, schema, self.schema())
+        if self.given["limit"] is not None:
+            raise UsageError("limit: a stream has no end: limit what is made of it")
         if self.aggregate is not None:
             raise UsageError(
                 f"table: {self.aggregate} is made of all records, so it is no stream: stream record tables, or read it"
@@ -83,6 +88,8 @@ class RecordsReader(DataSourceReader):
         self._asked = Asked.of(given, (given["table"],)).of_files(self._files)
         self._parts: int | None = given["parts"]
         self._schema = arrow_schema(schema)
+        self._limit: int | None = given["limit"]
+        self._tests: tuple[Filter, ...] = ()  # that rows pass
 
     def partitions(self) -> list[InputPartition]:
         return list(plan(self._files, self._asked, self._parts))
@@ -91,8 +98,23 @@ class RecordsReader(DataSourceReader):
         if not self._files:
             return
         assert isinstance(partition, RowsPart)
-        for batch in rows(self._files, partition, self._asked):
+        made = (passes(batch, self._tests) for batch in rows(self._files, partition, self._asked))
+        for batch in first_rows(made, self._limit):
             yield fitted(batch, self._schema)
+
+
+class FilteredReader(RecordsReader):
+    """A record table, of which Spark hands over what the query asks for."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark names it
+        """Take those filters that rows can be tested with; the others are Spark's."""
+        taken = [test for test in filters if can_test(test, self._schema)]
+        self._tests = tuple(taken)
+        selection = self._asked.selection
+        if selection.site is None:
+            selection = replace(selection, site=site_of(taken))
+        self._asked = replace(self._asked, ends=ends_of(taken), selection=selection)
+        yield from (test for test in filters if not any(test is one for one in taken))
 
 
 class AggregateReader(DataSourceReader):
@@ -106,6 +128,7 @@ class AggregateReader(DataSourceReader):
         self._by: tuple[str, ...] = given["by"]
         self._table = table
         self._schema = arrow_schema(schema)
+        self._limit: int | None = given["limit"]
 
     def partitions(self) -> list[InputPartition]:
         return [RowsPart(tuple(range(len(self._files))))]
@@ -128,5 +151,16 @@ class AggregateReader(DataSourceReader):
                     cases = forensics.cases(LocalExecutor(1), records.engine, decoded, str(room))
                 records.compute(room, cases, self._by, self._bucket_us, (self._table,))
             with pq.ParquetFile(room / f"{self._table}.parquet") as file:
-                for batch in file.iter_batches():
+                for batch in first_rows(file.iter_batches(), self._limit):
                     yield fitted(batch, self._schema)
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """So many rows of batches; all where it is None. No batch behind them is made."""
+    left = limit
+    for batch in batches if left != 0 else ():
+        yield batch if left is None else batch.slice(0, left)
+        if left is not None:
+            left -= min(left, batch.num_rows)
+            if not left:
+                return

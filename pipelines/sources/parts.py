@@ -35,6 +35,7 @@ from pipelines.answers.records import part_of
 from pipelines.jobs.plan import sizes
 from pipelines.process import keep_freed_memory
 from pipelines.sources.names import Captures, NamesLater
+from pipelines.sources.pushdown import Ends
 from pipelines.sql.conditions import InvalidFilterError, is_named
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem
@@ -44,6 +45,7 @@ _ALONE = 256 * MIB  # of captures of one capture point that one task decodes, un
 _MOST_SHARES = 8  # tasks for one capture point, where nobody says otherwise
 _IPV4 = 0xFFFF << 32, 96  # how an IPv4 address begins as one of IPv6, and so many bits that is
 _WORD = (1 << 64) - 1
+Network = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Asked:
     ports: tuple[int, ...]
     everywhere: bool  # whether topic ids get names that other tasks' captures report
     fails: bool  # whether a file that cannot be read whole is an error
+    ends: tuple[Ends, ...] = ()  # what filters of the query say of the ends of connections, all of them
 
     @classmethod
     def of(cls, given: Mapping[str, Any], tables: Sequence[str]) -> Asked:
@@ -172,13 +175,17 @@ class PartRun(Run):
         super().__init__([files[number] for number in part.chosen], asked.options)
         self._part = part
         self._asked = asked
-        self._networks = [_network(text) for text in asked.hosts]
+        self._ends = [
+            ([_network(text) for text in some.hosts], list(some.ports))
+            for some in (Ends(hosts=asked.hosts), Ends(ports=asked.ports), *asked.ends)
+            if some != Ends()
+        ]
         self._captures = Captures(files, asked.options)
 
     @property
     def _is_everything(self) -> bool:
         """Whether no connection is left out for its addresses or ports."""
-        return not self._asked.hosts and not self._asked.ports
+        return not self._ends
 
     def of_connections(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch, less those of no connection where addresses or ports are asked for."""
@@ -189,20 +196,14 @@ class PartRun(Run):
         keep = np.ones(len(block), bool)
         if self._part.shares > 1:
             keep &= shares_of(connection_keys(block)[1]) % self._part.shares == self._part.share
-        if self._asked.ports:
-            keep &= np.isin(block.sport, self._asked.ports) | np.isin(block.dport, self._asked.ports)
-        if self._networks:
-            keep &= self._at(block.src_hi, block.src_lo) | self._at(block.dst_hi, block.dst_lo)
+        for networks, ports in self._ends:
+            if ports:
+                keep &= np.isin(block.sport, ports) | np.isin(block.dport, ports)
+            if networks:
+                keep &= _at(networks, block.src_hi, block.src_lo) | _at(networks, block.dst_hi, block.dst_lo)
         if keep.all():
             return block
         return block.take(np.flatnonzero(keep)) if keep.any() else None
-
-    def _at(self, hi: npt.NDArray[np.uint64], lo: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether addresses are of one of the networks."""
-        found = np.zeros(len(hi), bool)
-        for first_hi, first_lo, mask_hi, mask_lo in self._networks:
-            found |= (hi & mask_hi == first_hi) & (lo & mask_lo == first_lo)
-        return found
 
     def release(self) -> RowRelease:
         """Names come from all captures of the query, if they are asked for and there are more than this run reads."""
@@ -217,7 +218,15 @@ class PartRun(Run):
         return [] if self._part.share else self._remarks()
 
 
-def _network(text: str) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def _at(networks: Sequence[Network], hi: npt.NDArray[np.uint64], lo: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether addresses are of one of the networks."""
+    found = np.zeros(len(hi), bool)
+    for first_hi, first_lo, mask_hi, mask_lo in networks:
+        found |= (hi & mask_hi == first_hi) & (lo & mask_lo == first_lo)
+    return found
+
+
+def _network(text: str) -> Network:
     """(address hi, lo, mask hi, lo) of a network, as blocks of packets have addresses."""
     network = ipaddress.ip_network(text)
     address, length = int(network.network_address), network.prefixlen

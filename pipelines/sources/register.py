@@ -20,15 +20,17 @@ _LACKING = re.compile(r"No module named '([\w.]+)'")
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("brokerscope")` and `format("pcap")` work in a session.
+    """Make `format("brokerscope")` and `format("pcap")` work in a session, and filters of queries reach the first.
 
     Raises BrokerscopeError, which says what to set, where the Python of the session cannot import brokerscope.
     """
     from pipelines.sources.decoded import BrokerscopeDataSource
     from pipelines.sources.packets import PcapDataSource
+    from pipelines.sources.pushdown import ENABLED
 
     spark.dataSource.register(BrokerscopeDataSource)
     spark.dataSource.register(PcapDataSource)
+    spark.conf.set(ENABLED, "true")
     try:
         assert spark.read.format("pcap").load(".").columns  # Spark asks its Python for them, and reads nothing
     except Exception as error:  # Connect and the JVM have different ones

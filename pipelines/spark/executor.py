@@ -6,7 +6,7 @@ import platform
 import posixpath
 import re
 import secrets as random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
@@ -24,6 +24,12 @@ PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are
 DEFAULT_PARTITIONS = "200"
 PROBE = "probe"  # a file by which driver and workers find out whether they share a place
 PROBES = 8  # tasks that look for it
+
+
+def wanted_parts(settings: Mapping[str, str]) -> int | None:
+    """Parts that settings of Spark ask for; None where that is Spark's own number."""
+    wanted = settings.get(PARTITIONS, DEFAULT_PARTITIONS)
+    return int(wanted) if wanted != DEFAULT_PARTITIONS else None
 
 
 class SparkExecutor:
@@ -48,8 +54,7 @@ class SparkExecutor:
     @property
     def parts(self) -> int | None:
         """The setting spark.sql.shuffle.partitions, where it is not Spark's own."""
-        wanted = self.application.settings.get(PARTITIONS, DEFAULT_PARTITIONS)
-        return int(wanted) if wanted != DEFAULT_PARTITIONS else None
+        return wanted_parts(self.application.settings)
 
     def check(self, staging: str) -> None:
         """Raise BrokerscopeError where workers lack this package, or do not share the folder with this process."""

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from dissectors.limits import MIB, SPLIT_BYTES
+from dissectors.limits import MIB
 from dissectors.options import Options
 from pipelines.jobs import records
-from pipelines.jobs.plan import READ_ROUNDS, fair, sizes
+from pipelines.jobs.plan import sizes, split_bytes
 from pipelines.jobs.records import DecodedRecords, Mode
 from pipelines.jobs.surveys import Surveys, begun
 from pipelines.spark import options as spark_options
@@ -27,6 +27,7 @@ from pipelines.spark.tasks import Batches, given, spread
 from pipelines.storage import filesystem
 from pipelines.storage.record_files import DATE_FIELD, dated_rows_of, schemas
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.storage.working_folders import working_folder
 from pipelines.tables.compute import TableEngine
 
 if TYPE_CHECKING:
@@ -62,14 +63,19 @@ class SparkRecords(DecodedRecords):
         """The record tables, read from where they were written."""
         return read_records(self.spark, self.stored, self.options)
 
+    @property
+    def are_few(self) -> bool:
+        """Whether there are no more of them than the setting spark.brokerscope.tableRows says."""
+        return self.rows <= cast(int, spark_options.of_session(self.application.settings)["tableRows"])
+
     @contextmanager
     def engine(self, memory: str | None = TABLE_MEMORY) -> Iterator[TableEngine]:
         """Computes tables of these records: this process where they are few, else Spark. memory: of this process."""
-        if self.rows <= spark_options.of_session(self.application.settings)["tableRows"]:
+        if self.are_few:
             with super().engine(memory) as engine:
                 yield engine
             return
-        with filesystem.working_folder(posixpath.dirname(self.folder)) as folder:
+        with working_folder(posixpath.dirname(self.folder)) as folder:
             exchange = None if self.application.is_local else folder
             with SparkEngine(self.spark, self.records, exchange) as engine:
                 yield engine
@@ -92,8 +98,8 @@ def ahead(
         return
     weighed = dict(zip(files, sizes(files), strict=True))
     wanted = spark_options.of_session(known)["splitBytes"]
-    split_bytes = wanted or fair(sum(weighed.values()), threads, READ_ROUNDS, SPLIT_BYTES)
-    with begun([path for path, size in weighed.items() if size > split_bytes], split_bytes, options.limits) as surveys:
+    least = split_bytes(sum(weighed.values()), threads, wanted)
+    with begun([path for path, size in weighed.items() if size > least], least, options.limits) as surveys:
         yield surveys
 
 

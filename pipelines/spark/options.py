@@ -163,14 +163,14 @@ class Option(NamedTuple):
 SESSION = (
     Option(
         "splitBytes", size, None,
-        "bytes of a capture that a task reads, about; by default up to 128 MiB, or less, down to 16 MiB, so that there "
-        "are 4 tasks for each core", 1,
+        "bytes of captures that a task reads, about; by default up to 128 MiB, or less, down to 16 MiB, so that there "
+        "are 4 tasks for each core; more, up to 1 GiB, where there are more than 128 parts", 1,
     ),
     Option(
         "tableRows", count, 20_000_000,
-        "records up to which the driver computes the tables in a fifth of its memory, 20,000,000 by default: a second "
-        "of CPU for each 200,000 rows, where Spark needs 40 for planning and compiling its queries, and several times "
-        "as much a row; 0 has Spark do it", 0,
+        "records up to which tasks compute the tables by DuckDB (in local mode the driver, in a fifth of its memory), "
+        "20,000,000 by default: a second of CPU for each 200,000 rows, where Spark needs 40 for planning and compiling "
+        "its queries, and several times as much a row; 0 has Spark do it", 0,
     ),
 )  # fmt: skip
 """Settings of a session: `--conf spark.brokerscope.NAME=VALUE`."""
@@ -237,6 +237,11 @@ CONTENTS = (*_OF_ROWS, _SITE, _LIMITS, _CORRUPT)
 ROWS = (
     *_OF_ROWS,
     *_CAPTURES,
+    Option("columns", names, (), "only these columns: `api,total_ns`; all by default. `select` alone saves nothing"),
+    Option(
+        "limit", count, None,
+        "rows that each task gives at most, of those that these options and filters that Spark hands over leave", 0,
+    ),
     Option("bucket", width, None, "width of a time bucket in aggregate tables, as `10s`; by default one that fits"),
     Option("by", names, (), "keys that the latency table gets besides its own, as `analyze --by` takes them"),
     Option(

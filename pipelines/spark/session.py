@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -40,6 +41,7 @@ SETTINGS = {
     "spark.sql.python.unix.domain.socket.enabled": "true",  # 10 to 20 % more through the Python boundary
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # small tables: few tasks
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    "spark.sql.python.filterPushdown.enabled": "true",  # `where` reaches format("brokerscope")
     "spark.driver.memory": "2g",
 }
 """Ours, where the user has set nothing else."""
@@ -219,8 +221,12 @@ def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 
 def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
     """Tasks at once of a session that is about to start on this machine; None of any other. settings: what is known."""
-    if _remote(master) is not None or is_submitted() or running() is not None:
-        return None
+    about_to_start = _remote(master) is None and not is_submitted() and running() is None
+    return _local_threads(master, settings) if about_to_start else None
+
+
+def _local_threads(master: str | None, settings: Mapping[str, str]) -> int | None:
+    """Tasks at once of a session on this machine; None of any other."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(MASTER, LOCAL))
     if found is None:
         return None
@@ -229,6 +235,28 @@ def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
     from dissectors.local_decoder import cores
 
     return cores()
+
+
+def cores(master: str | None, settings: Mapping[str, str]) -> int:
+    """Tasks at once of a session that may never start. settings: what is known.
+
+    Raises UsageError where they do not say how many cores it has.
+    """
+    here = _local_threads(master, settings)
+    if here is not None:
+        return here
+    executors = settings.get("spark.executor.instances") or settings.get("spark.dynamicAllocation.maxExecutors")
+    texts = (
+        [settings.get("spark.cores.max")]
+        if executors is None
+        else [executors, settings.get("spark.executor.cores", "1")]
+    )
+    if not all(text is not None and re.fullmatch("[1-9][0-9]{0,6}", text) for text in texts):
+        raise UsageError(
+            "how many cores there will be is not known: --conf spark.cores.max=N, or spark.executor.instances=N and "
+            "spark.executor.cores=N"
+        )
+    return math.prod(int(text) for text in texts if text is not None)
 
 
 def _remote(master: str | None) -> str | None:

@@ -11,6 +11,7 @@ lake_files.py      the manifest and the commits of a lake
 stages.py          the points of a lake's captures from which decoding can go on
 tails.py           rows of connections that are open at the end of a lake
 stored_records.py  which files hold the records below a folder
+working_folders.py folders in which a run works; OUT where no folder is replaced at once
 scratch.py         temporary folders; leftovers.py: what killed runs leave
 threaded_reads.py  lets the threads of DuckDB share a remote file
 """

@@ -1,17 +1,14 @@
 """Files of a run's output, wherever it lies: local paths, and URLs of any file system that fsspec knows.
 
-A local folder is replaced in one step (`outputs`). Elsewhere `replaced` comes as near to that as object stores allow.
+A local folder is replaced in one step (`outputs`). Elsewhere `working_folders` comes as near to that as object stores
+allow.
 """
 
 from __future__ import annotations
 
-import os
 import posixpath
-import re
 import shutil
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -21,15 +18,15 @@ from urllib.parse import unquote, urlsplit
 from dissectors.capture import stores
 from dissectors.capture.source import is_url
 from dissectors.errors import UsageError
-from pipelines.storage import leftovers, outputs, scratch
+from pipelines.storage import leftovers, outputs
 from pipelines.storage.outputs import OutputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _AT_ONCE = 16  # files moved or removed at the same time
+_COPIED = 1 << 20  # bytes that are copied at a time
 _SHARE = 100  # files that one thread takes at a time, at most
-_STAGING = ".brokerscope-"
-_ABANDONED = 86_400  # seconds after which such a folder is that of a run that was killed
+STAGING = ".brokerscope-"  # how the names of folders begin in which runs work
 
 
 class StorageError(OutputError):
@@ -192,64 +189,36 @@ def replace_folder(root: str, folder: str, staged: str, names: Sequence[str]) ->
         leftovers.remove(local / whole)
 
 
-@contextmanager
-def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[Path, str]]:
-    """(a local folder, a URL below root): what lies in either of them stands at root once the block ends well.
-
-    Of what stands at root, `entries` are replaced, those that are not made again removed. The marker goes first and
-    comes last, so where it is, all entries are of one run. A block that fails, or makes nothing, leaves what stood
-    there.
-    """
-    with working_folder(root) as staging:
-        with scratch.folder() as folder:
-            yield folder, staging
-            upload(folder, staging)
-        made = find(staging)
-        if not made:
-            return
-        remove(root, [marker])
-        for entry in entries:
-            remove_folder(join(root, entry))
-        moves = [(join(posixpath.basename(staging), name), name) for name in made]
-        move(root, [names for names in moves if names[1] != marker])
-        move(root, [names for names in moves if names[1] == marker])
-
-
-@contextmanager
-def working_folder(root: str) -> Iterator[str]:
-    """A name below root for a folder that this run and its tasks may use; gone at the end of the block.
-
-    What runs left there that were killed a day ago goes too.
-    """
-    _sweep(root)
-    folder = join(root, f"{_STAGING}{int(time.time()):x}-{os.urandom(8).hex()}")
-    try:
-        yield folder
-    finally:
-        remove_folder(folder)
-
-
-def _sweep(root: str) -> None:
-    """Remove what killed runs left long ago; there are no locks by which younger ones would be known from live ones."""
-    for name in folders(root, _STAGING):
-        began = name.removeprefix(_STAGING).partition("-")[0]
-        if re.fullmatch("[0-9a-f]{8}", began) and time.time() - int(began, 16) > _ABANDONED:
-            remove_folder(join(root, name))
-
-
 def refuse_foreign(root: str, entries: Collection[str], marker: str) -> None:
     """Raise UsageError where a root, which is not local, holds anything but `entries` of an earlier run."""
     there = folders(root, "")
     found = {name for name in there if not name.startswith(".")}
-    broken_off = any(name.startswith(_STAGING) for name in there)  # a run that was killed may have taken the marker
+    broken_off = any(name.startswith(STAGING) for name in there)  # a run that was killed may have taken the marker
     foreign = sorted(found - {marker, *entries}) or sorted(() if marker in found or broken_off else found)
     if foreign:
         raise UsageError(f"{root} holds {foreign[0]!r}, which brokerscope did not write; choose another folder")
 
 
-def upload(folder: Path, root: str) -> None:
-    """Copy all files of a local folder below a root."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
+def copy(source: str, target: str) -> None:
+    """A file also under another name: a hard link where there are such. Raises StorageError."""
+    here, there = local_path(source), local_path(target)
+    if here is not None and there is not None:
+        with outputs.reported(target):
+            there.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                there.hardlink_to(here)
+            except OSError:
+                shutil.copyfile(here, there)
+        return
+    with open_file(source) as stream, create(target) as copied:
+        try:
+            shutil.copyfileobj(stream, copied, _COPIED)
+        except Exception as error:  # every file system has errors of its own
+            raise StorageError(f"{target}: cannot be written: {error}") from error
+
+
+def upload(folder: Path, root: str, files: Sequence[Path]) -> None:
+    """Copy files of a local folder to the same places below a root."""
 
     def one(path: Path) -> None:
         with path.open("rb") as source, create(join(root, path.relative_to(folder).as_posix())) as target:

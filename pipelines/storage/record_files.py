@@ -78,6 +78,11 @@ def share(path: str) -> str:
     return path.rpartition(_BETWEEN)[0]
 
 
+def named(share: str, name: str) -> str:
+    """Where a file of a table, date and site lies, below the root. share: as of `share`."""
+    return f"{share}{_BETWEEN}{name}.parquet"
+
+
 def may_be_of_site(path: str, site: str) -> bool:
     """Whether a file of records may hold rows of a site."""
     return not names_site(path) or path.split(_BETWEEN, 1)[-1].startswith(f"{_quoted(site)}{_BETWEEN}")
@@ -135,6 +140,7 @@ class RecordWriter:
         self._name = name
         self._files: OrderedDict[tuple[str, str | None, int | None], _File] = OrderedDict()
         self._written: list[Written] = []
+        self.sizes: dict[str, int] = {}  # of the files that have ended: path -> bytes
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         """Take a batch; its rows reach their files some time before `close` returns."""
@@ -164,6 +170,7 @@ class RecordWriter:
         self._flush(file)
         file.writer.close()
         assert file.stream is not None
+        self.sizes[file.path] = file.stream.tell()
         file.stream.close()
         self._written.append(Written(key[0], file.path, file.rows))
 
@@ -210,13 +217,13 @@ def dated_rows_of(url: str) -> Iterator[pa.RecordBatch]:
             raise filesystem.StorageError(f"{url}: cannot be read: {error}") from error
 
 
-def write_empty(root: str, options: Options, filled: Collection[str]) -> list[Written]:
+def write_empty(root: str, options: Options, filled: Collection[str], name: str = "") -> list[Written]:
     """A file without rows for each table that is asked for and not `filled`: a reader finds its columns.
 
-    Returns the files that it writes.
+    name: what the names of the files tell. Returns the files that it writes.
     """
-    lacking = {name: schema for name, schema in schemas(options).items() if name not in filled}
-    out = [Written(name, f"{name}/{_EMPTY}-{random.token_hex(8)}.parquet", 0) for name in lacking]
+    lacking = {table: schema for table, schema in schemas(options).items() if table not in filled}
+    out = [Written(table, f"{table}/{_EMPTY}-{name}{random.token_hex(8)}.parquet", 0) for table in lacking]
     for file in out:
         with filesystem.create(filesystem.join(root, file.path)) as stream:
             pq.write_table(lacking[file.table].append(DATE_FIELD).empty_table(), stream)

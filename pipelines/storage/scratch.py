@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from pipelines.storage import leftovers
 
@@ -26,6 +27,16 @@ def folder() -> Iterator[Path]:
     finally:
         shutil.rmtree(path, ignore_errors=True)
         os.close(handle)
+
+
+@contextmanager
+def file() -> Iterator[BinaryIO]:
+    """A file without a name, gone when the block or the process ends; in a Spark task, where Spark keeps its own."""
+    import tempfile
+
+    folder = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    with tempfile.TemporaryFile(dir=folder if Path(folder).is_dir() and folder else None) as stream:
+        yield stream
 
 
 def until_exit() -> Path:

@@ -80,9 +80,9 @@ def test_names_that_only_another_task_knows_are_decoded_once_for_all(monkeypatch
     runs = []
     monkeypatch.setattr(names._NamesRun, "records", lambda self: runs.append(1) or Run.records(self))  # type: ignore[func-returns-value]
     rows = brokerscope.dissect(KAFKA, ("batches",))["batches"]
-    assert counted(table(KAFKA, table="batches", parts="5")) == counted(rows)
+    assert counted(table(KAFKA, table="batches", parts="40")) == counted(rows)
     assert len(runs) == 1
-    alone = table(KAFKA, table="batches", parts="5", names="site")
+    alone = table(KAFKA, table="batches", parts="40", names="site")
     assert len(runs) == 1
     assert alone.num_rows == rows.num_rows
     assert set(alone["topic"].to_pylist()) - set(rows["topic"].to_pylist())  # ids that have no name there

@@ -21,7 +21,7 @@ from dissectors.options import Options
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
 from pipelines.jobs import plan
-from pipelines.jobs.cutting import Sharing, survey
+from pipelines.jobs.cutting import Sharing, Spread, survey
 from pipelines.jobs.surveys import Surveys, begun
 from pipelines.sources.register import register
 from pipelines.spark import session
@@ -89,7 +89,7 @@ def test_parts_follow_the_bytes_and_the_cores(spark: Any) -> None:
     assert (executor.cores, executor.parts, executor.split_bytes) == (2, None, None)
     assert plan.fair(48 * plan.LEAST_BYTES, 2, 12, plan.BYTES_A_PART) == 2 * plan.LEAST_BYTES
     assert plan.fair(1 << 40, 2, 12, plan.BYTES_A_PART) == plan.BYTES_A_PART
-    assert plan.fair(plan.BYTES_A_PART + 1, 2, 12, plan.BYTES_A_PART) == plan.LEAST_BYTES
+    assert plan.fair(plan.HELD_BYTES + 1, 2, 12, plan.BYTES_A_PART) == plan.LEAST_BYTES
 
 
 def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]) -> None:
@@ -98,10 +98,10 @@ def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]
 
 
 def test_a_large_share_has_a_part_of_its_own_before_all_others() -> None:
-    keys = np.arange(10, dtype=np.uint64) << np.uint64(56)  # the first connection of each of ten shares
-    parts = Sharing(3, {7: 0, 4: 1}).of(keys)
-    assert (parts[7], parts[4]) == (0, 1)
-    assert sorted(set(np.delete(parts, [4, 7]).tolist())) == [2, 3, 4]
+    keys = np.arange(10, dtype=np.uint64) << np.uint64(54)  # the first connection of each of ten shares
+    parts = Sharing(7, {"a": Spread(2, 3, (7, 4))}).of("a", keys)
+    assert (parts[7], parts[4]) == (2, 3)
+    assert sorted(set(np.delete(parts, [4, 7]).tolist())) == [4, 5, 6]
 
 
 def test_a_walk_that_has_begun_is_waited_for_and_one_that_has_not_is_left_to_tasks(samples: list[str]) -> None:

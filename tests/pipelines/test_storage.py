@@ -52,11 +52,11 @@ def test_what_is_removed_twice_is_gone(root: str) -> None:
     assert filesystem.folders(root, ".run-") == []
 
 
-def test_a_folder_is_uploaded_with_all_below_it(root: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_files_of_a_folder_are_uploaded_to_their_places(root: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     source = tmp_path_factory.mktemp("source")
     (source / "deep").mkdir()
     (source / "deep" / "x").write_bytes(b"x")
-    filesystem.upload(source, root)
+    filesystem.upload(source, root, [source / "deep" / "x"])
     assert filesystem.read(filesystem.join(root, "deep/x")) == b"x"
 
 

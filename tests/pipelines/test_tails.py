@@ -91,7 +91,7 @@ def test_connections_without_news_are_neither_made_ready_nor_ended_again(
 
 def test_rows_about_no_connection_are_not_copied(tmp_path: Path) -> None:
     path = tmp_path / "open.pcap"
-    hostile.open_connections(path, 400, [(0, REQUEST)], port=9092)
+    hostile.open_connections(path, SHARES + 100, [(0, REQUEST)], port=9092)
     limits = Limits(flows=SHARES)
     engine = Engine(Options(tables=("findings",), limits=limits), [str(path)])
     for block in Reader(str(path), 0, limits).blocks():

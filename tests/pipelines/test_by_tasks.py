@@ -1,0 +1,85 @@
+"""Tables and the page that tasks make are those that one process makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import report
+from pipelines.executors.local import LocalExecutor
+from pipelines.report import by_tasks
+from pipelines.report.records import judged_records
+from pipelines.storage import filesystem
+from pipelines.storage.stored_records import StoredRecords
+from pipelines.tables.registry import TABLES
+
+
+class Several(LocalExecutor):
+    """Runs tasks here, as if there were several cores."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.cores = 4
+        self.tasks: dict[str, int] = {}
+
+    def map(self, task: Callable[[Any], Any], items: Sequence[Any], described_as: str, size: int = 0) -> list[Any]:
+        self.tasks[described_as] = len(items)
+        return super().map(task, items, described_as, size)
+
+
+@pytest.fixture(params=["path", "memory"])
+def store(request: pytest.FixtureRequest, analysed: Any, tmp_path: Path) -> Iterator[str]:
+    """An OUT, here and behind a URL."""
+    out = analysed.out
+    if request.param == "path":
+        yield str(out)
+        return
+    filesystem.upload(out, "memory://tasks/out", [path for path in out.rglob("*") if path.is_file()])
+    yield "memory://tasks/out"
+    fsspec.filesystem("memory").store.clear()
+
+
+def table(path: Path) -> list[str]:
+    return sorted(map(repr, pq.read_table(path).to_pylist()))
+
+
+def test_tables_and_page_are_those_of_one_process(store: str, analysed: Any, tmp_path: Path) -> None:
+    about = json.loads((analysed.out / "analysis.json").read_text())
+    cases = [json.loads(line) for line in (analysed.out / "forensics.jsonl").read_text().splitlines()]
+    executor = Several()
+    stored = StoredRecords.of(f"{store}/records")
+    made = by_tasks.write_tables(executor, stored, store, tmp_path / "tables", about["by"], cases=cases)
+    assert made is not None
+    assert made.bucket_us == about["bucket_us"]
+    assert [[*sites] for sites in made.shared] == [seen["sites"] for seen in about["shared"]]
+    for name in TABLES:
+        assert table(tmp_path / "tables" / f"{name}.parquet") == table(analysed.out / "tables" / f"{name}.parquet")
+    assert executor.tasks == {"looking for what is wrong": 2, f"computing {len(TABLES)} tables": 4}
+    away = filesystem.local_path(store) is None
+    page = by_tasks.page(executor, analysed.out, store, stored if away else None)
+    assert page == (analysed.out / report.PAGE).read_bytes()
+    assert [name for name in filesystem.find(store) if name.startswith(".brokerscope-")] == []
+
+
+def test_what_is_wrong_is_found_by_a_task(analysed: Any, tmp_path: Path) -> None:
+    stored = StoredRecords.of(str(analysed.out / "records"))
+    made = by_tasks.judged(Several(), stored, str(tmp_path))
+    assert made is not None
+    assert made.verdicts.equals(judged_records(stored).verdicts)
+    assert made.verdicts.num_rows
+
+
+def test_workers_without_duckdb_leave_it_to_the_driver(
+    analysed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_tasks, "find_spec", lambda name: None)
+    stored = StoredRecords.of(str(analysed.out / "records"))
+    assert by_tasks.write_tables(Several(), stored, str(tmp_path), tmp_path / "tables") is None
+    assert by_tasks.judged(Several(), stored, str(tmp_path)) is None
+    assert not (tmp_path / "tables").exists()
