@@ -302,24 +302,39 @@ def test_another_release_does_not_read_captures_again_that_have_expired(
     days.same(since)
 
 
+MINUTE = 60 * 10**9  # ns; of reports of one minute the first of each name counts
+
+
 def test_names_that_were_replaced_before_the_time_go_and_those_in_force_stay(tmp_path: Path) -> None:
-    reported = [Name("a", 1, "old"), Name("a", 5, "new"), Name("b", 2, "only"), Name("a", 90, "newest")]
-    left = Names(reported).since(10)
-    assert sorted(left) == [Name("a", 5, "new"), Name("a", 90, "newest"), Name("b", 2, "only")]
-    assert [Names(reported).since(5).get("a", 5), Names(reported).since(4).get("a", 4)] == ["new", "old"]
+    reported = [
+        Name("a", 1 * MINUTE, "old"),
+        Name("a", 5 * MINUTE, "new"),
+        Name("b", 2 * MINUTE, "only"),
+        Name("a", 90 * MINUTE, "newest"),
+    ]
+    left = Names(reported).since(10 * MINUTE)
+    assert sorted(left) == [
+        Name("a", 5 * MINUTE, "new"),
+        Name("a", 90 * MINUTE, "newest"),
+        Name("b", 2 * MINUTE, "only"),
+    ]
+    assert [
+        Names(reported).since(5 * MINUTE).get("a", 5 * MINUTE),
+        Names(reported).since(4 * MINUTE).get("a", 4 * MINUTE),
+    ] == ["new", "old"]
     lake = tmp_path / "lake"
     first(str(lake))
     last = lake_files.last(str(lake))
     assert last is not None
     path = Path(last.home, ".lake", "names", "names.parquet")
-    names.save(Names([Name("a", 1, "old"), Name("a", 5, "new")]), str(path))
+    names.save(Names([Name("a", 1 * MINUTE, "old"), Name("a", 5 * MINUTE, "new")]), str(path))
     last.manifest.names = ["names.parquet"]
     lake_files._write(last.home, last.manifest)
-    expire(str(lake), 10)
+    expire(str(lake), 10 * MINUTE)
     last = lake_files.last(str(lake))
     assert last is not None
     (name,) = last.manifest.names
-    assert [*names.load([str(Path(last.home, ".lake", "names", name))])] == [Name("a", 5, "new")]
+    assert [*names.load([str(Path(last.home, ".lake", "names", name))])] == [Name("a", 5 * MINUTE, "new")]
 
 
 def test_a_store_of_captures_holds_the_same_rows_in_fewer_files_and_goes_on(
