@@ -32,7 +32,7 @@ def visible(folder: Path) -> dict[str, str]:
     """What files hold, but temporary ones; files of records without rows have names of their own in each run."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {
-        re.sub("empty-[0-9a-f]{16}", "empty", str(path.relative_to(folder))): hashlib.sha256(
+        re.sub("empty-(part-)?[0-9a-f]{16}", "empty", str(path.relative_to(folder))): hashlib.sha256(
             path.read_bytes()
         ).hexdigest()
         for path in files

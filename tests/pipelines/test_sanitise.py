@@ -136,13 +136,13 @@ def test_tshark_reads_the_same_of_each_packet_and_its_checksum(path: Path, sanit
 
 
 def dissected_by_tshark(path: Path) -> list[str]:
-    """What tshark reads of each packet: TCP, its checksum, and the heads of Kafka's frames.
+    """What tshark reads of each packet of TCP: its checksum, and the heads of Kafka's frames.
 
     Not their bodies: of versions that it does not know, as of most here, it reads chance.
     """
     tcp = ("tcp.len", "tcp.seq", "tcp.ack", "tcp.flags", "tcp.checksum.status", "tcp.analysis.flags")
     fields = [part for name in (*tcp, "kafka.len", "kafka.correlation_id") for part in ("-e", name)]
-    command = ["tshark", "-o", "tcp.check_checksum:TRUE", "-r", str(path), "-T", "fields", *fields]
+    command = ["tshark", "-o", "tcp.check_checksum:TRUE", "-r", str(path), "-Y", "tcp", "-T", "fields", *fields]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
