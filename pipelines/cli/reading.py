@@ -240,15 +240,17 @@ class Reading:
         from pipelines.formats import hosts
 
         given = {} if self.hosts is None else hosts.read(self.hosts)
-        if single_analysis(captures):
-            from pipelines.storage.capture_names import names_of
 
-            told = names_of(captures[0])
-        else:
+        def told() -> Mapping[str, str]:
+            if single_analysis(captures):
+                from pipelines.storage.capture_names import names_of
+
+                return names_of(captures[0])
             from dissectors.capture.host_names import host_names
 
-            told = host_names([path for path in captures if path != STDIN and "://" not in path], Limits())
-        hosts.use(told | given)
+            return host_names([path for path in captures if path != STDIN and "://" not in path], Limits())
+
+        hosts.use(given, told)
 
     def inputs(self, files: Sequence[str]) -> list[str]:
         """Every file that is read: none of them may be written."""

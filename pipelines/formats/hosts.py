@@ -7,7 +7,7 @@ address is never replaced, and in JSON a row keeps it and has `host_names` besid
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,18 +30,23 @@ _TOKEN = re.compile(
 )
 
 _known: dict[str, str] = {}
+_unread: list[Callable[[], Mapping[str, str]]] = []  # what tells more names, asked when the first is wanted
 
 
-def use(names: Mapping[str, str]) -> None:
-    """Write these names beside addresses from now on: address -> name."""
+def use(names: Mapping[str, str], told: Callable[[], Mapping[str, str]] | None = None) -> None:
+    """Write these names beside addresses from now on: address -> name.
+
+    told: gives more, of addresses that have none here; asked when a text or a row is first written.
+    """
     _known.clear()
     _known.update(names)
+    _unread[:] = [] if told is None else [told]
 
 
 @contextmanager
 def used(names: Mapping[str, str]) -> Iterator[None]:
     """Within the block, write these names too, where no other is in use for an address."""
-    before = dict(_known)
+    before = dict(names_in_use())
     use({**names, **before})
     try:
         yield
@@ -51,12 +56,15 @@ def used(names: Mapping[str, str]) -> Iterator[None]:
 
 def names_in_use() -> Mapping[str, str]:
     """Address -> name."""
+    while _unread:
+        for address, name in _unread.pop()().items():
+            _known.setdefault(address, name)
     return _known
 
 
 def with_names(text: str) -> str:
     """A text with the names of the machines whose addresses stand in it; what stands in backquotes stays as it is."""
-    if not _known:
+    if not names_in_use():
         return text
     return _TOKEN.sub(_named, text)
 
@@ -64,7 +72,7 @@ def with_names(text: str) -> str:
 def beside(values: Any) -> dict[str, str]:
     """The names of the machines whose addresses a row has, in texts and lists of any depth."""
     found: dict[str, str] = {}
-    if _known:
+    if names_in_use():
         for text in _texts(values):
             for match in _TOKEN.finditer(text):
                 for end in filter(None, (match["first"], match["second"], match["one"])):
