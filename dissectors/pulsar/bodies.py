@@ -17,11 +17,11 @@ from google.protobuf.message import DecodeError
 from dissectors.pulsar import api, secrets
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.decode import PulsarCommand
+from dissectors.pulsar.schemas import VERSION_BYTES, schema_version
 from dissectors.redaction import PAYLOAD, REDACTED, without_tokens
 from dissectors.wire.protobuf import MessageFields
 
 _KEY_VALUE = {name: number for number, name in api.enum("Schema.Type").items()}["KeyValue"]
-VERSION_BYTES = 8  # of the version of a schema
 
 
 def body_of(command: PulsarCommand, entry: PulsarEntry | None, *, payloads: bool) -> str | None:
@@ -83,9 +83,7 @@ def _value(field: Any, value: Any, payloads: bool) -> Any:
 
 def _version(value: bytes) -> int | str | None:
     """The version of a schema; base64 where it has another form than brokers give it."""
-    if not value:
-        return None
-    return int.from_bytes(value, "big", signed=True) if len(value) == VERSION_BYTES else _base64(value)
+    return _base64(value) if value and len(value) != VERSION_BYTES else schema_version(value)
 
 
 def _schema(data: bytes, *, key_value: bool) -> str | dict[str, str]:

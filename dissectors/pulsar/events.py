@@ -53,6 +53,7 @@ from dissectors.pulsar.logins import login_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.positions import owner_of
 from dissectors.pulsar.remarks import proxied_by
+from dissectors.pulsar.schemas import schema_version
 from dissectors.redaction import without_tokens
 from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import ErrorCode, Report
@@ -71,7 +72,6 @@ _VERSIONS = {
 }
 """Type of an answer -> its field with the version of the schema, 8 bytes."""
 _SCHEMAS = {number: name for number, name in enum("Schema.Type").items() if number}
-_VERSION_BYTES = 8
 _INCOMPATIBLE = "IncompatibleSchema"
 _TYPES = {0: "Exclusive", 1: "Shared", 2: "Failover", 3: "Key_Shared"}  # CommandSubscribe.SubType
 _ABORT = 1  # TxnAction
@@ -250,8 +250,7 @@ def _name(request: PulsarRequest) -> str | None:
 def _version(command: PulsarCommand) -> int | None:
     """The version of a schema that an answer names, from 0; None where it names none that is a number."""
     field = _VERSIONS.get(command.code)
-    octets = command.fields.octets(field) if field is not None and command.readable else None
-    return int.from_bytes(octets, "big") if octets is not None and len(octets) == _VERSION_BYTES else None
+    return schema_version(command.fields.octets(field)) if field is not None and command.readable else None
 
 
 def _transaction(command: PulsarCommand, most: int, least: int) -> str:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from dissectors.pulsar import api, batches
 from dissectors.pulsar.batches import MalformedEntryError, PulsarEntry, Single, is_chunk, position
-from dissectors.pulsar.bodies import VERSION_BYTES
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.fields import (
     META_CHUNK_ID,
@@ -28,6 +27,7 @@ from dissectors.pulsar.fields import (
     SINGLE_SEQUENCE_ID,
 )
 from dissectors.pulsar.pending import Columns, PendingBatch
+from dissectors.pulsar.schemas import schema_version
 from dissectors.pulsar.secrets import property_value
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.trace_ids import HEADER, trace_id
@@ -156,7 +156,7 @@ class MessageRows:
             "ordering_key": own.octets(field.ordering_key) if shown else None,
             "broker_timestamp": None if batch.broker_ns == ABSENT else batch.broker_ns,
             "broker_index": _broker_index(entry, batch, index),
-            "schema_version": _schema_version(entry.meta.octets(META_SCHEMA_VERSION)),
+            "schema_version": schema_version(entry.meta.octets(META_SCHEMA_VERSION)),
             "trace_id": _trace_id(own, properties),
         }
 
@@ -192,11 +192,6 @@ def _key(own: MessageFields, field: OwnFields) -> bytes | None:
         except binascii.Error:
             return key
     return key
-
-
-def _schema_version(version: bytes | None) -> int | None:
-    """The number in the eight bytes that brokers give; None for another form."""
-    return int.from_bytes(version, "big", signed=True) if version and len(version) == VERSION_BYTES else None
 
 
 def _pairs(own: MessageFields, properties: list[tuple[int, int]]) -> Iterator[tuple[str, str]]:

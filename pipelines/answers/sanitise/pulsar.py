@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.pulsar import api, batches
-from dissectors.pulsar.bodies import VERSION_BYTES
 from dissectors.pulsar.replication import position_in
+from dissectors.pulsar.schemas import VERSION_BYTES
 from dissectors.wire.codecs import CodecError, decompress, without_listeners
 from dissectors.wire.protobuf import BYTES, fields
 from pipelines.answers.sanitise.frame_copy import PAYLOAD, FrameCopy
