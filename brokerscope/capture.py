@@ -233,10 +233,9 @@ class OpenCapture:
         with counted_once(self.tables(*names)) as (tables, _):
             yield tables
 
-    def _made(self, *names: str) -> list[list[dict[str, Any]]]:
-        """The rows of aggregate tables."""
-        made = aggregates.made(self.tables(*RECORDS), [aggregates.PREFIX + name for name in names])
-        return [made[aggregates.PREFIX + name].to_pylist() for name in names]
+    def _aggregate(self, name: str) -> pa.Table:
+        """The rows of an aggregate table."""
+        return aggregates.made(self.tables(*RECORDS), (aggregates.PREFIX + name,))[aggregates.PREFIX + name]
 
     def verdicts(self) -> AnswerRows:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
@@ -252,13 +251,7 @@ class OpenCapture:
 
     def groups(self) -> AnswerRows:
         """Consumer groups and subscriptions: members, rebalances, lag …, each with its `events` in order of time."""
-        groups, events = self._made("groups", "group_events")
-        key = ("protocol", "group", "topic")
-
-        def of(row: Mapping[str, Any]) -> tuple[Any, ...]:
-            return tuple(row[name] for name in key)
-
-        return AnswerRows([{**row, "events": [event for event in events if of(event) == of(row)]} for row in groups])
+        return AnswerRows(group_answers.with_events(*group_answers.groups(self.tables(*RECORDS))))
 
     def lag(self) -> AnswerRows:
         """How far each group is behind in each partition: messages, lag_ns, the longest that it was, status."""
@@ -267,7 +260,7 @@ class OpenCapture:
 
     def transactions(self) -> AnswerRows:
         """Each transaction: who began it, how long it was open, what it wrote, how it ended."""
-        return AnswerRows(self._made("transactions")[0])
+        return AnswerRows(self._aggregate("transactions").to_pylist())
 
     def audit(self) -> AnswerRows:
         """What became of acknowledged messages: what, sentence, topic, rests_on, file, packet …"""
@@ -314,12 +307,6 @@ class OpenCapture:
         """
         broken, _ = upgrade.against(self._aggregate("upgrades"), upgrade.targets(to))
         return broken
-
-    def _aggregate(self, name: str) -> pa.Table:
-        """The rows of an aggregate table."""
-        from pipelines.answers import aggregates
-
-        return aggregates.made(self.tables(*RECORDS), (aggregates.PREFIX + name,))[aggregates.PREFIX + name]
 
     def sql(self, text: str) -> pa.Table:
         """The rows of a query over record tables, and aggregate tables such as t_latency and t_verdicts.

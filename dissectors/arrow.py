@@ -7,7 +7,7 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,3 +122,16 @@ def _filled(values: pa.Array, value: Any) -> pa.Array:
 def bits(values: npt.NDArray[Any]) -> pa.Buffer:
     """Truth values as the bits of a column."""
     return pa.py_buffer(np.packbits(np.ascontiguousarray(values, np.bool_), bitorder="little"))
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first rows of batches, at most `limit`; all where it is None. No batch behind them is asked for."""
+    left = limit
+    for batch in batches if left != 0 else ():
+        rows = batch if left is None else batch.slice(0, left)
+        if rows.num_rows:
+            yield rows
+        if left is not None:
+            left -= rows.num_rows
+            if not left:
+                return

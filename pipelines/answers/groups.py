@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from pipelines.answers.aggregates import made
 from pipelines.answers.records import Relations, Row, query
 from pipelines.tables.dialect import DuckDB
@@ -15,6 +19,19 @@ def groups(tables: Relations) -> tuple[list[Row], list[Row]]:
     """The groups, and what happened to them in order of time: rows of `groups` and `group_events`."""
     found = made(tables, ("t_groups", "t_group_events"))
     return found["t_groups"].to_pylist(), found["t_group_events"].to_pylist()
+
+
+def with_events(groups: Sequence[Row], events: Iterable[Row]) -> list[Row]:
+    """The groups, each with what happened to it as `events`, in the order given."""
+    of: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for event in events:
+        of[_which(event)].append(event)
+    return [{**group, "events": of[_which(group)]} for group in groups]
+
+
+def _which(row: Row) -> tuple[Any, ...]:
+    """The group that a row is of."""
+    return row["protocol"], row["group"], row["topic"]
 
 
 def lag(tables: Relations) -> list[Row]:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import anyio
 from mcp.server.mcpserver import MCPServer
@@ -23,6 +23,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from pipelines.cli import exits
+from pipelines.cli.show import PLACE
+from pipelines.cli.top import By, Sort
 
 _SECONDS = 600  # that a tool may take
 _BYTES = 4 << 20  # of an answer
@@ -30,7 +32,6 @@ _ROWS = 200  # of an answer, where none are asked for
 _MOST_ROWS = 10_000
 _ANSWERED = (exits.DONE, exits.NOT_DELIVERED, exits.UNREADABLE)
 _EXCHANGE = re.compile(r"[0-9a-f]{1,32}-[a-z]?\d{1,20}")
-_PLACE = re.compile(r"(?P<file>.+):(?P<packet>\d{1,12})", re.S)
 _INSTRUCTIONS = (
     "What Kafka, Pulsar and Iggy brokers did, as packet captures show it. Begin with `summary`: verdicts, ranked by "
     "harm, each with its evidence. Names of columns are those of `sql`: record tables exchanges, batches, errors, "
@@ -125,11 +126,11 @@ def _answer(done: _Done, rows: int) -> Answer:
         printed = printed[: printed.rfind(b"\n", 0, _BYTES) + 1]
     lines = printed.decode("utf-8", "replace").splitlines()
     answer: Answer = {"notes": done.notes} if done.notes else {}
-    if lines and lines[0].startswith("{"):
+    if lines and not lines[0].startswith("{"):
+        answer["text"] = "\n".join(lines)
+    else:
         answer["rows"] = [json.loads(line) for line in lines[:rows]]
         cut = cut or len(lines) > rows
-    else:
-        answer["text" if lines else "rows"] = "\n".join(lines) if lines else []
     return {**answer, "cut": True} if cut else answer
 
 
@@ -158,8 +159,8 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
 
     @made.tool()
     async def top(
-        by: Literal["topic", "partition", "client", "server", "api", "group", "connection"] = "api",
-        sort: Literal["p99", "time", "bytes", "errors", "count"] = "time",
+        by: By = "api",
+        sort: Sort = "time",
         every: Annotated[str | None, Field(description="Rows for each interval of this length: 10s, 1min.")] = None,
         causes: Annotated[bool, Field(description="Where the time of slow requests went.")] = False,
         path: Below = None,
@@ -231,7 +232,7 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
     ) -> Answer:
         """One exchange with both bodies, its times, errors, batches, as text."""
         options = {"messages": messages, "payloads": messages and captures.payloads}
-        place = _PLACE.fullmatch(what)
+        place = PLACE.fullmatch(what)
         if place is not None:
             (file,) = captures.below(place["file"])
             return await captures.ask("show", [f"{file}:{place['packet']}"], options)

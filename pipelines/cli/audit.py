@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
 
 import typer
 
 from pipelines.cli import exits, printing
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 
 @reads_captures
@@ -16,9 +15,7 @@ def audit(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """Whether messages that a broker acknowledged were lost, doubled or put out of order.
 

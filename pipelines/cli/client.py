@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from dissectors.capture.source import STDIN
 from dissectors.errors import InputError
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField, Row
-from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import AskedPart, Reading, TextOrJson, exists, reads_captures, refuse_other_than_text
 from pipelines.formats import hosts, verdict_words
 
 ROWS = 12  # of each table
@@ -60,9 +60,7 @@ def client(
     ],
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """What one host or client did: connections, requests, topics, groups, errors, and what its own requests show wrong.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from dissectors.wording import first_of
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, TextOrJson, reads_captures
 
 NAMED = 8  # names of a kind that are printed
 FIELDS = (
@@ -34,9 +34,7 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="AFTER", help="A later capture, or a folder that `analyze` wrote.")],
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """Two captures side by side: what became slower, what fails more, what is new, what is gone.
 

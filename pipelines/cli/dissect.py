@@ -122,6 +122,7 @@ def dissect(
     )
     names = _columns(columns, rows.schema, one)
     order = _order(sort, rows.schema, one)
+    from dissectors.arrow import first_rows
     from pipelines.tables.blind_spots import Seen
 
     seen, written = Seen(), 0
@@ -143,7 +144,7 @@ def dissect(
     ):
         batches = chosen(run.records() if read is None else read.of(run.records()))
         with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
-            for batch in first(batches if order is None else sorted_by(batches, order, head), head):
+            for batch in first_rows(batches if order is None else sorted_by(batches, order, head), head):
                 if stream.isatty() and isinstance(run, WatchedRun):
                     run.bar.end()
                 writer.write(batch.select(names))
@@ -242,19 +243,6 @@ def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([schema.field(name) for name in names])
-
-
-def first(batches: Iterator[pa.RecordBatch], count: int | None) -> Iterator[pa.RecordBatch]:
-    """The first rows; nothing more is read once they are there."""
-    left = count
-    for batch in batches if left != 0 else ():
-        rows = batch if left is None else batch.slice(0, min(left, batch.num_rows))
-        if rows.num_rows:
-            yield rows
-        if left is not None:
-            left -= rows.num_rows
-            if not left:
-                return
 
 
 def sorted_by(batches: Iterator[pa.RecordBatch], order: tuple[str, str], head: int | None) -> Iterator[pa.RecordBatch]:

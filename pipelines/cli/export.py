@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pipelines.cli.output import output
+from pipelines.cli.output import OutFile, output
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def export(
     format: Annotated[
         Viewer, typer.Option("--format", "-f", metavar="perfetto|otlp|prometheus", help="For which viewer.")
     ],
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
-    ] = None,
+    out: OutFile = None,
 ) -> None:
     """Write what captures show for other viewers. CAPTURE may be a folder that `analyze` wrote.
 
@@ -81,9 +79,8 @@ def _write_metrics(found: Relations, cut: str, stream: BinaryIO) -> None:
 
 
 def _write_requests(reading: Reading, found: Relations, format: Viewer, cut: str, stream: BinaryIO) -> None:
-    from pipelines.answers import aggregates
     from pipelines.answers.export import requests
-    from pipelines.answers.records import database_of
+    from pipelines.answers.records import database_of, empty
 
     counted = {name: rows for name, rows in found.items() if name != "messages"}  # which exchanges bring, however often
     with reading.counted_once(counted) as once, database_of({**once, "messages": found["messages"]}) as connection:
@@ -93,6 +90,7 @@ def _write_requests(reading: Reading, found: Relations, format: Viewer, cut: str
             otlp.write(requests.requests(connection), stream)
             return
         from pipelines.answers.export import perfetto
+        from pipelines.tables.verdicts.engine import judged
 
-        verdicts = aggregates.made(counted, ["t_verdicts"], cut)["t_verdicts"].to_pylist()
+        verdicts = judged(connection, empty(once), cut).verdicts.to_pylist()
         perfetto.write(requests.requests(connection), verdicts, stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from dissectors.errors import InputError
 from dissectors.wording import first_of, nearest
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import AskedPart, Reading, TextOrJson, exists, reads_captures, refuse_other_than_text
 
 if TYPE_CHECKING:
     from pipelines.answers.records import Relations
@@ -51,9 +51,7 @@ def follow(
     ],
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """One connection in time order: requests, responses and pushes, gaps and what else was found.
 

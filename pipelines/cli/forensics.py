@@ -6,12 +6,12 @@ import collections
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines.cli import exits, progress
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.storage import outputs
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def forensics(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
     extract: Annotated[
         str | None,
         typer.Option(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 GROUPS = (
     PrintedField("protocol", once=True, need=5),
@@ -61,9 +61,7 @@ def groups(
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of events.")
     ] = 200,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """Consumer groups and subscriptions: who joined, who left, each rebalance and how long it took, the lag.
 
@@ -100,9 +98,7 @@ def groups(
         named = [row for row in every_group if group is None or is_named(row["group"], group)]
         events = [row for row in every_event if group is None or is_named(row["group"], group)]
         if format == "json":
-            printing.show_json(
-                [{**row, "events": [event for event in events if _of(event) == _of(row)]} for row in named]
-            )
+            printing.show_json(answers.with_events(named, events))
         elif not named:
             printing.show_text(f"No consumer group or subscription in {part.selection.looked_at}.")
         else:
@@ -111,11 +107,6 @@ def groups(
             printing.show_rows(events[:head], EVENTS)
             if len(events) > head:
                 printing.show_text(f"{head} of {len(events):,} events: --head shows more")
-
-
-def _of(row: dict[str, Any]) -> tuple[str, str, str | None]:
-    """Which group a row is of."""
-    return row["protocol"], row["group"], row["topic"]
 
 
 def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:

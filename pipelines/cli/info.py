@@ -7,12 +7,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from dissectors.redaction import public_path
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.pandas_guard import without_pandas
 from pipelines.sql.words import REFUSED, SILENT
 
@@ -36,9 +34,7 @@ def info(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """What is in these files: format, span, packets, connections, protocols, and what cannot be seen in them.
 

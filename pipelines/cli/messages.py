@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, AskedPayloads, Captures, Reading, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import (
+    AskedPart,
+    AskedPayloads,
+    Captures,
+    Reading,
+    TextOrJson,
+    reads_captures,
+    refuse_other_than_text,
+)
 
 FIELDS = (
     PrintedField("time", "date", head="", once=True),
@@ -50,9 +58,7 @@ def messages(
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of messages.")
     ] = 100,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """The messages with a key, a header, an offset or a text: who wrote and who read each, when and where.
 

@@ -14,6 +14,7 @@ from pipelines.formats import FORMATS, Format
 from pipelines.storage import outputs
 
 STDOUT = "-"
+OutFile = Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")]
 RowFormat = Annotated[
     Format | None,
     typer.Option(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -55,6 +55,9 @@ Captures = Annotated[
 StoredCaptures = Annotated[
     list[str],
     typer.Argument(metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens."),
+]
+TextOrJson = Annotated[
+    Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
 ]
 Since = Annotated[
     str | None,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.answers.connection import ConnectionPacket, DecodedExchange
     from pipelines.tables.causes import TimePart
 
-_PLACE = re.compile(r"(?P<file>.+):(?P<packet>[0-9]{1,12})", re.S)
+PLACE = re.compile(r"(?P<file>.+):(?P<packet>[0-9]{1,12})", re.S)
 MOST = 5  # exchanges of one packet that are shown whole
 HEX_BYTES = 512  # of a packet
 MOST_MESSAGES = 100  # of an exchange that are shown
@@ -63,8 +63,8 @@ def show(
     from dissectors.capture.source import STDIN
     from pipelines.answers import connection
 
-    places = [match for match in map(_PLACE.fullmatch, arguments) if match and not exists(match[0])]
-    ids = [text for text in arguments if not _PLACE.fullmatch(text) and not _is_capture(text)]
+    places = [match for match in map(PLACE.fullmatch, arguments) if match and not exists(match[0])]
+    ids = [text for text in arguments if not PLACE.fullmatch(text) and not _is_capture(text)]
     captures = [text for text in arguments if text not in ids and not any(text == m[0] for m in places)]
     if len(places) + len(ids) != 1:
         raise typer.BadParameter("name one FILE:PACKET, or one exchange id and its captures", param_hint="FILE:PACKET")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.output import RowFormat, output
+from pipelines.cli.output import OutFile, RowFormat, output
 from pipelines.cli.reading import AskedPart, AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
 
@@ -30,9 +30,7 @@ def sql(
     part: AskedPart,
     payload: AskedPayloads,
     format: RowFormat = None,
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
-    ] = None,
+    out: OutFile = None,
     full: Annotated[
         bool, typer.Option("--full", help="Exchanges with their bodies: request.acks, response.topics[0].name …")
     ] = False,

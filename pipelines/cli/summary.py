@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.blind_spots import DAMAGED
 from pipelines.tables.verdicts.kinds import NOTE
@@ -48,9 +48,7 @@ def summary(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
     all: Annotated[
         bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
     ] = False,

@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField, Row
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.formats import units
 
 By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
@@ -52,9 +52,7 @@ def top(
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
     ] = 20,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """What costs most: by topic, partition, client, broker, api, group or connection; along time with --every.
 

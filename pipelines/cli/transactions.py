@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 FIELDS = (
     PrintedField("time", "date", head="", once=True),
@@ -36,9 +36,7 @@ def transactions(
     head: Annotated[
         int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
     ] = 200,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
+    format: TextOrJson = "text",
 ) -> None:
     """Transactions of Kafka and Pulsar: who began them, how long they were open, what they wrote, how they ended.
 

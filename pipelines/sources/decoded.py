@@ -10,7 +10,7 @@ decode some connections (see parts.py); any other table by one task, as it needs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from dissectors.arrow import first_rows
 from dissectors.errors import InputError, UsageError
 from pipelines.executors.local import LocalExecutor
 from pipelines.jobs import forensics
@@ -153,14 +154,3 @@ class AggregateReader(DataSourceReader):
             with pq.ParquetFile(room / f"{self._table}.parquet") as file:
                 for batch in first_rows(file.iter_batches(), self._limit):
                     yield fitted(batch, self._schema)
-
-
-def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """So many rows of batches; all where it is None. No batch behind them is made."""
-    left = limit
-    for batch in batches if left != 0 else ():
-        yield batch if left is None else batch.slice(0, left)
-        if left is not None:
-            left -= min(left, batch.num_rows)
-            if not left:
-                return
