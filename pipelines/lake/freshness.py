@@ -7,14 +7,13 @@ LAKE/analysis.json  "made_of": the records, what was asked of the tables, and th
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import report
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.code_version import code_version
-from pipelines.storage.layout import ABOUT, CASES_FILE, TABLE_FOLDER
+from pipelines.storage.layout import CASES_FILE, TABLE_FOLDER, read_about
 from pipelines.tables.registry import TABLES
 
 if TYPE_CHECKING:
@@ -38,23 +37,15 @@ def fingerprints(store: str, by: Sequence[str], bucket_us: int | None, catalog: 
 def is_behind(store: str) -> bool:
     """Whether a lake has other records than its tables and page were made of; False of what is no lake."""
     records = lake_files.fingerprint(store)
-    return bool(records) and _described(store).get("records") != records
+    return bool(records) and read_about(store).get("records") != records
 
 
 def standing(store: str, wanted: Fingerprints) -> dict[str, Any] | None:
     """What LAKE/analysis.json says, where it has these fingerprints and nothing is missing; else None."""
-    about = _described(store)
+    about = read_about(store)
     if about.get("made_of") != wanted.made_of:
         return None
     tables = {path.partition("/")[0] for path in filesystem.find(filesystem.join(store, TABLE_FOLDER))}
     files = {f"{name}.{kind}" for name in TABLES for kind in ("parquet", "csv")}
     there = {CASES_FILE, report.PAGE} <= set(filesystem.folders(store, ""))
     return about if there and files <= tables else None
-
-
-def _described(store: str) -> dict[str, Any]:
-    try:
-        about = json.loads(filesystem.read(filesystem.join(store, ABOUT)) or b"{}")
-    except ValueError:
-        return {}
-    return about if isinstance(about, dict) else {}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from pipelines.storage import filesystem
-from pipelines.storage.layout import ABOUT
+from pipelines.storage.layout import read_about
 
 HOSTS = "hosts"
 """The key: address -> name."""
@@ -14,9 +10,5 @@ HOSTS = "hosts"
 
 def names_of(out: str) -> dict[str, str]:
     """Address -> name; nothing where OUT keeps none."""
-    try:
-        about: Any = json.loads(filesystem.read(filesystem.join(out, ABOUT)) or b"{}")
-    except (OSError, ValueError):
-        return {}
-    found = about.get(HOSTS) if isinstance(about, dict) else None
+    found = read_about(out).get(HOSTS)
     return {ip: name for ip, name in found.items() if isinstance(name, str)} if isinstance(found, dict) else {}

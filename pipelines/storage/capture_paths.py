@@ -6,15 +6,13 @@ and also where OUT and captures were moved together. A store that is updated fro
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from dissectors.capture.source import exists
 from pipelines.storage import filesystem
-from pipelines.storage.layout import ABOUT
+from pipelines.storage.layout import read_about
 
 FOLDERS = "folders"
 """The key in analysis.json: objects with `path` and, of a local OUT, `from_out`; the last run's first."""
@@ -65,11 +63,7 @@ def _folders(out: str) -> Iterator[Path]:
 
 def _kept(out: str) -> Iterator[dict[str, str]]:
     """The folders that analysis.json has, as far as they are what a run writes."""
-    try:
-        about: Any = json.loads(filesystem.read(filesystem.join(out, ABOUT)) or b"{}")
-    except (OSError, ValueError):
-        return
-    found = about.get(FOLDERS) if isinstance(about, dict) else None
+    found = read_about(out).get(FOLDERS)
     for folder in found if isinstance(found, list) else ():
         if isinstance(folder, dict) and all(isinstance(value, str) for value in folder.values()) and "path" in folder:
             yield folder

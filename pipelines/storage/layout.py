@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.storage import outputs
 
@@ -29,3 +31,14 @@ def is_analysis(path: str) -> bool:
 def single_analysis(captures: Sequence[str]) -> bool:
     """Whether what was named is one folder that `analyze` wrote, alone."""
     return len(captures) == 1 and is_analysis(captures[0])
+
+
+def read_about(out: str) -> dict[str, Any]:
+    """What OUT/analysis.json says; nothing where it is missing or damaged. out: a path or URL."""
+    from pipelines.storage import filesystem
+
+    try:
+        found = json.loads(filesystem.read(filesystem.join(out, ABOUT)) or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
