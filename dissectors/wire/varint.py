@@ -51,9 +51,9 @@ def size(value: int) -> int:
     return max(1, -(-value.bit_length() // 7))
 
 
-def zigzag(data: bytes, at: int) -> tuple[int, int]:
-    """A signed integer, and the index after it: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
-    value, after = unsigned(data, at)
+def zigzag(data: bytes, at: int, most: int = MOST) -> tuple[int, int]:
+    """A signed integer, and the index after it: 0, -1, 1, -2 … are written as 0, 1, 2, 3 … Errors as of `unsigned`."""
+    value, after = unsigned(data, at, most)
     return (value >> 1) ^ -(value & 1), after
 
 

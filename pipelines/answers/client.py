@@ -44,7 +44,7 @@ ORDER BY total_ns DESC, time, request_file, request_packet LIMIT 5
 
 
 class ClientPage(NamedTuple):
-    """All that is told of a client; each list holds rows, the most important first."""
+    """What a page about a client shows: its ids, and the rows of each part of the page, the largest or first on top."""
 
     ids: list[str]
     connections: list[Row]

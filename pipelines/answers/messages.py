@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from dissectors.errors import UsageError
 from pipelines.answers.records import Relations, Row, query
-from pipelines.payloads.columns import KEY_JSON, VALUE_JSON
+from pipelines.payloads.columns import COLUMNS, KEY_JSON, RAW, VALUE_JSON
 from pipelines.payloads.shown import ShownFields, as_json
 
 LONGEST_PATTERN = 1_000  # characters
-PAYLOADS = ("key", "value", "headers", "ordering_key", KEY_JSON, VALUE_JSON, "schema", "misfit")
+PAYLOADS = (*RAW, *(field.name for field in COLUMNS))
 """Columns that are shown only where payloads are asked for."""
 
 
@@ -95,4 +95,4 @@ def position_of(text: str) -> tuple[int | None, str | None]:
 def with_fields(row: Row, shown: ShownFields) -> Row:
     """A message with the fields of key and value that are shown, and without the bytes that hold all of them."""
     read = {name: row[name] and as_json(shown.of_value(json.loads(row[name]))) for name in (KEY_JSON, VALUE_JSON)}
-    return {**row, **dict.fromkeys(("key", "value", "headers", "ordering_key")), **read}
+    return {**row, **dict.fromkeys(RAW), **read}

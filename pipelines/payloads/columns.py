@@ -11,6 +11,8 @@ import pyarrow as pa
 from dissectors import records
 
 TABLE = "messages"
+RAW = ("key", "value", "headers", "ordering_key")
+"""The columns that hold what is in messages, as it is."""
 KEY_JSON, VALUE_JSON = "key_json", "value_json"
 COLUMNS = (
     pa.field(KEY_JSON, pa.string()),  # the key as JSON; null where nothing says what it means

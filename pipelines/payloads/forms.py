@@ -17,11 +17,13 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from dissectors.wire.reader import VarintError
+from dissectors.wire.varint import zigzag
 from pipelines.payloads.decoders import MisfitError, plain
 
 _MAGIC, _GLUE, _PLAIN, _ZLIB = 0, 3, 0, 5
 _MOST_INFLATED = 8 << 20  # bytes of a value
-_MOST_INDEXES = 32
+_MOST_INDEXES, _MOST_BYTES = 32, 5  # of a message's place; of each, as a 32-bit number has
 
 
 class Envelope(NamedTuple):
@@ -45,13 +47,16 @@ def envelopes(value: bytes) -> Iterator[Envelope]:
 
 def message_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
     """(place of the message in its file, what follows): a count and as many indexes. Raises MisfitError."""
-    count, at = _zigzag(data, 0)
-    if not 0 <= count <= _MOST_INDEXES:
-        raise MisfitError(f"{count} message indexes")
-    indexes = []
-    for _ in range(count):
-        index, at = _zigzag(data, at)
-        indexes.append(index)
+    try:
+        count, at = zigzag(data, 0, _MOST_BYTES)
+        if not 0 <= count <= _MOST_INDEXES:
+            raise MisfitError(f"{count} message indexes")
+        indexes = []
+        for _ in range(count):
+            index, at = zigzag(data, at, _MOST_BYTES)
+            indexes.append(index)
+    except (IndexError, VarintError):
+        raise MisfitError("message indexes end too early") from None
     return tuple(indexes) or (0,), data[at:]
 
 
@@ -113,17 +118,6 @@ _FORMATS: tuple[tuple[str, Callable[[bytes], Any]], ...] = (
     ("likely msgpack", _packed("msgpack", lambda library, value: library.unpackb(value, strict_map_key=True))),
     ("likely cbor", _packed("cbor2", _cbor)),
 )
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < len(data) and shift < 35:
-        number |= (data[at] & 0x7F) << shift
-        at += 1
-        if not data[at - 1] & 0x80:
-            return number >> 1 ^ -(number & 1), at
-        shift += 7
-    raise MisfitError("message indexes end too early")
 
 
 def _inflated(data: bytes) -> bytes | None:

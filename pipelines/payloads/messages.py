@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from dissectors.capture.source import STDIN
 from dissectors.kafka.internal_topics import coordinator_record
 from dissectors.options import Options
 from pipelines.payloads import forms, pulsar
-from pipelines.payloads.columns import COLUMNS, TABLE
+from pipelines.payloads.columns import COLUMNS, RAW, TABLE
 from pipelines.payloads.decoders import MisfitError, SchemaError
 from pipelines.payloads.pulsar import WireSchemas
 from pipelines.payloads.schemas import KEY, VALUE, Schemas
@@ -43,7 +44,6 @@ class PayloadReader:
         """schemas: those that are given; told: those in the captures, asked for when a message first needs them."""
         self._schemas = schemas or Schemas()
         self._told = told
-        self._wire: WireSchemas | None = None
         self._shown = shown or ShownFields()
 
     def of(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> Rows:
@@ -69,9 +69,8 @@ class PayloadReader:
         arrays = [pa.array(column, field.type) for column, field in zip(made, COLUMNS, strict=True)]
         kept = batch.columns
         if self._shown:
-            hidden = {"key", "value", "headers", "ordering_key"}
             kept = [
-                pa.nulls(batch.num_rows, field.type) if field.name in hidden else column
+                pa.nulls(batch.num_rows, field.type) if field.name in RAW else column
                 for field, column in zip(batch.schema, kept, strict=True)
             ]
         return pa.RecordBatch.from_arrays([*kept, *arrays], schema=pa.schema([*batch.schema, *COLUMNS]))
@@ -81,8 +80,8 @@ class PayloadReader:
     ) -> Meaning:
         """What a message means."""
         try:
-            if protocol == "pulsar" and topic is not None and self._of_wire().of(topic, version) is not None:
-                name, read_key, read_value = self._of_wire().read(topic, version, key, value)
+            if protocol == "pulsar" and topic is not None and self._wire.of(topic, version) is not None:
+                name, read_key, read_value = self._wire.read(topic, version, key, value)
                 return Meaning(read_key, read_value, name)
             record = coordinator_record(topic, key, value) if protocol == "kafka" and topic is not None else None
             if record is not None:
@@ -97,10 +96,9 @@ class PayloadReader:
             return Meaning(value=read_value, schema=schema, misfit=f"key: {error}")
         return Meaning(read_key, read_value, schema)
 
-    def _of_wire(self) -> WireSchemas:
-        if self._wire is None:
-            self._wire = self._told()
-        return self._wire
+    @cached_property
+    def _wire(self) -> WireSchemas:
+        return self._told()
 
     def _part(self, topic: str | None, part: str, data: bytes | None) -> tuple[str | None, Any]:
         """(by what it was read, the value) of a key or a value. Raises SchemaError, MisfitError."""

@@ -25,6 +25,7 @@ from dissectors.tcp.flow import Flow
 from dissectors.tcp.tracker import Tracker
 
 _REQUEST = re.compile(rb"(GET|POST) (\S*/(?:schemas|subjects)\S*) HTTP/1\.[01]\r\n")
+_ANY_REQUEST = re.compile(rb"[A-Z]{3,7} (\S+) HTTP/1\.[01]\r\n")
 _BEGINNING = 8  # bytes that tell whether a connection may be one of a registry
 _MOST_STREAM = 16 << 20  # bytes of one direction
 _MOST_BYTES = 256 << 20  # of all
@@ -98,7 +99,7 @@ def _told(asked: bytes, answer: bytes) -> Iterator[dict[str, Any]]:
 def _requests(data: bytes) -> Iterator[tuple[str, Any]]:
     """(path, body of JSON or None) of each request."""
     at = 0
-    while begun := re.compile(rb"[A-Z]{3,7} (\S+) HTTP/1\.[01]\r\n").match(data, at):
+    while begun := _ANY_REQUEST.match(data, at):
         head = data.find(b"\r\n\r\n", begun.end() - 2)
         if head < 0:
             return

@@ -45,12 +45,7 @@ def _hidden(value: Any, paths: Sequence[tuple[str, ...]]) -> Any:
         return [_hidden(each, paths) for each in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: HIDDEN
-        if (name,) in paths
-        else _hidden(each, [path[1:] for path in paths if path[0] == name and path[1:]])
-        for name, each in value.items()
-    }
+    return {name: HIDDEN if (name,) in paths else _hidden(each, _within(name, paths)) for name, each in value.items()}
 
 
 def _chosen(value: Any, paths: Sequence[tuple[str, ...]]) -> Any:
@@ -61,5 +56,10 @@ def _chosen(value: Any, paths: Sequence[tuple[str, ...]]) -> Any:
     return {
         name: each if (name,) in paths else _chosen(each, inner)
         for name, each in value.items()
-        if (inner := [path[1:] for path in paths if path[0] == name and path[1:]]) or (name,) in paths
+        if (inner := _within(name, paths)) or (name,) in paths
     }
+
+
+def _within(name: str, paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The paths that lead into a field, from there on."""
+    return [path[1:] for path in paths if path[0] == name and path[1:]]

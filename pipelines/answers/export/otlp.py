@@ -12,11 +12,10 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 from itertools import groupby, islice
 from typing import IO, Any, NamedTuple
 
-from pipelines.answers.export.requests import Request
+from pipelines.answers.export.requests import Request, digest
 
 _AT_ONCE = 512  # requests a line
 _LINKED = 1 << 20  # batches whose spans are known, the latest
@@ -79,7 +78,7 @@ class _Spans:
 def _server_span(request: Request, named: _Span) -> dict[str, Any]:
     """What the server took, from the last byte of the request on."""
     begun = request.start_ns + (request.request_ns or 0)
-    own = named._replace(span=_digits(f"{request.exchange_id} server", 8))
+    own = named._replace(span=digest(f"{request.exchange_id} server", 8).hex())
     return {**_span(request, own, _SERVER, begun, max(request.wait_ns or 0, 0)), "parentSpanId": named.span}
 
 
@@ -149,9 +148,5 @@ def _value(value: Any) -> dict[str, Any]:
 
 def _named(request: Request) -> _Span:
     """The span of a request, the same whenever it is exported: in the trace of its messages, or one of its own."""
-    return _Span(request.trace_id or _digits(request.exchange_id, 16), _digits(f"{request.exchange_id} client", 8))
-
-
-def _digits(text: str, size: int) -> str:
-    """Hexadecimal digits of so many bytes that stand for a text."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+    own = digest(request.exchange_id, 16).hex()
+    return _Span(request.trace_id or own, digest(f"{request.exchange_id} client", 8).hex())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import IO, Any
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
@@ -20,7 +19,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 )
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
-from pipelines.answers.export.requests import Request
+from pipelines.answers.export.requests import Request, digest
 
 _SEQUENCE = 1
 _VERDICTS = "verdicts"
@@ -163,4 +162,4 @@ def _annotate(event: Any, name: str, value: Any) -> None:
 
 def _id(text: str) -> int:
     """64 bits that stand for a text."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") or 1
+    return int.from_bytes(digest(text, 8), "big") or 1

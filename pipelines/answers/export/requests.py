@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class Request(NamedTuple):
         topics = self.topics or []
         more = f" and {len(topics) - 1} more" if len(topics) > 1 else ""
         return f"{self.api or 'unknown API'}{f' {topics[0]}{more}' if topics else ''}"
+
+
+def digest(text: str, size: int) -> bytes:
+    """So many bytes that stand for a text: the same whenever it is exported."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
 def requests(connection: DuckDBPyConnection) -> Iterator[Request]:
