@@ -144,12 +144,9 @@ class Layers:
         """Packets that stand before a piece of a datagram."""
         return np.flatnonzero(self.columns[KIND] == FRAGMENT)
 
+    @compiled
     def run(self) -> None:
         """Move every packet on until none can go further."""
-        self._run()
-
-    @compiled
-    def _run(self) -> None:
         i: cython.Py_ssize_t
         kind: cython.longlong
         for i in range(self._count):

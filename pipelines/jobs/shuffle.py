@@ -74,7 +74,7 @@ class Index(NamedTuple):
         return int(self.rows["size"].sum())
 
     def sorted(self) -> Index:
-        """The same by part, site, kind and time."""
+        """An index of the same pieces, ordered by part, site, kind and time."""
         return self._replace(rows=self.rows[self._order(self.rows)])
 
     def by_part(self, parts: range, of_site: PartsOf) -> Iterator[tuple[int, Index]]:

@@ -64,7 +64,10 @@ def spelled(text: str, only: Collection[str] = ()) -> str:
 
 
 def spelled_for(connection: DuckDBPyConnection, text: str) -> str:
-    """The same for the protocols of the table `exchanges` in a database. Raises UnknownFieldError."""
+    """SQL spelled as `spelled` does, for the protocols that the table `exchanges` of a database has.
+
+    Raises UnknownFieldError for a field that no body has.
+    """
     if not _names_field(text):
         return text
     found = connection.execute("SELECT DISTINCT protocol FROM exchanges WHERE protocol IS NOT NULL").fetchall()

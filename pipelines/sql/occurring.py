@@ -78,7 +78,7 @@ class NamesSeen:
         return (sentence for _, _, sentence in self.unknown())
 
     def unknown(self) -> Iterator[tuple[str, str, str]]:
-        """The same: option, the name as it is called today, and the sentence."""
+        """Each name that was asked for and does not occur: (option, the name as it is called today, a sentence)."""
         for option, text in self._wanted.items():
             seen = {value.lower(): value for value in self._seen[option]}
             if len(seen) >= _MOST:

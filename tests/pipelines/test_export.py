@@ -58,7 +58,7 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 def _base64_ids(value: Any) -> Any:
-    """As protobuf's own JSON has ids, which OTLP writes in hexadecimal digits."""
+    """OTLP's JSON with its hexadecimal ids in base64, which protobuf's reader of JSON wants."""
     if isinstance(value, dict):
         return {
             key: base64.b64encode(bytes.fromhex(each)).decode() if key in _IDS else _base64_ids(each)

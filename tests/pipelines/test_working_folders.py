@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,12 +48,17 @@ def test_a_folder_stays_as_long_as_its_run_says_that_it_is_alive(root: str, tmp_
 
 
 def test_a_run_renews_its_lease_as_long_as_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed, write = threading.Event(), filesystem.write
+
+    def noted(place: str, data: bytes) -> None:
+        write(place, data)
+        renewed.set()
+
     monkeypatch.setattr(working_folders, "RENEWED_S", 0.01)
     with working_folder(OUT) as mine:
         say_alive(mine, 10_000)
-        end = time.monotonic() + 30
-        while not working_folders.is_leased(mine) and time.monotonic() < end:
-            time.sleep(0.01)
+        monkeypatch.setattr(filesystem, "write", noted)
+        assert renewed.wait(30)
         assert working_folders.is_leased(mine)
 
 
