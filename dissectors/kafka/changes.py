@@ -260,9 +260,14 @@ def _each_partition(topics: Any, name: str = "name", partitions: str = "partitio
             yield topic.get(name), partition
 
 
+def _codes(topics: Any, name: str = "name") -> dict[tuple[Any, Any], Any]:
+    """(topic, partition) -> error code, of an answer's topics with their partitions."""
+    return {(topic, one.get("partitionIndex")): one.get("errorCode") for topic, one in _each_partition(topics, name)}
+
+
 def _reassigned(asked: Told, body: Body) -> Iterator[Happened]:
     refused = body.get("errorCode")
-    codes = {(t, p.get("partitionIndex")): p.get("errorCode") for t, p in _each_partition(body.get("responses"))}
+    codes = _codes(body.get("responses"))
     for topic, one in _each_partition(asked.get("topics")):
         number = one.get("partitionIndex")
         replicas = one.get("replicas")
@@ -333,7 +338,7 @@ def _offsets_committed(asked: Told, body: Body) -> Iterator[Happened]:
 
 def _offsets_deleted(asked: Told, body: Body) -> Iterator[Happened]:
     refused = body.get("errorCode")
-    codes = {(t, p.get("partitionIndex")): p.get("errorCode") for t, p in _each_partition(body.get("topics"))}
+    codes = _codes(body.get("topics"))
     for topic, one in _each_partition(asked.get("topics")):
         number = one.get("partitionIndex")
         yield _offsets("deleted", asked, topic, number, refused or codes.get((topic, number)))
@@ -341,9 +346,7 @@ def _offsets_deleted(asked: Told, body: Body) -> Iterator[Happened]:
 
 def _share_offsets_altered(asked: Told, body: Body) -> Iterator[Happened]:
     refused = body.get("errorCode")
-    codes = {
-        (t, p.get("partitionIndex")): p.get("errorCode") for t, p in _each_partition(body.get("responses"), "topicName")
-    }
+    codes = _codes(body.get("responses"), "topicName")
     for topic, one in _each_partition(asked.get("topics"), "topicName"):
         number = one.get("partitionIndex")
         text = setting("offset", one.get("startOffset"))
