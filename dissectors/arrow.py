@@ -128,7 +128,7 @@ def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator
     """The first rows of batches, at most `limit`; all where it is None. No batch behind them is asked for."""
     left = limit
     for batch in batches if left != 0 else ():
-        rows = batch if left is None else batch.slice(0, left)
+        rows = batch if left is None or left >= batch.num_rows else batch.slice(0, left)
         if rows.num_rows:
             yield rows
         if left is not None:
