@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ from pipelines import report
 from pipelines.formats.hosts import names_in_use
 from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
-from pipelines.report.records import judged_records
+from pipelines.report.records import Records, opened
 from pipelines.spark import session
 from pipelines.spark.application import running
 from pipelines.storage import filesystem
@@ -27,7 +27,7 @@ from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.storage.stored_records import LISTED, StoredRecords
-from pipelines.tables.compute import Computed, compute
+from pipelines.tables.compute import Computed, TableEngine, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
 from pipelines.tables.verdicts.verdict import Judged
@@ -130,10 +130,24 @@ def analyze(
     for the records only, which are not in OUT. Raises InputError where nothing can be read.
     """
     execution = execution or Execution()
-    made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress)
-    if isinstance(made, AnalysisOutcome):
-        return made
-    problems, computed, stored, made_of, executor = made
+    with ExitStack() as held:
+        made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress, held)
+        if isinstance(made, AnalysisOutcome):
+            return made
+        return _written(files, out, engine, by, execution, stage, made)
+
+
+def _written(
+    files: Sequence[str],
+    out: Path,
+    engine: EngineName,
+    by: Sequence[str],
+    execution: Execution,
+    stage: Stage,
+    made: _Made,
+) -> AnalysisOutcome:
+    """Write the first rows of each table as CSV, what is known of the run, and the page."""
+    problems, computed, stored, made_of, pages = made
     stage("writing the report")
     printed: dict[str, First] = {}
     with WrittenTables(out / TABLE_FOLDER) as tables:
@@ -145,13 +159,13 @@ def analyze(
     listed = stored if execution.run is not None else None
     updated = execution.store if execution.update else None
     _describe(out, files, problems, by, computed, engine, made_of, listed, updated)
-    if executor is None:
-        page = report.write(out, records=stored)
+    if isinstance(pages, Records):
+        page = report.write(out, records=pages)
     else:
         from pipelines.report import by_tasks
 
         page = out / report.PAGE
-        page.write_bytes(by_tasks.page(executor, out, execution.store or str(out), stored))
+        page.write_bytes(by_tasks.page(pages, out, execution.store or str(out), stored))
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
 
@@ -164,9 +178,10 @@ class _Made(NamedTuple):
     problems: Problems
     computed: Computed
     stored: StoredRecords | None  # the records, where this process has no path to them
-    made_of: Fingerprints | None = None
+    made_of: Fingerprints | None
     """Of a lake: by which the next run knows whether it would make the same."""
-    executor: Executor | None = None  # that makes the page; None: this process does
+    pages: Executor | Records
+    """What makes the page: tasks, or this process from the records that it has open."""
 
 
 def _made(
@@ -179,8 +194,12 @@ def _made(
     wanted: Execution,
     stage: Stage,
     progress: Callable[[int], None] | None,
+    held: ExitStack,
 ) -> _Made | AnalysisOutcome:
-    """Decode, look into bad checksums and compute the tables; or say what stands, where an update has nothing to do."""
+    """Decode, look into bad checksums and compute the tables; or say what stands, where an update has nothing to do.
+
+    held: keeps the records open that the page is made from.
+    """
     from pipelines.jobs import forensics
     from pipelines.lake import freshness
     from pipelines.storage import lake_files
@@ -212,34 +231,46 @@ def _made(
     local = filesystem.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
+    elsewhere = decoded.stored if local is None else None
     in_session = None if application is None else _in_session(application, decoded)
+
+    def records_here() -> Records:
+        lie_at = elsewhere or filesystem.join(store, RECORD_FOLDER)
+        here = held.enter_context(opened(lie_at, memory=(in_session or decoded).table_memory))
+        assert here is not None  # who decodes writes files of all tables
+        here.engine.limit_threads()
+        return here
+
     on_cluster = in_session is not None and not in_session.application.is_local
-    are_few = in_session is None or in_session.are_few
-    with (decoded if on_cluster and are_few else in_session or decoded).engine() as tables:
+    here = None if on_cluster else records_here()
+    if here is not None and (in_session is None or in_session.are_few):
+        engine_of_tables: AbstractContextManager[TableEngine] = nullcontext(here.engine)
+    else:
+        engine_of_tables = (in_session or decoded).engine()
+    with engine_of_tables as tables:
         stage("looking into bad checksums")
         known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
         cases = forensics.cases(executor, tables, decoded, store, known_at)
         (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
         stage("computing tables")
-        elsewhere = decoded.stored if local is None else None
         folder = out / TABLE_FOLDER
         computed: Computed | None = None
         judgement: Judged | None = None
-        if on_cluster:
+        if in_session is not None and on_cluster:
             from pipelines.report import by_tasks
 
-            if are_few:
+            if in_session.are_few:
                 computed = by_tasks.write_tables(executor, decoded.stored, store, folder, by, bucket_us, cases=cases)
             else:
                 judgement = by_tasks.judged(executor, decoded.stored, store)
-        tasks_can = computed is not None or judgement is not None
-        if computed is None:
-            judgement = judgement or judged_records(elsewhere or filesystem.join(store, RECORD_FOLDER))
-            computed = compute(tables, folder, by, bucket_us, cases=cases, judgement=judgement)
+        if computed is None and judgement is None:
+            here = here or records_here()
+            judgement = here.judged()
+        computed = computed or compute(tables, folder, by, bucket_us, cases=cases, judgement=judgement)
     if in_session is not None and wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
-    return _Made(decoded.problems, computed, elsewhere, fingerprints, executor if tasks_can else None)
+    return _Made(decoded.problems, computed, elsewhere, fingerprints, here or executor)
 
 
 def _planned(

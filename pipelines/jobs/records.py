@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from dissectors.capture.source import file_size
 from dissectors.options import Options
@@ -51,6 +51,9 @@ class DecodedRecords:
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # file -> earliest and latest time, ns; if known
     suspects: Sequence[Suspect] | None = None  # bytes whose checksum is bad; None where the run did not keep them
 
+    table_memory: ClassVar[str | None] = None
+    """That this process may take for tables, beyond which it uses the disk; None: the database's own share."""
+
     @property
     def stored(self) -> StoredRecords:
         """Where the record tables are."""
@@ -65,11 +68,11 @@ class DecodedRecords:
         return sum(file.rows for file in self.written)
 
     @contextmanager
-    def engine(self, memory: str | None = None) -> Iterator[TableEngine]:
-        """Computes tables of these records in this process. memory: that it may use, beyond which it uses the disk."""
+    def engine(self) -> Iterator[TableEngine]:
+        """Computes tables of these records in this process."""
         stored = self.stored
         sources = {name: stored.sources(name) for name in stored.files}
-        with scratch.folder() as room, LocalEngine(self.folder, sources, room, memory=memory) as engine:
+        with scratch.folder() as room, LocalEngine(self.folder, sources, room, self.table_memory) as engine:
             engine.limit_threads()
             yield engine
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipelines.report.load import Comparison
+    from pipelines.report.records import Records
     from pipelines.sql.selection import Selection
     from pipelines.storage.stored_records import RecordsAt
 
@@ -29,10 +30,10 @@ PAGE = "report.html"
 PART = "selection.html"
 
 
-def write(out: Path, *, records: RecordsAt | None = None) -> Path:
+def write(out: Path, *, records: Records | RecordsAt | None = None) -> Path:
     """Make the page of an analysis; returns its path, OUT/report.html.
 
-    records: the records, or where they lie: OUT/records by default. Raises InputError where OUT holds no tables.
+    records: the records, open, or where they lie: OUT/records by default. Raises InputError where OUT holds no tables.
     """
     return Path(write_to(str(out / PAGE), str(out), records=records))
 
@@ -42,15 +43,15 @@ def write_to(
     out: str,
     selection: Selection | None = None,
     *,
-    records: RecordsAt | None = None,
+    records: Records | RecordsAt | None = None,
     anew: bool = False,
     against: Comparison | None = None,
 ) -> str:
     """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
 
-    records: the records, or where they lie: OUT/records by default. anew: OUT's tables are not of these records, so
-    others are computed for the page. against: what changed from an earlier OUT. Raises InputError where OUT holds no
-    tables, or, where some are computed, no records.
+    records: the records, open, or where they lie: OUT/records by default. anew: OUT's tables are not of these
+    records, so others are computed for the page. against: what changed from an earlier OUT. Raises InputError where
+    OUT holds no tables, or, where some are computed, no records.
     """
     from pipelines.storage import filesystem, outputs
     from pipelines.storage.layout import refuse_read_back
@@ -71,7 +72,7 @@ def made(
     out: str,
     selection: Selection | None = None,
     *,
-    records: RecordsAt | None = None,
+    records: Records | RecordsAt | None = None,
     anew: bool = False,
     against: Comparison | None = None,
 ) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -107,19 +107,19 @@ class Analysis:
 def loaded(
     out: str | Path,
     selection: Selection | None = None,
-    records_at: RecordsAt | None = None,
+    given: Records | RecordsAt | None = None,
     *,
     anew: bool = False,
 ) -> Iterator[Analysis]:
     """OUT, a path or a URL, with its records open; or a part of them, with tables of their own.
 
-    records_at: the records, or where they lie: OUT/records by default. anew: OUT's own tables are not of these records,
-    so others are computed. Raises InputError where there is nothing to read.
+    given: the records, open, or where they lie: OUT/records by default. anew: OUT's own tables are not of these
+    records, so others are computed. Raises InputError where there is nothing to read.
     """
     out = str(out)
     about, cases = _described(out)
-    at = records_at or filesystem.join(out, RECORD_FOLDER)
-    with opened(at, selection) as records, scratch.folder() as room:
+    at = given or filesystem.join(out, RECORD_FOLDER)
+    with nullcontext(at) if isinstance(at, Records) else opened(at, selection) as records, scratch.folder() as room:
         tables = filesystem.join(out, TABLE_FOLDER)
         if selection or anew:
             if records is None:

@@ -21,6 +21,7 @@ from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import RecordsAt, StoredRecords
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
+from pipelines.tables.points import POINTS
 from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
 from pipelines.tables.transactions import TRANSACTIONS
@@ -124,16 +125,18 @@ def last_time_us(folder: str) -> int | None:
 
 
 @contextmanager
-def opened(where: RecordsAt, selection: Selection | None = None) -> Iterator[Records | None]:
+def opened(
+    where: RecordsAt, selection: Selection | None = None, memory: str | None = MEMORY
+) -> Iterator[Records | None]:
     """The records in a folder, a path or a URL, or some of them; None where there are none.
 
-    Raises InputError where they cannot be read.
+    memory: as LocalEngine takes it. Raises InputError where they cannot be read.
     """
     stored = StoredRecords.of(where) if isinstance(where, str) else where
     if "exchanges" not in stored.files:
         yield None
         return
-    with _engine(stored.folder) as engine:
+    with _engine(stored.folder, memory) as engine:
         chosen = selection or Selection()
         known = {}
         for name in RECORDS:
@@ -146,11 +149,11 @@ def opened(where: RecordsAt, selection: Selection | None = None) -> Iterator[Rec
 
 
 @contextmanager
-def _engine(folder: str) -> Iterator[LocalEngine]:
+def _engine(folder: str, memory: str | None = MEMORY) -> Iterator[LocalEngine]:
     """Reads the records in a folder. What the database says against it is an InputError."""
     import duckdb
 
-    with scratch.folder() as room, LocalEngine(folder, {}, room, memory=MEMORY) as engine:
+    with scratch.folder() as room, LocalEngine(folder, {}, room, memory=memory) as engine:
         try:
             yield engine
         except duckdb.Error as error:
@@ -160,14 +163,16 @@ def _engine(folder: str) -> Iterator[LocalEngine]:
 def _name(engine: LocalEngine) -> None:
     """Give each record table its name; where capture points share connections, it holds once what several saw.
 
-    What every point saw of exchanges is `all_exchanges`.
+    What every point saw of exchanges is `all_exchanges`, and so on.
     """
-    engine.duckdb.execute(f"create view all_exchanges as select * from {engine.relations['all_exchanges']}")
     known, shared = relations(engine)
     for name in RECORDS:
-        (size,) = engine.fetch(bound(engine.dialect, f"select count(*) as rows from all_{name}", known)).to_pylist()
+        every = f"all_{name}"
+        (size,) = engine.fetch(bound(engine.dialect, f"select count(*) as rows from {every}", known)).to_pylist()
         kind = "temp table" if shared or size["rows"] <= KEPT else "view"
         engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")
+        engine.duckdb.execute(f"create temp view {every} as select * from {known[every] if shared else name}")
+    engine.has_named({POINTS: known[POINTS]}, shared)
 
 
 def _relation(engine: LocalEngine, filled: Sequence[str], name: str) -> str:

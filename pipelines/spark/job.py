@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pipelines.tables.table import Records
 
 LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
-TABLE_MEMORY = "20%"
-"""Of this machine's or container's memory, what the driver takes for tables; more goes to temporary files."""
 HADOOP = frozenset({"s3a", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
 """Schemes that Spark reads itself, where it has the connector; records elsewhere are read through fsspec."""
 
@@ -47,6 +45,7 @@ class SparkRecords(DecodedRecords):
     """Decoded records in a Spark application."""
 
     application: Application = field(kw_only=True)
+    table_memory: ClassVar[str | None] = "20%"  # of this machine's or container's, beside that of Java
 
     @classmethod
     def of(cls, application: Application, decoded: DecodedRecords) -> SparkRecords:
@@ -69,10 +68,10 @@ class SparkRecords(DecodedRecords):
         return self.rows <= cast(int, spark_options.of_session(self.application.settings)["tableRows"])
 
     @contextmanager
-    def engine(self, memory: str | None = TABLE_MEMORY) -> Iterator[TableEngine]:
-        """Computes tables of these records: this process where they are few, else Spark. memory: of this process."""
+    def engine(self) -> Iterator[TableEngine]:
+        """Computes tables of these records: this process where they are few, else Spark."""
         if self.are_few:
-            with super().engine(memory) as engine:
+            with super().engine() as engine:
                 yield engine
             return
         with working_folder(posixpath.dirname(self.folder)) as folder:

@@ -37,6 +37,7 @@ class SparkEngine:
         self._prefix = f"brokerscope_{secrets.token_hex(8)}"
         self._views: dict[str, DataFrame] = {}
         self.relations: Mapping[str, str] = {f"all_{name}": self._view(name, frame) for name, frame in records.items()}
+        self.shared: dict[tuple[str, ...], int] | None = None
 
     def __enter__(self) -> SparkEngine:
         return self

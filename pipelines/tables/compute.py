@@ -34,6 +34,8 @@ class TableEngine(Protocol):
     """Queries worth running side by side."""
     relations: Mapping[str, str]
     """What the names that queries read stand for: `all_exchanges`, `all_batches`, … and `cases`."""
+    shared: dict[tuple[str, ...], int] | None
+    """As of Computed, where the engine has all record tables by name, each row counted once; None where it has not."""
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Give a table of few rows a name that queries may read."""
@@ -96,6 +98,8 @@ def relations(
     engine.add(JUDGED, (judgement or Judged.empty()).verdicts)
     engine.add(MADE, (judgement or Judged.empty()).transactions)
     engine.add(HARMED, (judgement or Judged.empty()).impacts)
+    if engine.shared is not None:
+        return dict(engine.relations), engine.shared
     for name in LATER:
         if f"all_{name}" not in engine.relations:
             engine.add(f"all_{name}", records.schema(name).empty_table())

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.sql.database import literal
 from pipelines.storage import filesystem, scratch
@@ -84,6 +85,7 @@ class LocalEngine(_Connection):
         super().__init__(folder, room, memory)
         self.dialect: Dialect = DuckDB()
         self.relations: Mapping[str, str] = {f"all_{name}": files(*some) for name, some in sources.items()}
+        self.shared: dict[tuple[str, ...], int] | None = None
 
     def limit_threads(self) -> None:
         """Use no more threads than the memory limit is enough for."""
@@ -95,6 +97,10 @@ class LocalEngine(_Connection):
         give_name(self.duckdb, f"given_{name}", rows)
         self.relations = {**self.relations, name: f"given_{name}"}
 
+    def has_named(self, others: Mapping[str, str], shared: dict[tuple[str, ...], int]) -> None:
+        """Say that the database has all record tables by name, each row counted once; others: what it has not."""
+        self.relations, self.shared = others, shared
+
     def columns(self, relation: str) -> Sequence[str]:
         return list(_columns(self.duckdb, relation))
 
@@ -104,8 +110,11 @@ class LocalEngine(_Connection):
 
     def write(self, query: str, table: Table, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        target = f"{literal(str(path))} (format parquet, compression zstd)"
-        self.duckdb.execute(f"copy ({query} order by {table.ordering}) to {target}")
+        rows = self.stream(f"{query} order by {table.ordering}")
+        # COPY would write columns as NOT NULL where these rows have no null: the schema must not depend on them
+        with pq.ParquetWriter(path, rows.schema, compression="zstd") as writer:
+            for batch in rows:
+                writer.write_batch(batch)
 
 
 class First(NamedTuple):
