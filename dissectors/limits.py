@@ -120,9 +120,10 @@ class Limits:
     carried nothing, then the longest idle ones. One that was closed early is followed again a minute later, or with a
     SYN."""
 
-    unpacked: int = 4_000
-    """Connections kept ready at once; of more, those that have ended or are idle are kept as bytes, about a kilobyte
-    each, until their next packet. Each that had to be made ready again is one more that may be, for a while."""
+    unpacked: int = 12_000
+    """Connections kept ready at once, about 6 kB each; of more, those that have ended or are idle are kept as bytes,
+    about a kilobyte each, until their next packet. Each that had to be made ready again is one more that may be, for a
+    while."""
 
     idle_ns: int = 2_000_000_000
     """Capture time after which an open connection without packets is idle."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -101,7 +101,7 @@ def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None,
 
 def to_json(made: Summary) -> str:
     """A summary as text, for `from_json`."""
-    return json.dumps(asdict(made), default=lambda value: {_TIME: value.isoformat()})
+    return json.dumps(vars(made), default=lambda value: {_TIME: value.isoformat()})
 
 
 def from_json(text: str | None) -> Summary | None:

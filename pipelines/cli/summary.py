@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +70,7 @@ def summary(
 
     def shown(made: Summary) -> None:
         if format == "json":
-            printing.show_json([asdict(made)])
+            printing.show_json([vars(made)])
             return
         if selection:
             printing.show_text(f"Only {selection}: what happened then, and the connections that were open.")
