@@ -23,7 +23,8 @@ from dissectors.records import Conn
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
 from dissectors.session.frame import Frame, FrameFacts
-from dissectors.session.inbox import MORE
+from dissectors.session.framing import NEVER
+from dissectors.session.inbox import MORE, Inbox
 from dissectors.session.resends import AT_END
 from dissectors.session.search import Judgement
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
@@ -60,6 +61,7 @@ class IggyConversation(Conversation):
         self.legacy = Legacy(self.exchanges)
         self.vsr = Vsr(self.exchanges)
         self.most = options.limits.frame_bytes
+        self.measurable = False
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._searched = ({}, {})
@@ -71,9 +73,14 @@ class IggyConversation(Conversation):
         self.exchanges = self.legacy = self.vsr = None  # type: ignore[assignment]  # they refer to the conversation
         super().release()
 
-    @property
-    def measurable(self) -> bool:
-        return self.framing is not None
+    def told(self, inbox: Inbox) -> int:
+        direction, buf, pos, end = inbox.direction, inbox.buf, inbox.pos, inbox.end
+        needed = frames.telling(direction, buf, pos, end, self.most)
+        if needed:
+            return inbox.order_at(pos + needed - 1)
+        gap = inbox.gap_ahead
+        cut = gap is not None and self._cut_after(direction, pos, end) and frames.begins_vsr(buf, pos, end, self.most)
+        return gap.order if gap is not None and cut else NEVER
 
     def measure(
         self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
@@ -218,6 +225,7 @@ class IggyConversation(Conversation):
     def _frame_as(self, framing: str) -> None:
         if self.framing is None:
             self.framing = framing
+            self.measurable = True
             self.is_vsr = framing == VSR
             self.era.frame_as(framing)
 

@@ -80,6 +80,14 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
     return VSR if begins_vsr(buf, pos, end, most) else LEGACY
 
 
+def telling(direction: int, buf: bytes, pos: int, end: int, most: int) -> int:
+    """How many bytes of the first frame, at `pos`, tell the framing of a connection; 0 where those at hand do not."""
+    for needed in (PREFIX, RESERVED_END):
+        if end - pos >= needed and detect(direction, buf, pos, pos + needed, most):
+            return needed
+    return 0
+
+
 def begins_vsr(buf: bytes, pos: int, end: int, most: int) -> bool:
     """Whether bytes can be those that a VSR header begins with, as far as they go."""
     if end - pos >= COMMAND_END:

@@ -45,6 +45,7 @@ class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
 
     inboxes: tuple[Inbox, Inbox]
+    measurable: cython.bint  # whether it is known how frames are measured
     resends: Resends
     closing: Closing
     _budgets: tuple[SearchBudget, SearchBudget] | None = None  # of searches, once there is one
@@ -57,6 +58,7 @@ class Framing(ConnectionReporter):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options)
         self.inboxes = (Inbox(CLIENT), Inbox(SERVER))
+        self.measurable = True
         self.resends = Resends()
         self.closing = Closing()
         if midstream:
@@ -122,10 +124,12 @@ class Framing(ConnectionReporter):
         budget.base = self.inboxes[direction].base
         return budget
 
-    @property
-    def measurable(self) -> bool:
-        """Whether it is known how frames are measured."""
-        return True
+    def told(self, inbox: Inbox) -> int:
+        """Order of the segment with which the bytes at hand of a direction told how frames are measured, or NEVER.
+
+        Asked while `measurable` is not set, at the first byte of a direction.
+        """
+        return NEVER
 
     # --- what others may ask ---
 
@@ -184,6 +188,8 @@ class Framing(ConnectionReporter):
         client: Inbox = self.inboxes[CLIENT]
         server: Inbox = self.inboxes[SERVER]
         taken: Inbox
+        if not self.measurable:
+            self._measure_earlier_first()
         first: cython.longlong = self._next_order(client, final)
         second: cython.longlong = self._next_order(server, final)
         while True:
@@ -331,6 +337,19 @@ class Framing(ConnectionReporter):
         return 0
 
     # --- what is odd ---
+
+    def _measure_earlier_first(self) -> None:
+        """Measure the direction first whose bytes told first how frames are measured, however many are at hand now."""
+        orders = [NEVER if inbox.search is not None else self._told_at(inbox) for inbox in self.inboxes]
+        if min(orders) < NEVER:
+            inbox = self.inboxes[orders.index(min(orders))]
+            inbox.size = self.measure(inbox.direction, inbox.buf, inbox.pos, inbox.end)
+
+    def _told_at(self, inbox: Inbox) -> int:
+        while True:
+            order = self.told(inbox) if inbox.pos < inbox.end else NEVER
+            if order != NEVER or not inbox.pull():
+                return order
 
     def _take_while_searching(self, first: int, second: int, final: bool) -> Inbox | None:
         """The direction to go on with while the client's frames are looked for; None where more bytes must come first.

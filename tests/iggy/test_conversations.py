@@ -51,8 +51,9 @@ POLLED = wire.answer(wire.polled(wire.poll_a([b"A"]), 1))
     [
         [(SERVER, wire.answer(bytes(60))[:14]), (SERVER, 54), (CLIENT, STORE)],
         [(CLIENT, b"these bytes are no frame"), (SERVER, POLLED), (CLIENT, 43), (SERVER, POLLED)],
+        [(SERVER, b"\x08"), (SERVER, wire.vsr_reply(2, id=7)), (CLIENT, wire.vsr_request(2, code=1, id=7))],
     ],
-    ids=["a hole in the answer before", "a hole behind bytes that are no frame"],
+    ids=["a hole in the answer before", "a hole behind bytes that are no frame", "junk that the server sent first"],
 )
 def test_what_shows_the_framing_late_changes_no_row(script: list[tuple[int, bytes | int]]) -> None:
     feed_every_way(PROTOCOL, script)
