@@ -4,6 +4,7 @@
     loading  compiled modules or their sources: decided once, when `dissectors` is imported
     marks    how a source says what is compiled
     state    how objects of marked classes are pickled, whether compiled code holds them or not
+    saved_state  reading such pickles, whoever wrote them: nothing in them is executed
     declare  marked sources -> what the compiler reads
     build    that -> compiled modules, beside the sources
     hook     runs the build when the package is installed

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from dissectors.compiling.saved_state import StateReader
 from dissectors.tcp.flow import Ends, Flow
 from dissectors.tcp.recent import Runs
 
@@ -136,7 +137,7 @@ class _Pickles:
 
     def load(self, data: bytes) -> Flow:
         """The connection."""
-        unpickler: Any = pickle.Unpickler(io.BytesIO(data))
+        unpickler: Any = StateReader(io.BytesIO(data))
         unpickler.memo = self._read
         flow: Flow = unpickler.load()
         return flow

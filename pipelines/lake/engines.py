@@ -15,6 +15,7 @@ from itertools import chain, groupby, islice
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import FILE
 from dissectors.capture.fragments import Packet
+from dissectors.compiling.saved_state import read_state
 from dissectors.compiling.state import StateError
 from dissectors.engine import Engine, decode_all, end_all
 from dissectors.errors import BrokerscopeError
@@ -192,7 +193,7 @@ def _load(job: UpdateJob, site: SiteJob, part: int) -> tuple[Engine, dict[str, l
     if data is None:
         raise BrokerscopeError(f"{url}: is missing, and OUT cannot be updated without it; analyze into another OUT")
     try:
-        running, fragments = pickle.loads(data)
+        running, fragments = read_state(data)
     except Exception as error:  # a damaged pickle may raise anything
         what = "was written by another release" if isinstance(error, StateError) else "is damaged"
         text = f"{url}: {what}, and OUT cannot be updated without it; analyze into another OUT"

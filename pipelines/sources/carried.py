@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dissectors.capture.reader import Part
+from dissectors.compiling.saved_state import read_state
 from dissectors.errors import InputError, UsageError
 from dissectors.limits import KIB, MIB
 from pipelines.formats import units
@@ -93,7 +94,7 @@ class StreamState:
     def unpacked(cls, data: bytes) -> StreamState:
         """The inverse. Raises InputError for anything else."""
         try:
-            format, sites, works, plain = pickle.loads(zlib.decompress(data))
+            format, sites, works, plain = read_state(zlib.decompress(data))
             if format == _FORMAT:
                 made = cls(**plain, works=[_work(work) for work in works])
                 made.sites = {name: site_of_json(site) for name, site in json.loads(sites).items()}

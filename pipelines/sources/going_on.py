@@ -8,7 +8,6 @@ The same work on the same state makes the same rows, in whatever process.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +25,7 @@ from dissectors.capture.files import site_of
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.merge import JOINED_BYTES, Opener, SitePackets, merge
 from dissectors.capture.reader import Part, Reader
+from dissectors.compiling.saved_state import read_state
 from dissectors.engine import Batches, Engine
 from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE, finding
@@ -87,7 +87,7 @@ def decode_site(
     made. said: what is said of files that were read before. Raises InputError where a file cannot be read, and that is
     asked to be an error.
     """
-    before = _State(*pickle.loads(state)) if state is not None else None
+    before = _State(*read_state(state)) if state is not None else None
     late = []
     if work.late_until is not None:
         alone = _SiteRun(work, names, None, asked, until=work.late_until, ended=True)
@@ -102,7 +102,7 @@ def decode_site(
     if work.known:
         known = _SiteRun(work._replace(inputs=work.known), names, None, asked, ended=bool(given))
         if state is not None:
-            known.go_on(_State(*pickle.loads(state)))
+            known.go_on(_State(*read_state(state)))
         before_rows = [path for path in known.write(room, "known") if path is not None]
         withdrawn = _withdrawn(before_rows, [path for path in (rows, ends) if path is not None], asked, room)
         rows = _less(rows, before_rows, b"", room)
