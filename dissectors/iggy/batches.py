@@ -45,7 +45,7 @@ import cython
 
 from dissectors.checksum import CRC32, NONE, XXH3
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
+from dissectors.iggy.field_types import MalformedBodyError, headers, need
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import (
     COVERED,
@@ -524,8 +524,7 @@ def headers_of(run: MessageRun, message: Msg, buf: bytes) -> list[dict[str, Any]
     """A message's user headers, None where they are no such thing (they may be encrypted)."""
     if not message.headers_length:
         return []
-    read_headers = typed_headers if run.typed else plain_headers
     try:
-        return read_headers(buf, message.headers, message.headers + message.headers_length)
+        return headers(buf, message.headers, message.headers + message.headers_length, run.typed)
     except MalformedBodyError:
         return None

@@ -40,6 +40,11 @@ class Msg(NamedTuple):
     stored: int
     state: int  # 0 where the layout has none
 
+    @property
+    def checksum(self) -> tuple[int, int]:
+        """[start, end) of its checksum: it begins the message, but in polls of 2023 to 0.4."""
+        return (self.start, self.covered) if self.covered == self.start + 8 else (self.start + 33, self.start + 37)
+
 
 class Producer(NamedTuple):
     """Who wrote a VSR batch, where it wants each batch to be stored once."""
