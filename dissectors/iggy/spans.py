@@ -169,8 +169,7 @@ class IggySpans(FrameSpans):
             visitor.keep(unit.start, unit.start + batches.BATCH_HEADER)
         for message in run.of(unit):
             visitor.keep(message.start, message.payload)
-            if run.format != "legacy":
-                visitor.uuid(message.id_at, message.id_at + 16)
+            visitor.uuid(message.id_at, message.id_at + 16)
             _headers(visitor, message.headers, message.headers + message.headers_length, run.typed)
             visitor.data(message.payload, message.payload + message.payload_length)
             if run.checksum_kind != NONE:
