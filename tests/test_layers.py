@@ -73,7 +73,7 @@ PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark"))
 JOINING = {"__init__", "analyze", "compare", "document", "pandas_guard", "process"}
 MODULES = (
-    *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "events", "forensics"),
+    *("recognise", "frames", "decode", "pending", "match", "batches", "rows", "errors", "names", "events", "forensics"),
     *("secrets", "spans", "conversation"),
 )
 
