@@ -74,7 +74,7 @@ APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark")
 JOINING = {"__init__", "analyze", "compare", "document", "pandas_guard", "process"}
 MODULES = (
     *("recognise", "frames", "decode", "pending", "match", "batches", "rows", "errors", "names", "events", "forensics"),
-    *("secrets", "spans", "conversation"),
+    *("secrets", "spans", "conversation", "loss/resync", "loss/orphans"),
 )
 
 

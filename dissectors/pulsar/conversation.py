@@ -11,7 +11,6 @@ import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.options import Options
-from dissectors.pulsar import resync
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.commands import (
     ACK,
@@ -40,9 +39,10 @@ from dissectors.pulsar.events import ASKING, PulsarEvents
 from dissectors.pulsar.events import STATING as EVENTFUL_COMMANDS
 from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
 from dissectors.pulsar.frames import DEFAULT_MESSAGE_BYTES, PADDING, measure
+from dissectors.pulsar.loss import resync
+from dissectors.pulsar.loss.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
-from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
 from dissectors.pulsar.permits import COUNTED, Permits
 from dissectors.pulsar.positions import STATING, stated
