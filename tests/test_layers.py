@@ -45,6 +45,8 @@ LAYERS = (
     ("dissectors.session.exchange",),
     ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),
     ("dissectors.session.protocols", "dissectors.session.recognition"),
+    ("dissectors.session.deliveries",),
+    ("dissectors.session.connection_rows",),
     ("dissectors.session.connection",),
     ("dissectors.engine",),
     ("dissectors.release",),
