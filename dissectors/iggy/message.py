@@ -111,6 +111,7 @@ class MessageRun:
     checksum_kind: as `dissectors.checksum` names it
     typed: whether user headers have typed keys
     total: messages as announced; as found where nothing announces them
+    base, base_time, origin: of the VSR batch that is read: what the numbers of its messages count from
     units: what has a row in `batches`, in order
     problem: what does not fit although every message could be read
     """
@@ -121,6 +122,9 @@ class MessageRun:
     typed: cython.bint
     total: cython.longlong
     count: cython.Py_ssize_t
+    base: cython.longlong = 0
+    base_time: cython.longlong = 0
+    origin: cython.longlong = 0
     units: list[IggyUnit]
     problem: str | None
 
