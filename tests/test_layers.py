@@ -35,6 +35,7 @@ LAYERS = (
         "dissectors.session.inbox",
         "dissectors.session.resends",
         "dissectors.session.search",
+        "dissectors.session.spans",
         "dissectors.session.preambles",
         "dissectors.session.foreign",
     ),
@@ -44,6 +45,8 @@ LAYERS = (
     ("dissectors.session.exchange",),
     ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),
     ("dissectors.session.protocols", "dissectors.session.recognition"),
+    ("dissectors.session.deliveries",),
+    ("dissectors.session.connection_rows",),
     ("dissectors.session.connection",),
     ("dissectors.engine",),
     ("dissectors.release",),
@@ -72,8 +75,8 @@ PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark"))
 JOINING = {"__init__", "analyze", "compare", "document", "pandas_guard", "process"}
 MODULES = (
-    *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "events", "forensics"),
-    *("secrets", "conversation"),
+    *("recognise", "frames", "decode", "pending", "match", "batches", "rows", "errors", "names", "events", "forensics"),
+    *("secrets", "spans", "conversation", "loss/resync", "loss/orphans"),
 )
 
 
@@ -167,3 +170,18 @@ def test_no_two_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 names.setdefault(node.name, []).append(module)
     assert {name: where for name, where in names.items() if len(where) > 1} == {}
+
+
+LAYOUTS = re.compile(r"\bimport struct\b|from struct import|unpack_from|\bwire\.(varint|reader|protobuf)\b")
+"""What reads a field at its place. Readers may say that bytes are something else: ReadError."""
+
+
+def test_only_the_protocols_know_where_a_field_of_a_frame_lies() -> None:
+    """Compression (refit.py), pcapng and IP are no frames of a broker."""
+    others = {"pcapng_blocks", "pcapng_comments", "refit"}
+    for module, path in modules():
+        if module.startswith("pipelines.answers") and path.stem not in others:
+            text = path.read_text().replace("from dissectors.wire.reader import ReadError\n", "")
+            assert not LAYOUTS.search(text), f"{module} reads bytes of frames"
+            for protocol in PROTOCOLS:
+                assert protocol not in text, f"{module} knows {protocol}"

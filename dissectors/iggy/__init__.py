@@ -11,6 +11,7 @@ from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, Protocol, Removal
 from dissectors.session.search import Recogniser
+from dissectors.session.spans import FrameSpans
 
 
 class Iggy(Protocol):
@@ -84,6 +85,16 @@ class Iggy(Protocol):
         from dissectors.iggy.conversation import IggyConversation
 
         return IggyConversation(conn, sink, options, midstream=midstream)
+
+    def request_head(self, response: bytes, api: str | int | None, version: int | None) -> bytes:
+        from dissectors.iggy.frames import request_head
+
+        return request_head(response, api)
+
+    def spans(self, dialect: str | None) -> FrameSpans:
+        from dissectors.iggy.spans import IggySpans
+
+        return IggySpans(dialect)
 
 
 PROTOCOL = Iggy()

@@ -38,6 +38,7 @@ Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol 0.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import Any, final
 
@@ -45,7 +46,7 @@ import cython
 
 from dissectors.checksum import CRC32, NONE, XXH3
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
+from dissectors.iggy.field_types import MalformedBodyError, headers, need
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import (
     COVERED,
@@ -79,7 +80,6 @@ LARGEST = (1 << 63) - 1
 STATES = {1: "available", 10: "unavailable", 20: "poisoned", 30: "marked_for_deletion"}
 """What a poll of 2023 to 0.4 says of each message."""
 BATCH_HEADER = 256  # bytes
-_LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 _PRODUCER = Struct("<QH2xI")
 _FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
 
@@ -91,13 +91,14 @@ class MessageFormat:
 
     shown: as `batches.format` has it
     layout: SEND_A, POLL_A, MESSAGE_B or FRAME
-    header: bytes of a message before its payload, of MESSAGE_B
+    header: bytes of a message before its payload, of MESSAGE_B and FRAME; there lengths: where its two lengths lie
     kind: of checksum
     """
 
     shown: str
     layout: cython.int
     header: cython.int
+    lengths: cython.int
     kind: str
     indexed: cython.bint
     typed: cython.bint
@@ -108,6 +109,7 @@ class MessageFormat:
         self.shown = shown
         self.layout = layout
         self.header = header
+        self.lengths = 32 if layout == FRAME else 48
         self.kind = kind
         self.indexed = indexed
         self.typed = typed
@@ -115,13 +117,14 @@ class MessageFormat:
     @compiled
     def read(self, r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
         """Add the message that begins at `pos` of the reader's buffer; where the next one begins."""
-        if self.layout == MESSAGE_B:
-            return _message_b(r, pos, end, self.header, run)
+        if self.header:
+            return _with_header(self, r, pos, end, run)
         return _poll_a(r, pos, end, run) if self.layout == POLL_A else _send_a(r, pos, end, run)
 
-    def alone(self, buf: bytes, pos: int, end: int) -> Msg:
-        """The message at buf[pos:end]."""
+    def alone(self, batch: MessageRun, buf: bytes, pos: int, end: int) -> Msg:
+        """The message at buf[pos:end], of a batch that was begun."""
         run = MessageRun()
+        run.base, run.base_time, run.origin = batch.base, batch.base_time, batch.origin
         r = reader()
         r.open(buf, pos, len(buf))
         self.read(r, pos, end, run)
@@ -200,32 +203,12 @@ def _add_a(
 
 
 @compiled
-def _message_b(
-    r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, header: cython.Py_ssize_t, run: MessageRun
+def _with_header(
+    form: MessageFormat, r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun
 ) -> cython.Py_ssize_t:
-    payload: cython.Py_ssize_t = need(pos, header, end, "message header")
-    stop: cython.Py_ssize_t = _add_b(r, pos, pos + 48, payload, end, run)
-    i: cython.Py_ssize_t = run.count - 1
-    run.cells[i, OFFSET] = r.i64le()
-    run.cells[i, TIMESTAMP] = r.i64le()
-    run.cells[i, ORIGIN] = r.i64le()
-    return stop
-
-
-@compiled
-def _add_b(
-    r: WireReader,
-    pos: cython.Py_ssize_t,
-    lengths_at: cython.Py_ssize_t,
-    payload: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    run: MessageRun,
-) -> cython.Py_ssize_t:
-    """Add a message that begins with its checksum and its id; the reader then stands behind the id.
-
-    At `lengths_at` are the lengths of its user headers and of its payload, which follow its header in the other order.
-    """
-    r.pos = lengths_at
+    """Add a message that begins with a header of fixed size, which its payload and its user headers follow."""
+    payload: cython.Py_ssize_t = need(pos, form.header, end, "message header")
+    r.pos = pos + form.lengths
     size: cython.longlong = r.u32le()
     length: cython.longlong = r.u32le()
     headers: cython.Py_ssize_t = need(payload, length, end, "payload")
@@ -237,11 +220,19 @@ def _add_b(
     run.cells[i, END] = stop
     run.cells[i, STORED] = r.i64le()
     run.cells[i, STATE] = 0
-    r.pos += 16
     run.cells[i, PAYLOAD] = payload
     run.cells[i, PAYLOAD_LENGTH] = length
     run.cells[i, HEADERS] = headers
     run.cells[i, HEADERS_LENGTH] = size
+    r.pos += 16
+    if form.layout == FRAME:
+        run.cells[i, OFFSET] = _later(run.base, r.u32le())
+        run.cells[i, TIMESTAMP] = run.base_time
+        run.cells[i, ORIGIN] = _later(run.origin, r.u32le())
+    else:
+        run.cells[i, OFFSET] = r.i64le()
+        run.cells[i, TIMESTAMP] = r.i64le()
+        run.cells[i, ORIGIN] = r.i64le()
     return stop
 
 
@@ -301,7 +292,7 @@ def _read_messages(
                 run.problem = _check_index(r, start, body, run)
     except MalformedBodyError:
         if limit >= end:
-            whole = _mended(form, buf, start, end) if repair else None
+            whole = _mended(form, run, buf, start, end) if repair else None
             if whole is None:
                 raise
             _replace(run, 0, whole)
@@ -321,10 +312,11 @@ def _replace(run: MessageRun, first: int, messages: list[Msg]) -> None:
         run.put(message)
 
 
-def _mended(form: MessageFormat, buf: bytes, pos: int, end: int) -> list[Msg] | None:
+def _mended(form: MessageFormat, run: MessageRun, buf: bytes, pos: int, end: int) -> list[Msg] | None:
+    """The messages in buf[pos:end], one of whose lengths broke."""
     if form.kind == NONE or not form.header:
         return None
-    return mended(form.alone, form.kind, buf, pos, end, _LENGTHS)
+    return mended(partial(form.alone, run), form.kind, buf, pos, end, form.lengths)
 
 
 @compiled
@@ -447,12 +439,13 @@ def _batch_as_declared(
     buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t, run: MessageRun
 ) -> IggyUnit:
     at: cython.Py_ssize_t = need(pos, BATCH_HEADER, min(end, limit), "batch header")
+    form: MessageFormat = FORMATS["batch"]
     r: WireReader = reader()
     r.open(buf, pos, len(buf))
     partition: cython.longlong = r.i64le()
-    base: cython.longlong = r.i64le()
-    base_time: cython.longlong = r.i64le()
-    origin: cython.longlong = r.i64le()
+    run.base = r.i64le()
+    run.base_time = r.i64le()
+    run.origin = r.i64le()
     length: cython.longlong = r.i64le()
     checksum: cython.longlong = r.i64le()
     count: cython.longlong = r.u32le()
@@ -467,10 +460,10 @@ def _batch_as_declared(
     first: cython.Py_ssize_t = run.count
     try:
         while at < stop:
-            at = _frame(r, at, have, base, base_time, origin, run)
+            at = form.read(r, at, have, run)
     except MalformedBodyError:
         if limit >= stop:
-            whole = _mended_frames(buf, pos + BATCH_HEADER, stop, base, base_time, origin)
+            whole = _mended(form, run, buf, pos + BATCH_HEADER, stop)
             if whole is None:
                 raise
             _replace(run, first, whole)
@@ -479,39 +472,6 @@ def _batch_as_declared(
     wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
     batch = VsrBatch(partition & MASK64, checksum & MASK64, wrote)
     return IggyUnit(pos, stop, count, first, run.count, batch)
-
-
-def _mended_frames(buf: bytes, pos: int, stop: int, base: int, base_time: int, origin: int) -> list[Msg] | None:
-    """The messages of a VSR batch, one of whose lengths broke."""
-
-    def walk(data: bytes, at: int, end: int) -> Msg:
-        run = MessageRun()
-        r = reader()
-        r.open(data, at, len(data))
-        _frame(r, at, end, base, base_time, origin, run)
-        return run.messages[0]
-
-    return mended(walk, XXH3, buf, pos, stop, _FRAME_LENGTHS)
-
-
-@compiled
-def _frame(
-    r: WireReader,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    base: cython.longlong,
-    base_time: cython.longlong,
-    origin: cython.longlong,
-    run: MessageRun,
-) -> cython.Py_ssize_t:
-    """Add the message of a VSR batch that begins at `pos`; where the next one begins."""
-    payload: cython.Py_ssize_t = need(pos, FRAME_HEADER, end, "message header")
-    stop: cython.Py_ssize_t = _add_b(r, pos, pos + 32, payload, end, run)
-    i: cython.Py_ssize_t = run.count - 1
-    run.cells[i, OFFSET] = _later(base, r.u32le())
-    run.cells[i, TIMESTAMP] = base_time
-    run.cells[i, ORIGIN] = _later(origin, r.u32le())
-    return stop
 
 
 @compiled
@@ -524,8 +484,7 @@ def headers_of(run: MessageRun, message: Msg, buf: bytes) -> list[dict[str, Any]
     """A message's user headers, None where they are no such thing (they may be encrypted)."""
     if not message.headers_length:
         return []
-    read_headers = typed_headers if run.typed else plain_headers
     try:
-        return read_headers(buf, message.headers, message.headers + message.headers_length)
+        return headers(buf, message.headers, message.headers + message.headers_length, run.typed)
     except MalformedBodyError:
         return None

@@ -43,6 +43,7 @@ _REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
 _RESULT = Struct("<II")
 
 NON_REPLICATED = 2
+REQUEST_CHECKSUM_AT = 144
 
 
 @final

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import cython
 
@@ -178,41 +178,44 @@ def typed(kind: int, raw: bytes) -> Any:
     return base64.b64encode(raw).decode()
 
 
-def _entry(key: Any, kind: int, raw: bytes) -> dict[str, Any]:
-    name = _KINDS[kind - 1] if 1 <= kind <= len(_KINDS) else str(kind)
-    return {"key": key, "kind": name, "value": typed(kind, raw)}
+class HeaderEntry(NamedTuple):
+    """Where a key and its value lie. A kind stands before the length of each, of a key from 0.7 on."""
+
+    at: int
+    key: int
+    key_end: int
+    value: int
+    end: int
 
 
-def plain_headers(buf: bytes, pos: int, end: int) -> list[dict[str, Any]]:
-    """u32 key length | key | u8 kind | u32 value length | value, up to 0.6."""
-    found = []
+def entries(buf: bytes, pos: int, end: int, typed_keys: bool) -> Iterator[HeaderEntry]:
+    """Where key-value entries lie that fill buf[pos:end]. Raises MalformedBodyError.
+
+    u8 kind of the key, where typed_keys | u32 length | key | u8 kind of the value | u32 length | value
+    """
     while pos < end:
-        start, pos = _sized32(buf, pos, end, "header key")
-        key = buf[start:pos].decode("utf-8", "backslashreplace")
-        after = need(pos, 1, end, "header kind")
-        start, after = _sized32(buf, after, end, "header value")
-        found.append(_entry(key, buf[pos], buf[start:after]))
+        key, key_end = _sized32(buf, need(pos, 1, end, "header kind") if typed_keys else pos, end, "header key")
+        value, after = _sized32(buf, need(key_end, 1, end, "header kind"), end, "header value")
+        yield HeaderEntry(pos, key, key_end, value, after)
         pos = after
-    return found
 
 
-def typed_headers(buf: bytes, pos: int, end: int) -> list[dict[str, Any]]:
-    """u8 key kind | u32 length | key | u8 value kind | u32 length | value, from 0.7 on."""
+def headers(buf: bytes, pos: int, end: int, typed_keys: bool) -> list[dict[str, Any]]:
+    """User headers as JSON has them; keys are text up to 0.6."""
     found = []
-    while pos < end:
-        start, after = _sized32(buf, need(pos, 1, end, "header kind"), end, "header key")
-        key = typed(buf[pos], buf[start:after])
-        pos = after
-        start, after = _sized32(buf, need(pos, 1, end, "header kind"), end, "header value")
-        found.append(_entry(key, buf[pos], buf[start:after]))
-        pos = after
+    for entry in entries(buf, pos, end, typed_keys):
+        raw = buf[entry.key : entry.key_end]
+        key = typed(buf[entry.at], raw) if typed_keys else raw.decode("utf-8", "backslashreplace")
+        kind = buf[entry.key_end]
+        name = _KINDS[kind - 1] if 1 <= kind <= len(_KINDS) else str(kind)
+        found.append({"key": key, "kind": name, "value": typed(kind, buf[entry.value : entry.end])})
     return found
 
 
 def options(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
     """Typed entries to the end: settings of a stream, topic or user."""
-    entries = ((str(entry["key"]), entry["value"]) for entry in typed_headers(buf, pos, end))
-    return {key: option_value(key, value) for key, value in entries}, end
+    found = ((str(entry["key"]), entry["value"]) for entry in headers(buf, pos, end, True))
+    return {key: option_value(key, value) for key, value in found}, end
 
 
 def options32(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dissectors.checksum.unit_format import FieldSpan, FieldTable, Identity, UnitFormat, spans
+from dissectors.iggy.batches import FORMATS, MessageFormat
+from dissectors.iggy.batches import FRAME as FRAME_LAYOUT
 from dissectors.rows.sink import Suspect
 
 ID_BYTES = 16
@@ -43,29 +44,19 @@ BATCH: FieldTable = (
 )
 
 
-class Header(NamedTuple):
-    """A message's header; the checksum, of 8 bytes, stands at its start and covers what follows it."""
-
-    fields: FieldTable
-    size: int
-    user_headers_at: int  # where the length of the user headers lies; a u32, as the next
-    payload_at: int  # the same of the payload
-    data_at: int  # where in the covered bytes the message data begin
-    tiles: bool  # the two lengths and the header are all that is covered
-
-
-HEADERS = {
-    "header-56": Header(MESSAGE, 56, 48, 52, 48, True),
-    "header-64": Header((*MESSAGE[:-1], (56, "reserved"), (64, "payload")), 64, 48, 52, 56, True),
-    "vsr-batch": Header(FRAME, 48, 32, 36, 40, False),
+FIELDS: dict[str, FieldTable] = {
+    "header-56": MESSAGE,
+    "header-64": (*MESSAGE[:-1], (56, "reserved"), (64, "payload")),
+    "vsr-batch": FRAME,
 }
+"""By format, of messages with a header: the checksum, of 8 bytes, stands at its start and covers what follows it."""
 
 
 class IggyMessageUnit(UnitFormat):
     """A message with a header, or a batch of them under one more checksum."""
 
-    def __init__(self, header: Header) -> None:
-        self._header = header
+    def __init__(self, form: MessageFormat) -> None:
+        self._form = form
 
     def fields(self, suspect: Suspect, unit: bytes) -> Iterator[FieldSpan]:
         if len(suspect.covered) > 1:
@@ -74,30 +65,28 @@ class IggyMessageUnit(UnitFormat):
                 yield FieldSpan(a, b, f"checksum of message {number}")
             return
         start, end = suspect.covered[0]
-        begin, header = start - 8, self._header
-        yield from spans(header.fields, begin, end)
-        length = int.from_bytes(unit[begin + header.payload_at : begin + header.payload_at + 4], "little")
-        headers = begin + header.size + length
+        begin, form = start - 8, self._form
+        yield from spans(FIELDS[form.shown], begin, end)
+        length = int.from_bytes(unit[begin + form.lengths + 4 : begin + form.lengths + 8], "little")
+        headers = begin + form.header + length
         if headers < end:
             yield FieldSpan(headers, end, "user headers")
 
     def data_start(self, suspect: Suspect) -> int:
-        return self._header.data_at
+        return self._form.header - 8
 
     def is_valid(self, suspect: Suspect, data: bytes) -> bool | None:
-        header = self._header
-        if not header.tiles:
+        form = self._form
+        if form.layout == FRAME_LAYOUT:
             return None
-        lengths = (
-            int.from_bytes(data[at - 8 : at - 4], "little") for at in (header.user_headers_at, header.payload_at)
-        )
-        return header.size - 8 + sum(lengths) == len(data)
+        lengths = (int.from_bytes(data[at - 8 : at - 4], "little") for at in (form.lengths, form.lengths + 4))
+        return form.header - 8 + sum(lengths) == len(data)
 
     def identity(self, suspect: Suspect) -> Identity | None:
         start, end = suspect.covered[0]
         if len(suspect.covered) != 1:
             return None
-        return _identity(suspect, start, start - 8 + self._header.size, end)
+        return _identity(suspect, start, start - 8 + self._form.header, end)
 
 
 class LegacyMessageUnit(UnitFormat):
@@ -120,5 +109,5 @@ def _identity(suspect: Suspect, at: int, start: int, end: int) -> Identity | Non
     return Identity(id_, at, start, end)
 
 
-UNITS: dict[str, UnitFormat] = {name: IggyMessageUnit(header) for name, header in HEADERS.items()}
+UNITS: dict[str, UnitFormat] = {form.shown: IggyMessageUnit(form) for form in FORMATS.values() if form.header}
 UNITS["legacy"] = LegacyMessageUnit()

@@ -17,9 +17,11 @@ from struct import Struct
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.errors import UsageError
 from dissectors.iggy import tables
+from dissectors.session.conversation import api_code
 from dissectors.session.inbox import INVALID, MORE
-from dissectors.tcp.chunk import CLIENT
+from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import WireReader, reader
 
 HEADER = 256  # bytes
@@ -86,6 +88,17 @@ def telling(direction: int, buf: bytes, pos: int, end: int, most: int) -> int:
         if end - pos >= needed and detect(direction, buf, pos, pos + needed, most):
             return needed
     return 0
+
+
+def request_head(response: bytes, api: str | int | None) -> bytes:
+    """A request, as a frame, that this response answers; nothing where a frame of VSR says that. Raises UsageError."""
+    if detect(SERVER, response, 0, len(response), len(response) + 1) == VSR:
+        return b""
+    if api is None:
+        raise UsageError("an Iggy response does not say what it answers: give the command as the API")
+    return PAIR.pack(
+        4, api_code("Iggy", api, {code: every[0].name for code, every in tables.commands().items() if every})
+    )
 
 
 def begins_vsr(buf: bytes, pos: int, end: int, most: int) -> bool:

@@ -40,6 +40,11 @@ class Msg(NamedTuple):
     stored: int
     state: int  # 0 where the layout has none
 
+    @property
+    def checksum(self) -> tuple[int, int]:
+        """[start, end) of its checksum: it begins the message, but in polls of 2023 to 0.4."""
+        return (self.start, self.covered) if self.covered == self.start + 8 else (self.start + 33, self.start + 37)
+
 
 class Producer(NamedTuple):
     """Who wrote a VSR batch, where it wants each batch to be stored once."""
@@ -106,6 +111,7 @@ class MessageRun:
     checksum_kind: as `dissectors.checksum` names it
     typed: whether user headers have typed keys
     total: messages as announced; as found where nothing announces them
+    base, base_time, origin: of the VSR batch that is read: what the numbers of its messages count from
     units: what has a row in `batches`, in order
     problem: what does not fit although every message could be read
     """
@@ -116,6 +122,9 @@ class MessageRun:
     typed: cython.bint
     total: cython.longlong
     count: cython.Py_ssize_t
+    base: cython.longlong = 0
+    base_time: cython.longlong = 0
+    origin: cython.longlong = 0
     units: list[IggyUnit]
     problem: str | None
 

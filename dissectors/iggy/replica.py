@@ -37,8 +37,8 @@ _OP_AT = {"PREPARE": 176, "REPAIR_PREPARE": 176, "PREPARE_OK": 160}
 _NAMESPACE_AT = {"COMMIT": 168, "START_VIEW": 144}
 _METADATA = 1 << 63
 _STREAM_SHIFT, _TOPIC_SHIFT, _NUMBER_MASK, _PARTITION_MASK, _PACKED_BITS = 32, 20, (1 << 12) - 1, (1 << 20) - 1, 44
-_OPERATION_AT = 208  # in a Prepare
-_SEND_MESSAGES = 160
+OPERATION_AT = 208  # in a Prepare
+SEND_OPERATION = 160
 
 
 def report(frame: Frame, command: int, rows: IggyRows) -> None:
@@ -87,7 +87,7 @@ def _led(frame: Frame, name: str, rows: IggyRows, request: PendingRequest) -> No
 def _batch(frame: Frame, known: int) -> MessageRun | None:
     """The batch that a Prepare of SendMessages carries as its body."""
     start = frame.start + HEADER
-    if known < start + BATCH_HEADER or frame.data[frame.start + _OPERATION_AT] != _SEND_MESSAGES:
+    if known < start + BATCH_HEADER or frame.data[frame.start + OPERATION_AT] != SEND_OPERATION:
         return None
     try:
         return read("batch", frame.data, start, frame.start + frame.size, known)
@@ -104,7 +104,7 @@ def _shown(frame: Frame, name: str, op: int | None) -> str:
         if op is not None:
             values["op"] = op
         if name in ("PREPARE", "REPAIR_PREPARE"):
-            operation = frame.data[frame.start + _OPERATION_AT]
+            operation = frame.data[frame.start + OPERATION_AT]
             known = tables.operations().get(operation)
             values["operation"] = known.name if known else operation
     return json.dumps(values)
@@ -113,18 +113,17 @@ def _shown(frame: Frame, name: str, op: int | None) -> str:
 def _check_header(frame: Frame, frozen: bool, conversation: Conversation) -> None:
     at = frame.start
     stored, _, body, _ = _SEALS.unpack_from(frame.data, at)
-    header = bytearray(frame.data[at : at + 256])
     if stored:
-        if frozen:
-            header[0:16] = bytes(16)
-            header[52:56] = bytes(4)
-            computed = compute(XXH3, bytes(header))
-        else:
-            computed = compute(XXH3, bytes(header[16:]))
+        computed = compute(XXH3, covered_header(frame.data[at : at + HEADER], frozen))
         if computed != stored:
             _bad(conversation, frame, at, 256, "checksum", stored, computed)
     if body:
         check_body(conversation, frame, body, "checksum_body")
+
+
+def covered_header(header: bytes, frozen: bool) -> bytes:
+    """What the checksum of a header covers."""
+    return bytes(16) + header[16:52] + bytes(4) + header[56:HEADER] if frozen else header[16:HEADER]
 
 
 def check_body(conversation: Conversation, frame: Frame, stored: int, field: str) -> None:

@@ -17,6 +17,8 @@ from dissectors.iggy.message import COVERED, END, MASK64, START, STORED, IggyUni
 
 Span = tuple[int, int]  # [start, end) in the buffer
 
+CHECKSUM_AT = 40  # in a VSR batch
+
 
 class ChecksumVerdict(NamedTuple):
     """Verdict on the checksums of a unit."""
@@ -93,27 +95,21 @@ def suspects(run: MessageRun, unit: IggyUnit, buf: bytes) -> Iterator[tuple[str,
     for m in messages:
         computed = compute(view[m.covered : m.end])
         if computed != m.stored:
-            place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
-            yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
+            yield run.checksum_kind, m.stored, computed, m.checksum, [(m.covered, m.end)]
     if unit.batch is not None and len(messages) == unit.total:
         computed = _compute_batch(run, unit, unit.batch, buf)
         if computed != unit.batch.checksum:
-            yield (
-                XXH3,
-                unit.batch.checksum,
-                computed,
-                (unit.start + 40, unit.start + 48),
-                _sealed(run, unit, unit.batch),
-            )
+            place = (unit.start + CHECKSUM_AT, unit.start + CHECKSUM_AT + 8)
+            yield XXH3, unit.batch.checksum, computed, place, covered(run, unit, unit.batch)
 
 
 @compiled
 def _compute_batch(run: MessageRun, unit: IggyUnit, batch: VsrBatch, buf: bytes) -> int:
-    return function(XXH3)(b"".join([buf[a:b] for a, b in _sealed(run, unit, batch)]))
+    return function(XXH3)(b"".join([buf[a:b] for a, b in covered(run, unit, batch)]))
 
 
 @compiled
-def _sealed(run: MessageRun, unit: IggyUnit, batch: VsrBatch) -> list[Span]:
+def covered(run: MessageRun, unit: IggyUnit, batch: VsrBatch) -> list[Span]:
     """The pieces of a batch that its own checksum covers, in order."""
     at: cython.Py_ssize_t = unit.start
     start: cython.Py_ssize_t

@@ -20,6 +20,7 @@ unsigned on the wire: those from 2^63 on are negative in the notes. Python value
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any, final
 
 import cython
@@ -88,9 +89,13 @@ class FieldPlan:
 @final
 @compiled
 class Fields:
-    """Notes of the fields of one body, up to the field `reached`."""
+    """Notes of the fields of one body, up to the field `reached`.
+
+    told: who is told (plan, index, start, end) of each field, those in groups and lists before what holds them
+    """
 
     plan: FieldPlan
+    told: Callable[[FieldPlan, int, int, int], None] | None = None
     reached: cython.Py_ssize_t = 0
     notes: Grid
     objects: list[Any]
@@ -138,6 +143,8 @@ class Fields:
             if plan.rows[i, ONLY] >= 0 and self.notes[i, NUMBER_NOTE] != plan.rows[i, ONLY]:
                 raise MalformedBodyError(f"{self.notes[i, NUMBER_NOTE]} where {plan.rows[i, ONLY]} stands", start)
             self.reached = i + 1
+            if self.told is not None:
+                self.told(plan, i, start, pos)
         return pos
 
     @compiled
@@ -269,6 +276,7 @@ class Fields:
             return after
         part: FieldPlan = plan.parts[i]
         inner = Fields()
+        inner.told = self.told
         if kind == GROUP:
             after = inner.read(part, buf, pos, end)
             self.objects[i] = inner.whole()

@@ -11,6 +11,7 @@ from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, Protocol, Removal
 from dissectors.session.search import Recogniser
+from dissectors.session.spans import FrameSpans
 
 
 class Kafka(Protocol):
@@ -81,6 +82,21 @@ class Kafka(Protocol):
         from dissectors.kafka.conversation import KafkaConversation
 
         return KafkaConversation(conn, sink, options, midstream=midstream)
+
+    def sized(self, frame: bytes) -> bytes:
+        from dissectors.kafka.frames import sized
+
+        return sized(frame)
+
+    def request_head(self, response: bytes, api: str | int | None, version: int | None) -> bytes:
+        from dissectors.kafka.frames import request_head
+
+        return request_head(response, api, version)
+
+    def spans(self, dialect: str | None) -> FrameSpans:
+        from dissectors.kafka.spans import KafkaSpans
+
+        return KafkaSpans()
 
 
 PROTOCOL = Kafka()

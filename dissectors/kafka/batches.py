@@ -39,6 +39,8 @@ HORIZON_BIT = 0x40
 NO_MAGIC = -1
 SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
 KEEPS_LENGTH = 12  # offset and length
+CRC_AT = {0: 12, 1: 12, 2: 17}  # by magic: where the checksum lies, which covers what follows it
+KEY_AT = {0: 18, 1: 26}  # by magic: where the length of a message's key lies
 
 
 class InnerMessages(NamedTuple):

@@ -21,10 +21,10 @@ import cython
 
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.kafka.plan import GROUP
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.words import (
     FORGOTTEN,
+    GROUP_NAME,
     GROUP_PLACE,
     KEY_TYPE_PLACE,
     NO_MESSAGE,
@@ -328,8 +328,8 @@ class BodyNotes:
     def values(self) -> dict[str, Any]:
         """Single fields (words.VALUES) that this version has; None where they are null or were not reached."""
         found = {VALUES[place]: self._value(place) for place in self.message.values}
-        if GROUP in found:
-            found[GROUP] = self.group()
+        if GROUP_NAME in found:
+            found[GROUP_NAME] = self.group()
         return found
 
     @compiled

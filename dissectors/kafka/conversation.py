@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from sys import intern
 from typing import Any
 
@@ -23,8 +22,6 @@ from dissectors.kafka.decode import (
     ApiVersion,
     api_version,
 )
-from dissectors.kafka.doubts import KINDS as DOUBTED
-from dissectors.kafka.doubts import LARGEST, DoubtedFinding, Doubts, LostFraming, cut_short, doubted
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.events import KafkaEvents
 from dissectors.kafka.fetch import allow, asked, fetching, received, waited_for_data
@@ -37,16 +34,19 @@ from dissectors.kafka.frames import (
     plausible_request,
 )
 from dissectors.kafka.full import ENDS_EARLY
+from dissectors.kafka.loss import orphans
+from dissectors.kafka.loss.doubts import KINDS as DOUBTED
+from dissectors.kafka.loss.doubts import DoubtedFinding, Doubts, LostFraming
+from dissectors.kafka.loss.orphans import KafkaOrphans
+from dissectors.kafka.loss.recovery import BatchRecovery
+from dissectors.kafka.loss.resync import Resync
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.nested import login_name
-from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
 from dissectors.kafka.pending import KafkaRequest, new_request
 from dissectors.kafka.precedents import Precedent, Precedents
 from dissectors.kafka.produce import sent, settle
-from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.request_sizes import RequestSizes
-from dissectors.kafka.resync import Resync
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.served import VersionsAnswer, refusal
 from dissectors.kafka.sessions import FetchSessions
@@ -67,7 +67,6 @@ from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 from dissectors.wire.memory import part
 from dissectors.wire.reader import ReadError, WireReader
-from dissectors.wording import counted
 
 REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
 BEHIND_ID, WITHOUT_ID = 14, 12  # where a client id begins, or what follows where there is none
@@ -227,30 +226,8 @@ class KafkaConversation(Conversation):
         """The next request begins at a stream offset: see Framing."""
         if self._lost is None or direction == SERVER:
             return False
-        call, self._lost = self._lost.call, None
-        assert call.frame is not None
-        announced, actual = call.frame.size, offset - call.frame.offset
-        if actual == announced:
-            return True  # it ended there, and was only taken for no request
-        if self._doubts is not None:
-            self._doubts.keep_before(offset)
-        if actual < announced:
-            cut_short(call, offset)
-        self.rows.report.event("misframed", call, call.frame, number=actual)
-        self.finding(
-            "wrong_length",
-            f"A request {call.api} announces {counted(announced, 'byte')}, and the next one begins after {actual}",
-            direction=direction,
-            time=call.frame.first_ns,
-            packet_ref=call.frame.packet_ref,
-            offset=call.frame.offset,
-            length=announced,
-            api=call.api,
-            version=None if call.version == ABSENT else call.version,
-            correlation_id=call.correlation_id,
-            announced=announced,
-            actual=actual,
-        )
+        lost, self._lost = self._lost, None
+        lost.found(self, self._doubts, offset)
         return True
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
@@ -287,9 +264,13 @@ class KafkaConversation(Conversation):
     def on_close(self) -> None:
         """Report what has no answer."""
         self._settle_doubts()
-        for frame, call in self._explained():
-            assert call.api_version is not None
-            self._answer(frame, call, call.api_version, min(frame.end, frame.known))
+        if self._recovery is not None:
+            self._recovery.finish(CLIENT, SERVER)
+        for orphan in self._orphans.release() if self._orphans is not None else ():
+            call = orphans.explained(self, *orphan)
+            if call is not None:
+                assert call.api_version is not None
+                self._answer(orphan.frame, call, call.api_version, min(orphan.frame.end, orphan.frame.known))
         for call in (*(self.tokens or ()), *self.waiting.rest()):
             self._report_unserved(call)
             self._unanswered(call, AT_END, explained=False)
@@ -347,10 +328,10 @@ class KafkaConversation(Conversation):
         self._holding = False
         self.newest = call
         if self._doubts is not None:
-            self._begin_doubts(frame, call)
+            self._doubts.begin(self, frame, call)
         if call.acks == 0:
             if self._doubts is None:
-                self._sent_one_way(call)
+                self.sent_one_way(call)
             return
         dropped = self.waiting.add(call)
         if dropped is not None:
@@ -468,7 +449,10 @@ class KafkaConversation(Conversation):
         if call is None and correlation_id == 0:
             call = self._take_unnumbered()
         if call is None:
-            self._hold_orphan(frame, correlation_id)
+            if self._orphans is None:
+                self._orphans = KafkaOrphans()
+            if not self._orphans.hold(frame, correlation_id, self.midstream and not self.answered):
+                orphans.report(self, frame, correlation_id)
             return
         if self.waiting.lost:
             for passed in self.waiting.passed(call):
@@ -494,7 +478,7 @@ class KafkaConversation(Conversation):
         if api.key == API_VERSIONS and self._is_refused(frame, at, have):
             api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
         if not api.known:
-            self._write_unread(frame, call)
+            self.write_unread(frame, call)
             return
         try:
             if frame.complete:
@@ -507,7 +491,7 @@ class KafkaConversation(Conversation):
         except ReadError:
             self.report_malformed(frame, api, "response", ENDS_EARLY)
             self._settle_unread(call)
-            self._write_unread(frame, call)
+            self.write_unread(frame, call)
             if not frame.complete and api.key in (FETCH, SHARE_FETCH, FETCH_SNAPSHOT):
                 self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts())
             return
@@ -596,32 +580,14 @@ class KafkaConversation(Conversation):
         else:
             super().finding(kind, message, direction=direction, time=time, **more)
 
-    def _begin_doubts(self, frame: Frame, call: KafkaRequest) -> None:
-        """Keep what is needed to find another request within this one, which is whole."""
-        assert self._doubts is not None
-        end = frame.offset + frame.size
-        start = max(frame.offset + 1, end - LARGEST)
-        self._doubts.framed = next(self.inboxes[CLIENT].captured(start, end), None)
-        self._doubts.one_way = call if call.acks == 0 else None
-        if self.sink.suspects:
-            self._doubts.suspects = doubted(self.sink.suspects, self.conn, frame)
-
     def _settle_doubts(self) -> None:
         """Tell what is wrong in the newest request: it is as long as it announces, or that will not be known."""
         if self._lost is not None:
-            _, offset, time, packet_ref = self._lost
-            self._lost = None
-            message = "These bytes are no request, and none was found behind them"
-            self.finding("malformed_frame", message, direction=CLIENT, time=time, packet_ref=packet_ref, offset=offset)
-        if self._doubts is None:
-            return
-        doubts, self._doubts = self._doubts, None
-        for each in doubts.findings:
-            self.finding(each.kind, each.message, direction=each.direction, time=each.time, **each.more)
-        if doubts.suspects and self.sink.suspects is not None:
-            self.sink.suspects.extend(doubts.suspects)
-        if doubts.one_way is not None:
-            self._sent_one_way(doubts.one_way)
+            lost, self._lost = self._lost, None
+            lost.settle(self)
+        if self._doubts is not None:
+            doubts, self._doubts = self._doubts, None
+            doubts.settle(self)
 
     # --- what is rare in requests and answers ---
 
@@ -650,12 +616,12 @@ class KafkaConversation(Conversation):
         id_ = int.from_bytes(frame.data[frame.start + 4 : frame.start + RESPONSE_AT_LEAST], "big", signed=True)
         if have - frame.start >= RESPONSE_AT_LEAST and self.waiting.find(id_) is not None:
             for token in self.tokens:
-                self._sent_one_way(token)
+                self.sent_one_way(token)
             self.tokens = None
             return False
         token, *self.tokens = self.tokens
         self.events.answered_bare(self, frame, token)
-        self._write_unread(frame, token)
+        self.write_unread(frame, token)
         return True
 
     def _take_unnumbered(self) -> KafkaRequest | None:
@@ -715,7 +681,7 @@ class KafkaConversation(Conversation):
         if api.key == PRODUCE and not frame.complete:
             call.found = self.recovery().found(frame, have)
 
-    def _sent_one_way(self, call: KafkaRequest) -> None:
+    def sent_one_way(self, call: KafkaRequest) -> None:
         """A Produce that nobody answers."""
         self._settle_unread(call)
         if self.rows.report.wants_exchanges:
@@ -727,7 +693,7 @@ class KafkaConversation(Conversation):
         if call.found and call.frame is not None:
             self.recovery().report(CLIENT, call.found, call, call.frame)
 
-    def _write_unread(self, frame: Frame, call: KafkaRequest) -> None:
+    def write_unread(self, frame: Frame, call: KafkaRequest) -> None:
         """Write an exchange of whose answer nothing is known but that it came."""
         if self.rows.report.wants_exchanges:
             kind = ORPHAN if call.frame is None else CALL
@@ -755,52 +721,6 @@ class KafkaConversation(Conversation):
             self.first_fetch = frame.offset
             self.precedents.answer(Precedent(frame.offset, api.key, call.client_id, role))
         return role
-
-    # --- answers without requests ---
-
-    def _hold_orphan(self, frame: Frame, correlation_id: int) -> None:
-        """No request waits with this id: by the end of the connection more may be known."""
-        if self._orphans is None:
-            self._orphans = KafkaOrphans()
-        if not self._orphans.hold(frame, correlation_id, self.midstream and not self.answered):
-            self._report_orphan(frame, correlation_id)
-
-    def _explained(self) -> Iterator[tuple[Frame, KafkaRequest]]:
-        """The answers whose requests were not captured, with what is known of these at the end; others are reported."""
-        if self._recovery is not None:
-            self._recovery.finish(CLIENT, SERVER)
-        for orphan in self._orphans.release() if self._orphans is not None else ():
-            call = self._explain(*orphan)
-            if call is not None:
-                yield orphan.frame, call
-
-    def _explain(self, frame: Frame, correlation_id: int, early: bool) -> KafkaRequest | None:
-        """What is known of the request of an answer; None where that is nothing, and the answer is reported."""
-        api = explain(frame, self.used, self.holes_of_client)
-        if api is None and (self.used.apis or self.holes_of_client) and not early:
-            self._report_orphan(frame, correlation_id)
-            return None
-        ids = list(self.known_clients.values())
-        call = new_request(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
-        if api is None:
-            self._write_unread(frame, call)
-            self._report_batches(frame, correlation_id, frame)
-            return None
-        if api not in self.used.apis:
-            call.version = ABSENT  # the API is sure, the version is not
-        return call
-
-    def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
-        message = str(correlation_id).join(LOST_REQUEST)
-        self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
-        self._report_batches(frame, correlation_id, None)
-
-    def _report_batches(self, frame: Frame, correlation_id: int, exchange: Frame | None) -> None:
-        """Write the batches in an answer to a request that was not captured. exchange: the frame, if it has a row."""
-        found = self.recovery().found(frame, frame.start + RESPONSE_AT_LEAST)
-        if found:
-            lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
-            self.recovery().report(SERVER, found, lost, exchange)
 
     # --- findings ---
 

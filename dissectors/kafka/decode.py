@@ -18,8 +18,9 @@ from dissectors.compiling.marks import compiled
 from dissectors.kafka import schema
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.full import Full, full
+from dissectors.kafka.plan import message_words
 from dissectors.kafka.walk import Walker, walker
-from dissectors.kafka.words import NO_MESSAGE, MessageWords, message_words
+from dissectors.kafka.words import NO_MESSAGE, MessageWords
 
 PRODUCE, FETCH, OFFSET_COMMIT, CONTROLLED_SHUTDOWN = 0, 1, 8, 7
 LIST_OFFSETS, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT = 2, 22, 28

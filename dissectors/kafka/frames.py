@@ -7,12 +7,16 @@ a client id; of a response only the correlation id is known to be there.
 from __future__ import annotations
 
 import re
+import struct
 
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.errors import UsageError
+from dissectors.kafka import schema
 from dissectors.kafka.decode import REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
+from dissectors.session.conversation import api_code
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.memory import is_at
@@ -27,7 +31,7 @@ MAX_FRAME = _LIMITS.frame_bytes
 assert (_LIMITS.api_key, _LIMITS.api_version) == (HIGHEST_KEY, HIGHEST_VERSION)
 SAMPLE = 1 << 12  # of a larger one so much is looked at
 _NEAR = 64  # how far behind the correlation id of a request that of the next one is, at most
-_APPENDED = 8  # bytes that some clients write after a body
+APPENDED = 8  # bytes that some clients write after a body
 
 _TOKEN, _LONGEST_LENGTH = 0x60, 0x84
 _KERBEROS = bytes.fromhex("06092a864886f712010202")  # 1.2.840.113554.1.2.2
@@ -117,6 +121,23 @@ def plausible_request(buf: bytes, pos: int, end: int) -> bool:
     return is_text(buf[pos + HEAD : pos + HEAD + client], cut=pos + HEAD + client > end)
 
 
+def sized(frame: bytes) -> bytes:
+    """A frame, with its size in front where that is missing."""
+    is_sized = frame[:4] == max(0, len(frame) - 4).to_bytes(4, "big")
+    return frame if is_sized else len(frame).to_bytes(4, "big") + frame
+
+
+def request_head(response: bytes, api: str | int | None, version: int | None) -> bytes:
+    """The head of a request, as a frame, that this response answers. Raises UsageError."""
+    if api is None or version is None:
+        raise UsageError("a Kafka response does not say what it answers: give the API and its version")
+    key = api_code("Kafka", api, {one.key: one.name for one in schema.apis().values()})
+    try:
+        return REQUEST_HEAD.pack(HEAD - 4, key, version, int.from_bytes(response[4:8], "big", signed=True), -1)
+    except struct.error:
+        raise UsageError(f"{version} is no version of {api}") from None
+
+
 def is_text(raw: bytes, cut: bool = False) -> bool:
     """Whether bytes look like what people call a client; with `cut` the last character may be incomplete."""
     if _NOT_TEXT.search(raw):
@@ -134,7 +155,7 @@ def decodes_request(api: ApiVersion, buf: bytes, pos: int) -> bool:
     body = pos + (HEAD + max(0, client) if api.has_client_id else HEAD - 2)
     try:
         whole = api.full_request(buf, api.request_body(buf, body), pos + 4 + size)
-        return whole.trouble is None and whole.left <= _APPENDED
+        return whole.trouble is None and whole.left <= APPENDED
     except ReadError:
         return False
 

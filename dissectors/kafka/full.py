@@ -1,11 +1,12 @@
-"""A whole message as a dict, under the schema's own names.
+"""A whole message, value by value: as a dict under the schema's own names, or told to a visitor with their places.
 
-Used for `--full`, for rare messages, and as the oracle of the walk over a plan (walk.py), which notes little. It has a
-small walk of its own, over the schema: it makes Python values of all kinds and never their places, so it has nothing in
-common with that one but the reader. Values are as Kafka's own request log has them: numbers, text, uuid and bytes as
-base64, tagged fields under their names where they are on the wire. Beyond it: tagged fields that the schema does not
-know are kept under `_unknownTags`, of record sets the size is shown, and secrets are never read: `<redacted>` stands
-for them.
+    full     for `--full`, for rare messages, and as the oracle of the walk over a plan (walk.py), which notes little,
+             and has nothing in common with this one but the reader
+    visit    for who makes a message anew (spans.py)
+
+In a dict values are as Kafka's own request log has them: numbers, text, uuid and bytes as base64, tagged fields under
+their names where they are on the wire. Beyond it: tagged fields that the schema does not know are kept under
+`_unknownTags`, of record sets the size is shown, and secrets are never read: `<redacted>` stands for them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dissectors.wire.reader import ReadError, WireReader
 
 UNKNOWN_TAGS = "_unknownTags"
 ENDS_EARLY = "it ends early"
+UNKNOWN = "unknown"
 _PLAIN, _WIDE, _COMPACT = range(3)  # kinds of lengths, as wire/reader.py has them
 
 
@@ -59,6 +61,24 @@ def full(name: str, version: int, data: bytes, start: int, end: int, *, last: st
         return Full(body, 0, str(trouble))
     left = end - reading.reader.pos
     return Full(body, left, None) if left >= 0 else Full(body, 0, ENDS_EARLY)
+
+
+Visit = Callable[[str, str, int, int], None]
+"""Takes name, type, start and end of each value, in wire order. Without a name, lengths, counts and what says whether
+something follows have the type "", tagged fields that the schema does not know UNKNOWN. Not all bytes of a value behind
+a length need be there. May raise ReadError, which ends the visit."""
+
+
+def visit(name: str, version: int, data: bytes, start: int, end: int, told: Visit, *, tags: bool = False) -> int:
+    """Tell of each value of a message that ends at `end`; the index after the last one. Raises ReadError.
+
+    tags: tagged fields of a header, of which none is known, stand before the message.
+    """
+    reading = _Reading(name, data, start, end, told)
+    if tags:
+        reading.tags({}, {})
+    reading.struct(_struct(name, version), {})
+    return int(reading.reader.pos)
 
 
 def versioned(name: str, raw: bytes) -> dict[str, Any] | None:
@@ -139,6 +159,7 @@ class _Field:
     """One field of a version, with everything that is known before it is read."""
 
     name: str
+    type: str
     kind: cython.int  # of its length
     element: _Field | None  # of an array
     fixed: Callable[[WireReader], Any] | None  # reads a value of fixed size
@@ -150,6 +171,7 @@ class _Field:
     def __init__(
         self,
         name: str,
+        type: str,
         *,
         kind: int,
         element: _Field | None,
@@ -160,6 +182,7 @@ class _Field:
         show: Callable[[bytes, dict[str, Any], str], Any],
     ) -> None:
         self.name = name
+        self.type = type
         self.kind = kind
         self.element = element
         self.fixed = fixed
@@ -184,6 +207,7 @@ def _field(known: MessageVersion, field: SchemaField) -> _Field:
     wide = field.array or field.type in ("bytes", "records")
     return _Field(
         field.name,
+        field.type,
         kind=_COMPACT if known.is_compact(field) else _WIDE if wide else _PLAIN,
         element=_field(known, field.element) if field.array else None,
         fixed=_FIXED.get(field.type),
@@ -221,17 +245,22 @@ def _text(raw: bytes) -> str:
 @final
 @compiled
 class _Reading:
-    """Reads one message. Dicts and lists are put where they belong before they are filled."""
+    """Reads one message. Dicts and lists are put where they belong before they are filled.
+
+    told: who is told of values, if anyone is; then texts and bytes are not read
+    """
 
     reader: WireReader
     _message: str
     _end: cython.Py_ssize_t
+    _told: Visit | None
 
-    def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
+    def __init__(self, name: str, data: bytes, start: int, end: int, told: Visit | None = None) -> None:
         self.reader = WireReader()
         self.reader.open(data, start, end)
         self._message = name
         self._end = end  # as announced: the data may end before
+        self._told = told
 
     @compiled
     def struct(self, struct: _Struct, out: dict[str, Any]) -> None:
@@ -240,7 +269,7 @@ class _Reading:
         for field in struct.fields:
             self._read(field, out)
         if struct.tagged is not None:
-            self._tags(struct.tagged, out)
+            self.tags(struct.tagged, out)
 
     @compiled
     def up_to(self, last: str, struct: _Struct, out: dict[str, Any]) -> None:
@@ -257,10 +286,10 @@ class _Reading:
         if field.element is not None:
             self._array(field, field.element, out)
         elif field.fixed is not None:
-            out[field.name] = field.fixed(self.reader)
+            out[field.name] = self._fixed(field)
         elif field.struct is None:
             out[field.name] = self._sized(field, out)
-        elif field.nullable and self.reader.i8() < 0:
+        elif field.nullable and self._is_null():
             out[field.name] = None
         else:
             inner: dict[str, Any] = {}
@@ -268,22 +297,33 @@ class _Reading:
             self.struct(field.struct, inner)
 
     @compiled
+    def _fixed(self, field: _Field) -> Any:
+        """A value of fixed size."""
+        at: cython.Py_ssize_t = self.reader.pos
+        assert field.fixed is not None
+        value = field.fixed(self.reader)
+        if self._told is not None:
+            self._told(field.name, field.type, at, self.reader.pos)
+        return value
+
+    @compiled
     def _sized(self, field: _Field, out: dict[str, Any]) -> Any:
         """Text or bytes behind a length; None for null."""
         r: WireReader = self.reader
-        n: cython.longlong = r.length(field.kind)
+        n: cython.longlong = self._announced(field.kind)
         if n < 0:
             if n < -1:
                 raise ReadError("a negative length")
             return None
+        if self._told is not None:
+            self._told(field.name, field.type, r.pos, r.pos + n)
         at: cython.Py_ssize_t = r.take(n)
-        return field.show(part(r.source, at, at + n), out, field.name)
+        return field.show(part(r.source, at, at + n), out, field.name) if self._told is None else None
 
     @compiled
     def _array(self, field: _Field, element: _Field, out: dict[str, Any]) -> None:
-        r: WireReader = self.reader
         inner: dict[str, Any]
-        n: cython.longlong = r.announced(field.kind)
+        n: cython.longlong = self._announced(field.kind)
         if n < 0:
             if n < -1:
                 raise ReadError("a negative count")
@@ -294,7 +334,7 @@ class _Reading:
         out[field.name] = values
         for _ in range(n):
             if element.fixed is not None:
-                values.append(element.fixed(r))
+                values.append(self._fixed(element))
             elif element.struct is not None:
                 inner = {}
                 values.append(inner)
@@ -307,12 +347,13 @@ class _Reading:
             else:
                 values.append(self._sized(element, {}))
 
-    def _tags(self, known: dict[int, _Field], out: dict[str, Any]) -> None:
+    def tags(self, known: dict[int, _Field], out: dict[str, Any]) -> None:
+        """Read tagged fields, of which some are known, into the struct that holds them. Raises ReadError."""
         r = self.reader
-        count = r.uvarint()
+        count = self._announced(_COMPACT) + 1
         self._check(count, 1)
         for _ in range(count):
-            number, size = r.uvarint(), r.uvarint()
+            number, size = self._announced(_COMPACT) + 1, self._announced(_COMPACT) + 1
             self._check(size, 1)
             start, stop = r.pos, r.pos + size
             if number in known:
@@ -320,10 +361,30 @@ class _Reading:
                 if r.pos != stop:
                     raise ReadError("a tagged field of another size")
                 continue
+            if self._told is not None:
+                self._told("", UNKNOWN, start, stop)
             secret = self._message in secrets.SECRET_FIELDS
             shown = REDACTED if secret else nested.base64_text(r.source[start : min(stop, r.end)])
             out.setdefault(UNKNOWN_TAGS, {})[number] = shown
             r.skip(size)
+
+    @compiled
+    def _announced(self, kind: cython.int) -> cython.longlong:
+        """The length or count of what follows, negative for null. It may be more than is left."""
+        at: cython.Py_ssize_t = self.reader.pos
+        n: cython.longlong = self.reader.announced(kind)
+        if self._told is not None:
+            self._told("", "", at, self.reader.pos)
+        return n
+
+    @compiled
+    def _is_null(self) -> cython.bint:
+        """Whether a struct that may be null is."""
+        at: cython.Py_ssize_t = self.reader.pos
+        null: cython.bint = self.reader.i8() < 0
+        if self._told is not None:
+            self._told("", "", at, self.reader.pos)
+        return null
 
     @compiled
     def _check(self, count: cython.longlong, least: cython.longlong) -> None:

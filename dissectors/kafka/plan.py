@@ -1,24 +1,22 @@
-"""What to do with a message of one version, step by step: made from the schema.
-
-A step moves over bytes, or notes something about what was read. Two readers take the same steps:
-
-    walk.py      one frame, by the steps as words (words.py): what rows need of it, or whether it makes sense
+"""The words over a message of one version (words.py), made from its schema.
 
 The schema itself says what the record tables want: a string of entity `topicName` is a topic, an int16 `…ErrorCode` of
-a response is an error, and the struct around it says what it is about. Everything else is stepped over, neighbours of
+a response is an error, and the struct around it says what it is about. Everything else is moved over, neighbours of
 fixed size in one step.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
-from enum import StrEnum, auto
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dissectors.kafka import position_fields, schema
+from dissectors.kafka import position_fields, schema, words
 from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
+from dissectors.kafka.words import BARE, FORGOTTEN, GROUP_NAME, NO_SLOT, NUMBERED, SLOTS, MessageWords
+from dissectors.wire.reader import COMPACT, PLAIN, WIDE
 
 VALUES: dict[str, tuple[str, ...]] = {
     "ProduceRequest": ("transactionalId", "acks"),
@@ -41,12 +39,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "FindCoordinatorRequest": ("keyType",),
 }
 """Single values that somebody wants, by message."""
-
-GROUP = "groupId"
-"""The group that a request names, where it names one: wanted of every request."""
-
-KEY_TYPE = "keyType"
-"""What FindCoordinator looks for: 0, or no such field, is a group."""
 
 PAIRED: dict[str, tuple[str, ...]] = {
     "FetchRequest": ("fetchOffset",),  # they set up fetch sessions
@@ -79,86 +71,42 @@ _SCOPES_BY_MESSAGE = {
 }
 
 
-class Op(StrEnum):
-    """The operation of a step."""
+def message_words(name: str, version: int, positions: bool = False) -> MessageWords:
+    """The words of a request or response. positions: those that also note where partitions stand.
 
-    SKIP = auto()  # move over `size` bytes
-    SIZED = auto()  # … over a length and so many bytes
-    NAME = auto()  # a topic's name
-    ID = auto()  # a topic's id
-    TOPIC = auto()  # note: name and id, as far as there are such, are read
-    PARTITION = auto()  # a partition's number
-    PAIR_VALUE = auto()  # a number that goes with topic and partition
-    PAIR = auto()  # note: topic, partition and the numbers `names`
-    PARTITIONS = auto()  # an array of partition numbers, each a pair
-    ERROR = auto()  # an error code
-    ERROR_TEXT = auto()  # what is said of the error `names[0]`
-    FAULT = auto()  # note: the error `name`, its text `names`, what it is about
-    THROTTLE = auto()
-    VALUE = auto()  # a number that is kept
-    TEXT = auto()  # … a text
-    GROUP = auto()  # … a group's name, where there is one only, and KEY_TYPE says that it is a group's
-    POSITION = auto()  # a number that says where the partition stands
-    POSITION_LIST = auto()  # … an array of numbers of `size` bytes, or a text
-    RECORDS = auto()  # a record set
-    ARRAY = auto()
-    STRUCT = auto()
-    OPTIONAL = auto()  # a struct behind a byte that says whether it is there
-    TAGS = auto()  # tagged fields
-
-
-NOTES = frozenset({Op.TOPIC, Op.PAIR, Op.FAULT})  # they move over nothing
-_SILENT = frozenset({Op.SKIP, Op.SIZED, Op.ERROR_TEXT, Op.ARRAY, Op.STRUCT, Op.OPTIONAL, Op.TAGS})  # of themselves
-
-
-class Step(NamedTuple):
-    """One step."""
-
-    op: Op
-    name: str = ""
-    size: int = 0  # bytes of a value; of each element, where all have one size and nothing in them is noted
-    stride: int = 0  # bytes of each element that ends with tagged fields, if it has none
-    compact: bool = False  # the length is a varint
-    wide: bool = False  # … or else has four bytes
-    printable: bool = False  # text that people read
-    counted: bool = False  # the elements are partitions
-    listed: bool = True  # the topic counts among those of the message
-    forgotten: bool = False  # the elements leave a fetch session
-    names: tuple[str, ...] = ()
-    scope: str = ""  # what an error is about
-    inner: tuple[Step, ...] = ()  # of a struct, of an element
-    tags: tuple[Tag, ...] = ()
-
-
-class Tag(NamedTuple):
-    """A tagged field."""
-
-    number: int
-    inner: tuple[Step, ...]
-    noted: bool
-
-
-class Plan(NamedTuple):
-    """The steps over one message in one version."""
-
-    steps: tuple[Step, ...]
-    last: int  # nothing is noted by the steps from here on
-
-    @property
-    def noting(self) -> tuple[Step, ...]:
-        """The steps up to the last that notes something."""
-        return self.steps[: self.last]
+    Versions with the same fields, and messages in which no field says where a partition stands, share their words.
+    Raises KeyError or FileNotFoundError where the tables do not have it.
+    """
+    says_positions = name in position_fields.FIELDS or name in position_fields.VALUES
+    return words_of(name, schema.first_like(name, version), positions and says_positions)
 
 
 @cache
-def plan(name: str, version: int, positions: bool = False) -> Plan:
-    """The plan for one message in one version. positions: note the fields of `position_fields` too."""
+def words_of(name: str, version: int, positions: bool) -> MessageWords:
+    """The words of this very version."""
     return _Compiler(MessageVersion(schema.message(name), version), positions).compile()
 
 
-def notes(step: Step) -> bool:
-    """Whether something in the step is noted."""
-    return step.op not in _SILENT or step.counted or any(map(notes, step.inner)) or any(tag.noted for tag in step.tags)
+class _Piece(NamedTuple):
+    """The words over a field, or of a note."""
+
+    words: tuple[int, ...]
+    least: int  # bytes over which they move at least
+    notes: bool = True
+    parts: tuple[_Piece, ...] | None = None  # of a struct in which nothing is noted: its own fields
+
+
+class _Fault(NamedTuple):
+    """An error that was read and is not noted yet."""
+
+    slot: int
+    text: str | None  # the field that explains it
+    scope: int
+
+
+_LEAST = {COMPACT: 1, WIDE: 4, PLAIN: 2}
+_TOPIC_ID = _Piece((words.ID,), 16)
+_PARTITION = _Piece((words.PARTITION,), 4)
 
 
 class _Around(NamedTuple):
@@ -172,33 +120,40 @@ class _Compiler:
     def __init__(self, known: MessageVersion, positions: bool) -> None:
         self._known = known
         self._message = known.message.name
-        self._values = (*VALUES.get(self._message, ()), *((GROUP,) if known.message.kind == "request" else ()))
-        self._positions: frozenset[str] = frozenset()
+        self._wanted = (*VALUES.get(self._message, ()), *((GROUP_NAME,) if known.message.kind == "request" else ()))
+        self._positions: dict[str, int] = {}
         if positions:
-            self._positions = frozenset(position_fields.FIELDS.get(self._message, ()))
-            self._values += position_fields.VALUES.get(self._message, ())
+            self._positions = dict(position_fields.FIELDS.get(self._message, {}))
+            self._wanted += position_fields.VALUES.get(self._message, ())
         self._pair_values = PAIRED.get(self._message)
         self._response = known.message.kind == "response"
+        self._values: dict[int, bool] = {}  # place -> whether it is a text
+        self._scopes: list[str] = []
+        self._errors = self._error_texts = 0  # slots that are given
 
-    def compile(self) -> Plan:
+    def compile(self) -> MessageWords:
         fields, tags = self._fields(self._known.message.fields, _Around())
-        if any(map(notes, tags)):
+        if _notes(tags):
             last = len(fields)
         else:
-            last = max((n + 1 for n, steps in enumerate(fields) if any(map(notes, steps))), default=0)
+            last = max((n + 1 for n, pieces in enumerate(fields) if _notes(pieces)), default=0)
         noting = _joined(chain.from_iterable(fields[:last]))
         rest = _joined([*chain.from_iterable(fields[last:]), *tags])
-        return Plan(noting + rest, len(noting) + (len(rest) if any(map(notes, tags)) else 0))
+        assert max(self._errors, self._error_texts) <= SLOTS
+        written = array("i", _written([*noting, *rest]))
+        end = len(written) if _notes(tags) else len(_written(noting))
+        least = sum(piece.least for piece in (*noting, *rest))
+        return MessageWords(written, end, least, self._values, tuple(self._scopes))
 
     # --- fields ---
 
-    def _struct(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[Step, ...]:
-        """The steps over a struct."""
+    def _struct(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[_Piece, ...]:
+        """The words over a struct."""
         each, tags = self._fields(fields, around)
         return _joined([*chain.from_iterable(each), *tags])
 
-    def _fields(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[list[list[Step]], list[Step]]:
-        """The steps over each field of a struct; the step over its tagged fields.
+    def _fields(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[list[list[_Piece]], list[_Piece]]:
+        """The words over each field of a struct; those over its tagged fields.
 
         An error is noted when its topic, partition and text are read, so that a body that ends early behind them has
         it; but before the errors of a struct within this one, as on the wire.
@@ -208,109 +163,130 @@ class _Compiler:
         identity = [f for f in plain if not f.array and self._is_topic(f)]
         indexed = self._pair_values is not None or any(map(self._needs_partition, plain))
         numbers = [f.name for f in plain if f.name in (self._pair_values or ())]
-        texts: dict[str, str] = {}  # text -> the error that it explains
-        faults: list[Step] = []  # of errors that were read, not noted yet
-        each: list[list[Step]] = []
+        explained: dict[str, int] = {}  # text -> slot of the error that it explains
+        texts: dict[str | None, int] = {}  # text that was read -> its slot
+        faults: list[_Fault] = []
+        each: list[list[_Piece]] = []
         index: SchemaField | None = None
+
+        def noted(some: list[_Fault]) -> list[_Piece]:
+            return [_Piece((words.FAULT, f.slot, texts.get(f.text, NO_SLOT), f.scope), 0) for f in some]
+
         for i, field in enumerate(plain):
-            steps = []
+            pieces: list[_Piece] = []
             if field in identity:
-                steps.append(self._identity(field))
+                pieces.append(self._identity(field))
                 if field is identity[-1]:
-                    steps.append(Step(Op.TOPIC, listed=not around.forgotten))
+                    pieces.append(_Piece((words.TOPIC, not around.forgotten), 0))
             elif indexed and field.type == "int32" and not field.array and field.name in _PARTITION_NAMES:
                 index = field
-                steps.append(Step(Op.PARTITION, size=4))
+                pieces.append(_PARTITION)
             elif self._is_error(field) and not field.array:
                 text = _text_of(field, plain)
+                slot, error = self._error()
                 if text is not None and field.name != "topicConfigErrorCode":
-                    texts[text] = field.name
-                steps.append(Step(Op.ERROR, field.name, 2))
-                faults.append(Step(Op.FAULT, field.name, names=(text or "",), scope=self._scope(field, around, plain)))
-            elif field.name in texts:
-                steps.append(self._sized(field, Op.ERROR_TEXT, name=field.name, names=(texts[field.name],)))
+                    explained[text] = slot
+                pieces.append(error)
+                faults.append(_Fault(slot, text, self._scope(field, around, plain)))
+            elif field.name in explained:
+                slot = texts[field.name] = self._error_texts
+                self._error_texts += 1
+                pieces.append(self._sized(field, words.ERROR_TEXT, explained[field.name], slot))
             else:
-                step = self._field(field, around)
-                if field.struct and notes(step):
-                    steps += faults
+                piece = self._field(field, around)
+                if field.struct and piece.notes:
+                    pieces += noted(faults)
                     faults = []
-                steps.append(step)
+                pieces.append(piece)
             if self._pair_values is not None and index is not None and field.name == (numbers or [index.name])[-1]:
-                steps.append(Step(Op.PAIR, names=self._pair_values, forgotten=around.forgotten))
+                kind = FORGOTTEN if around.forgotten else NUMBERED if self._pair_values else BARE
+                pieces.append(_Piece((words.PAIR, kind), 0))
             left = plain[i + 1 :]
             if not any(f in identity or f.name in _PARTITION_NAMES for f in left):
                 waiting = {f.name for f in left}
-                steps += [fault for fault in faults if fault.names[0] not in waiting]
-                faults = [fault for fault in faults if fault.names[0] in waiting]
-            each.append(steps)
+                pieces += noted([fault for fault in faults if fault.text not in waiting])
+                faults = [fault for fault in faults if fault.text in waiting]
+            each.append(pieces)
         if not known.flexible:
             return each, []
-        tags = tuple(self._tag(field, around, plain) for field in known.tagged(fields))
-        return each, [Step(Op.TAGS, tags=tags)]
+        tagged = [(field.tag, self._tag(field, around, plain)) for field in known.tagged(fields)]
+        written = [word for tag, inner in tagged for word in (tag, _notes(inner), *_counted(inner))]
+        return each, [_Piece((words.TAGS, len(written), *written), 1, any(_notes(inner) for _, inner in tagged))]
 
-    def _field(self, field: SchemaField, around: _Around) -> Step:
+    def _field(self, field: SchemaField, around: _Around) -> _Piece:
+        size = SIZES.get(field.type, 0)
         if field.name in self._positions:
-            return self._position(field)
+            what = self._positions[field.name]
+            if field.array or field.type == "string":
+                each = size if field.array else 1
+                return self._sized(field, words.POSITION_LIST, each, before=(what,))._replace(least=each)
+            return _Piece((words.POSITION, what, size), size)
         if field.array:
             return self._array(field, around)
         if field.struct:
             inner = self._struct(field.fields, around)
-            return Step(Op.OPTIONAL if self._known.is_nullable(field) else Op.STRUCT, inner=inner)
+            if self._known.is_nullable(field):
+                return _Piece((words.OPTIONAL, *_counted(inner)), 1, _notes(inner))
+            least = sum(piece.least for piece in inner)
+            return _Piece((words.STRUCT, *_counted(inner)), least, _notes(inner), None if _notes(inner) else inner)
         single = not around.array
-        number = Step(Op.SKIP, field.name, SIZES.get(field.type, 0))
         if single and self._response and field.name == "throttleTimeMs":
-            return number._replace(op=Op.THROTTLE)
+            return _Piece((words.THROTTLE,), size)
         if field.name in (self._pair_values or ()):
-            return number._replace(op=Op.PAIR_VALUE)
-        if single and field.name in self._values:
-            return number._replace(op=Op.VALUE) if number.size else self._sized(field, Op.TEXT, name=field.name)
+            return _Piece((words.PAIR_VALUE,), size)
+        if single and field.name in self._wanted:
+            place = words.VALUES.index(field.name)
+            self._values[place] = not size
+            return _Piece((words.VALUE, place, size), size) if size else self._sized(field, words.TEXT, before=(place,))
         if field.type == "records":
-            return self._sized(field, Op.RECORDS)
+            return self._sized(field, words.RECORDS)
         if self._is_group(field):
-            return self._sized(field, Op.GROUP)
-        return Step(Op.SKIP, size=number.size) if number.size else self._sized(field, Op.SIZED)
+            self._values[words.GROUP_PLACE] = True
+            return self._sized(field, words.GROUP)
+        if size:
+            return _Piece((words.SKIP, size), size, False)
+        printable = field.type == "string" and not field.name.lower().endswith("message")
+        return self._sized(field, words.SIZED, printable)._replace(notes=False)
 
-    def _position(self, field: SchemaField) -> Step:
-        if field.array or field.type == "string":
-            size = SIZES[field.type] if field.array else 1
-            return self._sized(field, Op.POSITION_LIST, name=field.name, size=size)
-        return Step(Op.POSITION, field.name, SIZES[field.type])
-
-    def _array(self, field: SchemaField, around: _Around) -> Step:
+    def _array(self, field: SchemaField, around: _Around) -> _Piece:
         forgotten = around.forgotten or field.name == _FORGOTTEN
         counted = "artition" in field.name and (field.struct or field.type == "int32") and not around.forgotten
-        more: dict[str, Any] = {"counted": counted, "forgotten": forgotten}
         if field.struct:
             inner = self._struct(field.fields, _Around(field.name, forgotten))
         elif field.type == "string" and field.entity == "topicName":
-            inner = (self._identity(field.element), Step(Op.TOPIC))
+            inner = (self._identity(field.element), _Piece((words.TOPIC, True), 0))
         elif self._pair_values is not None and field.type == "int32" and "artition" in field.name:
-            return self._sized(field, Op.PARTITIONS, size=4, **more)
+            return self._sized(field, words.PARTITIONS, counted, FORGOTTEN if forgotten else BARE)
         else:
             inner = (self._field(field.element, _Around(field.name)),)
-        if not any(map(notes, inner)):
-            bare = self._known.bare_size(field)
-            tagged = field.struct and self._known.flexible
-            more |= {"stride": bare + 1 if bare and tagged else 0, "size": 0 if tagged else bare}
-        return self._sized(field, Op.ARRAY, inner=inner, **more)
-
-    def _tag(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> Tag:
-        if self._is_error(field):
-            fault = Step(Op.FAULT, field.name, names=("",), scope=self._scope(field, around, plain))
-            inner: tuple[Step, ...] = (Step(Op.ERROR, field.name, 2), fault)
+        if _notes(inner) or (field.struct and self._known.flexible):
+            size = 0
         else:
-            inner = (self._field(field, around),)
-        return Tag(field.tag, inner, any(map(notes, inner)))
+            size = self._known.bare_size(field)
+        walked = _counted(() if size else inner)
+        return self._sized(field, words.ARRAY, counted, size, *walked)._replace(notes=counted or _notes(inner))
 
-    def _identity(self, field: SchemaField) -> Step:
-        return Step(Op.ID, size=16) if field.type == "uuid" else self._sized(field, Op.NAME)
+    def _tag(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> tuple[_Piece, ...]:
+        """The words over a tagged field."""
+        if not self._is_error(field):
+            return (self._field(field, around),)
+        slot, error = self._error()
+        return error, _Piece((words.FAULT, slot, NO_SLOT, self._scope(field, around, plain)), 0)
 
-    def _sized(self, field: SchemaField, op: Op, **more: Any) -> Step:
-        """A step over something that begins with its length."""
+    def _error(self) -> tuple[int, _Piece]:
+        """The slot of an error code, and the word that reads it."""
+        slot = self._errors
+        self._errors += 1
+        return slot, _Piece((words.ERROR, slot), 2)
+
+    def _identity(self, field: SchemaField) -> _Piece:
+        return _TOPIC_ID if field.type == "uuid" else self._sized(field, words.NAME)
+
+    def _sized(self, field: SchemaField, word: int, *more: int, before: tuple[int, ...] = ()) -> _Piece:
+        """A word over something that begins with its length; its operands before and behind the kind of the length."""
         wide = field.array or field.type in ("bytes", "records")
-        printable = field.type == "string" and not field.array and not field.name.lower().endswith("message")
-        step = Step(op, compact=self._known.is_compact(field), wide=wide, printable=printable)
-        return step._replace(**more)
+        kind = COMPACT if self._known.is_compact(field) else WIDE if wide else PLAIN
+        return _Piece((word, *before, kind, *more), _LEAST[kind])
 
     # --- what is wanted ---
 
@@ -322,7 +298,7 @@ class _Compiler:
 
     def _is_group(self, field: SchemaField) -> bool:
         """Whether it is one of several groups that a request names."""
-        return not self._response and (field.entity == GROUP or field.name in _KEYS.get(self._message, ()))
+        return not self._response and (field.entity == GROUP_NAME or field.name in _KEYS.get(self._message, ()))
 
     def _is_error(self, field: SchemaField) -> bool:
         return self._response and field.type == "int16" and field.name.lower().endswith("errorcode")
@@ -333,8 +309,14 @@ class _Compiler:
             return any(map(self._needs_partition, self._known.plain(field.fields)))
         return field.type == "records" or field.name in self._positions or self._is_error(field)
 
-    def _scope(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> str:
-        """What an error is about; plain: the fields of its struct."""
+    def _scope(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> int:
+        """What an error is about, as index into `scopes`; plain: the fields of its struct."""
+        scope = self._scope_name(field, around, plain)
+        if scope not in self._scopes:
+            self._scopes.append(scope)
+        return self._scopes.index(scope)
+
+    def _scope_name(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> str:
         if not around.array:
             return "request"
         if field.name == "topicConfigErrorCode":
@@ -356,14 +338,28 @@ def _text_of(error: SchemaField, plain: list[SchemaField]) -> str | None:
     return next((name for name in (own, "errorMessage") if name in names), None)
 
 
-def _joined(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Steps over fixed sizes, one after the other, are one; a struct of nothing else is such a step."""
-    out: list[Step] = []
-    for step in steps:
-        plain = step.op is Op.STRUCT and not notes(step)
-        for each in step.inner if plain else (step,):
-            if each.op is Op.SKIP and out and out[-1].op is Op.SKIP:
-                out[-1] = Step(Op.SKIP, size=out[-1].size + each.size)
-            else:
-                out.append(each)
+def _notes(pieces: Iterable[_Piece]) -> bool:
+    """Whether anything is noted."""
+    return any(piece.notes for piece in pieces)
+
+
+def _written(pieces: Iterable[_Piece]) -> list[int]:
+    return [word for piece in pieces for word in piece.words]
+
+
+def _counted(pieces: Iterable[_Piece]) -> list[int]:
+    """The words of pieces behind their number."""
+    written = _written(pieces)
+    return [len(written), *written]
+
+
+def _joined(pieces: Iterable[_Piece]) -> tuple[_Piece, ...]:
+    """Words over fixed sizes, one after the other, are one; a struct of nothing else is such a word."""
+    out: list[_Piece] = []
+    for each in chain.from_iterable((piece,) if piece.parts is None else piece.parts for piece in pieces):
+        if out and out[-1].words[0] == each.words[0] == words.SKIP:
+            size = out[-1].least + each.least
+            out[-1] = _Piece((words.SKIP, size), size, False)
+        else:
+            out.append(each)
     return tuple(out)

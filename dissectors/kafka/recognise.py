@@ -16,8 +16,8 @@ from dissectors.kafka import schema
 from dissectors.kafka.decode import API_VERSIONS, REQUEST_HEAD, UNSUPPORTED_VERSION, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, begins_with_token, is_text
 from dissectors.kafka.full import full
+from dissectors.kafka.loss.resync import Resync
 from dissectors.kafka.match import KafkaPendingRequests
-from dissectors.kafka.resync import Resync
 from dissectors.rows.layout import ABSENT
 from dissectors.session.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT

@@ -213,7 +213,7 @@ class BatchVerifier:
             stored=shown(kind, batch.crc),
             computed=shown(kind, batch.computed),
         )
-        crc = batch.start + (17 if batch.magic == 2 else 12)
+        crc = batch.start + batches.CRC_AT[batch.magic]
         self.conversation.suspect(
             frame,
             f"magic {batch.magic}",

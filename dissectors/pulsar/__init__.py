@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dissectors.rows.sink import Sink
     from dissectors.session.conversation import Conversation
     from dissectors.session.search import Recogniser
+from dissectors.session.spans import FrameSpans
 
 
 class Pulsar(Protocol):
@@ -77,6 +78,11 @@ class Pulsar(Protocol):
         from dissectors.pulsar.conversation import PulsarConversation  # protobuf is loaded when Pulsar is met
 
         return PulsarConversation(conn, sink, options, midstream=midstream)
+
+    def spans(self, dialect: str | None) -> FrameSpans:
+        from dissectors.pulsar.spans import PulsarSpans
+
+        return PulsarSpans()
 
 
 PROTOCOL = Pulsar()

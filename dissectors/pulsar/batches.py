@@ -45,6 +45,8 @@ from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 
 BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = 0x0E02, 0x0E01
+FORMAT = "entry"
+"""As `batches.format` has it."""
 
 CODECS = {1: "lz4-block", 2: "zlib", 3: "zstd", 4: "snappy"}
 CODEC_NAMES = {0: "none", 1: "lz4", 2: "zlib", 3: "zstd", 4: "snappy"}

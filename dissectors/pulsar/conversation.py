@@ -11,7 +11,6 @@ import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.options import Options
-from dissectors.pulsar import resync
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.commands import (
     ACK,
@@ -34,21 +33,22 @@ from dissectors.pulsar.commands import (
     request_of,
 )
 from dissectors.pulsar.decode import CommandLayout, PulsarCommand, command_of
-from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
 from dissectors.pulsar.events import ASKING, PulsarEvents
 from dissectors.pulsar.events import STATING as EVENTFUL_COMMANDS
 from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
 from dissectors.pulsar.frames import DEFAULT_MESSAGE_BYTES, PADDING, measure
+from dissectors.pulsar.loss import resync
+from dissectors.pulsar.loss.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
-from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
 from dissectors.pulsar.permits import COUNTED, Permits
 from dissectors.pulsar.positions import STATING, stated
 from dissectors.pulsar.remarks import REMARKABLE, remark
 from dissectors.pulsar.replication import named_by
+from dissectors.pulsar.rows import PulsarRows
 from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
@@ -90,7 +90,7 @@ class PulsarConversation(Conversation):
 
     state: PulsarState
     pending: PulsarPendingRequests
-    emit: PulsarEmitter
+    rows: PulsarRows
     entries: Entries
     permits: Permits
     events: PulsarEvents
@@ -109,8 +109,8 @@ class PulsarConversation(Conversation):
         report = Report(conn, sink, self.resends, self.closing)
         self.state = PulsarState(options.limits.pending // 10)
         self.pending = PulsarPendingRequests(options.limits.pending)
-        self.emit = PulsarEmitter(report, self.state)
-        self.entries = Entries(self, self.state, report)
+        self.rows = PulsarRows(report, self.state)
+        self.entries = Entries(self, self.rows, self.state)
         self.permits = Permits()
         self.events = PulsarEvents(report)
         self.rules = ProtocolRules(report) if report.wants_events and not midstream else None
@@ -219,7 +219,7 @@ class PulsarConversation(Conversation):
         self._describe(request, frame, command, layout)
         if command.readable:
             self._update(frame, command, request, request)
-        self.emit.one_way(frame.direction, request, None)
+        self.rows.one_way(frame.direction, request, None)
 
     @compiled
     def _on_answer(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
@@ -249,9 +249,9 @@ class PulsarConversation(Conversation):
         ):
             request.answer_announced = True  # the producer is queued for an exclusive topic
             answer.topic, answer.topics, answer.partitions = request.topic, request.topics, request.partitions
-            self.emit.one_way(frame.direction, answer, None)
+            self.rows.one_way(frame.direction, answer, None)
         else:
-            if DECIDED[request.api_code] and self.emit.report.wants_events:
+            if DECIDED[request.api_code] and self.rows.report.wants_events:
                 self.events.answered(frame, command, request, error)
             self._close(frame, open_key, answer, error)
 
@@ -275,8 +275,8 @@ class PulsarConversation(Conversation):
         if GRANTING[command.code]:
             self.permits.count(frame, command, own)
         if REMARKED[command.code]:
-            remark(self, self.emit, frame, command, own)
-        if self.emit.report.wants_events:
+            remark(self, self.rows, frame, command, own)
+        if self.rows.report.wants_events:
             if EVENTFUL[command.code]:
                 self.events.stated(frame, command, own, request)
             elif command.code == SEND:
@@ -289,8 +289,8 @@ class PulsarConversation(Conversation):
             and (command.code != SEND or own.endpoint is None or self.rules.gone)
         ):
             self.rules.inspect(frame, command, own)
-        if STATES[command.code] and self.emit.report.wants_positions:
-            stated(self.emit.report, frame.facts(), command, request)
+        if STATES[command.code] and self.rows.report.wants_positions:
+            stated(self.rows.report, frame.facts(), command, request)
 
     def _on_orphan(
         self,
@@ -304,21 +304,21 @@ class PulsarConversation(Conversation):
         unrequested = answer.correlation_id == NO_REQUEST
         if layout.code == ERROR and unrequested and not self.state.connected:
             answer.type, answer.correlation_id = COMMANDS[CONNECT], ABSENT
-            self.emit.orphan(answer, error)
+            self.rows.orphan(answer, error)
         elif layout.type.part == INITIAL_RESPONSE or unrequested:
-            self.emit.one_way(frame.direction, answer, error)
+            self.rows.one_way(frame.direction, answer, error)
         else:
             if layout.code == SUCCESS and key is not None:
                 answer.type = self.lost_requests.explain(frame.order, self.frames, key[-1]) or layout.type
             if answer.type is not None and answer.type.part != REQUEST and request_of(answer.type) is None:
                 self._report_orphan(frame, answer, layout.name, error)
             else:
-                self.emit.orphan(answer, error)
+                self.rows.orphan(answer, error)
 
     def _report_orphan(self, frame: Frame, answer: PulsarRequest, name: str, error: ErrorCode | None) -> None:
         """An answer that many requests may have: a finding, for no row can say which exchange it is half of."""
         if error is not None:
-            self.emit.error(error, answer)
+            self.rows.error(error, answer)
         number = None if answer.correlation_id == ABSENT else answer.correlation_id
         message = f"{name} answers a request that was not captured"
         self.finding_at(frame, "orphan", message, correlation_id=number)
@@ -336,7 +336,7 @@ class PulsarConversation(Conversation):
         elif number is not None and frame.direction == CLIENT:
             self._open(frame.direction, key, request)
         else:
-            self.emit.one_way(frame.direction, request, None)
+            self.rows.one_way(frame.direction, request, None)
 
     # --- open requests ---
 
@@ -384,13 +384,13 @@ class PulsarConversation(Conversation):
         if self.rules is not None and (request.api_code == PRODUCER or request.api_code == SUBSCRIBE):
             self.rules.on_answer(request, refused=error is not None)
         self.entries.settle(request, answer, error)
-        self.emit.call(request, frame, answer, error)
+        self.rows.call(request, frame, answer, error)
 
     @compiled
     def _give_up(self, request: PulsarRequest, until: Any) -> None:
         """No answer came, or was waited for, until a delivery; None: until its own."""
         self.entries.settle(request, None, None)
-        self.emit.unanswered(request, until)
+        self.rows.unanswered(request, until)
 
     # --- what a row needs of a frame ---
 

@@ -1,4 +1,4 @@
-"""What SEND and MESSAGE carry -> rows of `batches` and `messages`.
+"""What SEND and MESSAGE carry: verified, decompressed, kept until its rows can be written.
 
 The rows of a consumed entry are written at once. A produced entry has no position before its receipt: its rows wait
 with the request, which is why they hold values and no buffer.
@@ -13,7 +13,7 @@ import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.pulsar import batches
-from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
+from dissectors.pulsar.batches import FORMAT, PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.fields import (
@@ -37,12 +37,11 @@ from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.names import Topic
 from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.replication import receipt_key
+from dissectors.pulsar.rows import PulsarRows
 from dissectors.pulsar.state import PulsarState
-from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
-from dissectors.rows.table import RowTable
 from dissectors.session.conversation import Conversation
-from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
+from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
 from dissectors.wire.memory import crc32c
@@ -50,7 +49,6 @@ from dissectors.wire.memory import crc32c
 MS = 1_000_000
 LATEST_MS = ((1 << 63) - 1) // MS
 
-FORMAT = "entry"
 _CRC32C, _NO_CHECKSUM = "crc32c", "none"
 _ENCRYPTED = 1000  # producers and consumers of which a finding says that they encrypt
 
@@ -62,18 +60,18 @@ class Entries:
     """Reads the entries of one connection."""
 
     _conversation: Conversation
+    _rows: PulsarRows
     _state: PulsarState
-    _report: Report
     messages: MessageRows
     encrypted: set[tuple[int, int]]  # producers and consumers that are known to encrypt
     _held: cython.longlong = 0  # bytes of values that wait for receipts
     _overflowed: cython.bint = False
     _command_limit: cython.longlong
 
-    def __init__(self, conversation: Conversation, state: PulsarState, report: Report) -> None:
+    def __init__(self, conversation: Conversation, rows: PulsarRows, state: PulsarState) -> None:
         self._conversation = conversation
+        self._rows = rows
         self._state = state
-        self._report = report
         self.messages = MessageRows(conversation, self.unpack, self.finding)
         self.encrypted = set()
         self._command_limit = conversation.options.limits.command_bytes
@@ -101,7 +99,7 @@ class Entries:
             if entry.has_meta and self._state.source_receipts and entry.meta.has(META_REPLICATED_FROM):
                 request.receipt_key = receipt_key(entry.meta, request)
         compacted: cython.bint = request.endpoint is not None and request.endpoint.compacted
-        if command.readable and (self._report.looks_into_batches or compacted):
+        if command.readable and (self._rows.report.looks_into_batches or compacted):
             self._look_into(frame, command, request, entry, compacted)
         return entry
 
@@ -123,13 +121,13 @@ class Entries:
         if compacted and entry.plain is not None:
             request.records = self.messages.count(entry)
         batch: PendingBatch = self._batch(entry)
-        messages = list(self.messages.rows(entry, batch)) if self._report.wants_messages else []
+        messages = list(self.messages.rows(entry, batch)) if self._rows.report.wants_messages else []
         if produced:
             request.batch = batch
             request.messages = self._hold(request, entry, messages) if messages else messages
         else:
-            self._write(request, batch, OK)
-            self._write_messages(request, messages)
+            self._rows.batch(request, batch, OK)
+            self._rows.messages(request, messages)
         entry.request = entry.plain = None  # type: ignore[assignment]
 
     def _hold(self, request: PulsarRequest, entry: PulsarEntry, messages: list[Columns]) -> list[Columns]:
@@ -143,7 +141,7 @@ class Entries:
         if not self._overflowed:
             self._overflowed = True
             self.finding(entry, "limit", "Too many values wait for receipts: their messages have no position")
-        self._write_messages(request, [message | {"position": None} for message in messages])
+        self._rows.messages(request, [message | {"position": None} for message in messages])
         return []
 
     @compiled
@@ -154,7 +152,9 @@ class Entries:
             fenced: cython.bint = answer is None and request.endpoint is not None and request.endpoint.fenced
             if answer is not None:
                 batch.ledger, batch.entry = answer.ledger, answer.entry
-            self._write(request, batch, FAILED if error is not None or fenced else UNKNOWN if answer is None else OK)
+            self._rows.batch(
+                request, batch, FAILED if error is not None or fenced else UNKNOWN if answer is None else OK
+            )
             request.batch = None
             if request.messages:
                 self._settle_messages(request, position(batch.ledger, batch.entry))
@@ -164,14 +164,8 @@ class Entries:
         self._conversation.sink.let_go(request.kept)
         request.kept = 0
         rows = [message | {"position": within(place, message["position"])} for message in request.messages]
-        self._write_messages(request, rows)
+        self._rows.messages(request, rows)
         request.messages = ()
-
-    def _write_messages(self, request: PulsarRequest, messages: list[Columns]) -> None:
-        for message in messages:
-            slot = self._report.open_message(request, request.frame)
-            self._report.messages.put_named(slot, message)
-            self._report.finish_message(slot)
 
     # --- the entry as a whole ---
 
@@ -285,42 +279,6 @@ class Entries:
             batch.control = entry.meta.has(META_MARKER_TYPE)
             batch.published_ns = _ns(entry.meta.number(META_PUBLISH_TIME, 0))
         return batch
-
-    @compiled
-    def _write(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
-        report: Report = self._report
-        table: RowTable = report.batches
-        slot: cython.Py_ssize_t
-        if report.wants_batches:
-            slot = report.open_batch(request, request.frame)
-            table.put(slot, fields.BATCH_ROLE, batch.role)
-            table.put(slot, fields.BATCH_TOPIC, batch.topic)
-            table.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
-            table.put(slot, fields.BATCH_FORMAT, FORMAT)
-            table.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
-            table.put(slot, fields.BATCH_VERDICT, batch.verdict)
-            table.put(slot, fields.BATCH_OUTCOME, outcome)
-            table.put(slot, fields.BATCH_DIALECT, self._state.dialect)
-            table.waiting[slot, fields.BATCH_PARTITION] = batch.partition
-            table.waiting[slot, fields.BATCH_RECORDS] = request.records
-            table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
-            table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
-            table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
-            table.waiting[slot, fields.BATCH_TIME] = batch.time
-            table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
-            table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
-            table.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
-            table.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
-            if batch.codec is not None:
-                table.put(slot, fields.BATCH_CODEC, batch.codec)
-                table.put(slot, fields.BATCH_PRODUCER, batch.producer)
-                table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
-                table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
-                table.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
-                table.waiting[slot, fields.BATCH_CONTROL] = batch.control
-                table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
-                table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
-            report.finish_batch(slot)
 
     def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:
         """A finding about an entry."""

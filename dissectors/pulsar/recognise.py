@@ -10,7 +10,7 @@ from functools import partial
 
 from dissectors.pulsar.commands import CONNECT
 from dissectors.pulsar.frames import judge
-from dissectors.pulsar.resync import search
+from dissectors.pulsar.loss.resync import search
 from dissectors.session.inbox import MORE
 from dissectors.session.search import GrowingSearch, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER

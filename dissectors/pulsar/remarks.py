@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from dissectors.pulsar.commands import ACK, CONNECT
 from dissectors.pulsar.decode import PulsarCommand
-from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.errors import VALIDATION, error_code
 from dissectors.pulsar.fields import (
     ACK_MESSAGE_ID,
@@ -16,6 +15,7 @@ from dissectors.pulsar.fields import (
     CONNECT_PROXY_VERSION,
 )
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.pulsar.rows import PulsarRows
 from dissectors.redaction import without_tokens
 from dissectors.session.conversation import Conversation
 from dissectors.session.frame import Frame
@@ -25,10 +25,10 @@ _POSITIONS = 100  # that a finding names
 
 
 def remark(
-    conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
+    conversation: Conversation, rows: PulsarRows, frame: Frame, command: PulsarCommand, request: PulsarRequest
 ) -> None:
     """Take a command of REMARKABLE."""
-    REMARKABLE[command.code](conversation, emit, frame, command, request)
+    REMARKABLE[command.code](conversation, rows, frame, command, request)
 
 
 def proxied_by(command: PulsarCommand) -> tuple[str, str | None] | None:
@@ -45,7 +45,7 @@ def proxied_by(command: PulsarCommand) -> tuple[str, str | None] | None:
 
 
 def _connect(
-    conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
+    conversation: Conversation, rows: PulsarRows, frame: Frame, command: PulsarCommand, request: PulsarRequest
 ) -> None:
     if (proxied := proxied_by(command)) is None:
         return
@@ -57,7 +57,7 @@ def _connect(
 
 
 def _ack(
-    conversation: Conversation, emit: PulsarEmitter, frame: Frame, command: PulsarCommand, request: PulsarRequest
+    conversation: Conversation, rows: PulsarRows, frame: Frame, command: PulsarCommand, request: PulsarRequest
 ) -> None:
     """A consumer may say in an ACK that it throws the message away, and why: a finding, and a row of `errors`."""
     if not command.fields.has(ACK_VALIDATION_ERROR):
@@ -75,10 +75,10 @@ def _ack(
         positions=[f"{ledger & _ALL_ONES}:{entry & _ALL_ONES}" for ledger, entry in positions],
         error=name or number,
     )
-    emit.error(error_code(number, name, topic, scope="message"), request)
+    rows.error(error_code(number, name, topic, scope="message"), request)
 
 
-REMARKABLE: dict[int, Callable[[Conversation, PulsarEmitter, Frame, PulsarCommand, PulsarRequest], None]] = {
+REMARKABLE: dict[int, Callable[[Conversation, PulsarRows, Frame, PulsarCommand, PulsarRequest], None]] = {
     CONNECT: _connect,
     ACK: _ack,
 }

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, final
 
 import cython
 
-from dissectors.capture.block import VIA, address, segment_name
+from dissectors.capture.block import address
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.findings import finding
 from dissectors.options import Options
-from dissectors.records import Conn, Connection, Stall
+from dissectors.records import Conn, Connection
 from dissectors.rows.sink import Sink
-from dissectors.session import foreign, preambles
-from dissectors.session.closing import UNACKNOWLEDGED_NS
+from dissectors.session import connection_rows, foreign, preambles
 from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
-from dissectors.session.exchange import elapsed
+from dissectors.session.deliveries import Events, Notes, behind, by_direction, first_order, pieces
 from dissectors.session.preambles import Preamble
 from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.tcp import spurious
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
-from dissectors.tcp.half import Half
-from dissectors.tcp.numbers import BOTH, SEGMENT_ORDER, UNKNOWN_ORDER
-from dissectors.tcp.stalls import MOST as MOST_STALLS
 from dissectors.tls import KeyLog, looks_like_tls
 from dissectors.tls.alerts import ALERT_SIZE, alert_in_clear
-from dissectors.wording import counted, were
 
 if TYPE_CHECKING:
     from dissectors.tls.layer import TlsLayer
 
-Events = tuple[Side, Side]  # of direction 0 and 1
 _SERVER_HEAD = 16  # bytes of a server that tell what it speaks
 _NO_HANDSHAKE = {b"\x15": foreign.TLS_ALERT, b"\x16": None}
 """What a connection without a whole ServerHello is, by the server's first byte: an alert, a hello that was cut."""
-Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
 class Undetermined:
@@ -139,7 +131,7 @@ class ConnectionSession:
         if self.flow.has_news:
             self.deliver()
         if self._tls is not None:
-            self._pass_on(*_sorted(self._tls.close()))
+            self._pass_on(*by_direction(self._tls.close()))
         self._conclude()
         self._note_closing()
         if self.conversation is not None:
@@ -167,7 +159,8 @@ class ConnectionSession:
         if self.conn is None:
             self.conn = self._conn(None)
         if "findings" in self.sink.tables:
-            self._report_conflicts()
+            for conflict in connection_rows.conflicts(self.conn, self.flow, self._guess_client(), self.sink):
+                self.sink.findings.append(conflict)
             self._report_tls()
             self._report_foreign()
             if self._gave_up:
@@ -240,7 +233,7 @@ class ConnectionSession:
             for event in events[direction]:
                 out += tls.receive(direction, event)
         self._look_at_server(events[1 - self._guess_client()])
-        return _sorted(out)
+        return by_direction(out)
 
     def _report_tls(self) -> None:
         if self._tls is not None and self._tls.problem and self._keylog:
@@ -297,7 +290,7 @@ class ConnectionSession:
         if client is None or self._undetermined is not None or self.options.decode_as:
             return None
         sent, answers = events[client], events[1 - client]
-        if not sent or (answers and _first_order(answers[0]) < _first_order(sent[0])) or isinstance(sent[0], Gap):
+        if not sent or (answers and first_order(answers[0]) < first_order(sent[0])) or isinstance(sent[0], Gap):
             return None
         head = sent[0].head
         tls = looks_like_tls(head, b"")
@@ -319,7 +312,7 @@ class ConnectionSession:
     def _recognise(self, undetermined: Undetermined, events: Events) -> None:
         forced = self._forced()
         recognition = undetermined.recognition
-        for direction, data in _pieces(events):
+        for direction, data in pieces(events):
             if not recognition.take(direction, data):
                 continue
             if self._tls is None and self._preamble is None and not (recognition.headless or recognition.exhausted):
@@ -359,7 +352,7 @@ class ConnectionSession:
         self._client, self._preamble = client, preamble
         self._undetermined = None
         sizes = (preamble.client, preamble.server) if client == 0 else (preamble.server, preamble.client)
-        a, b = (_behind(events, size) for events, size in zip(undetermined.waiting, sizes, strict=True))
+        a, b = (behind(events, size) for events, size in zip(undetermined.waiting, sizes, strict=True))
         self._pass_on((a, b), undetermined.notes)
 
     def _conclude(self) -> None:
@@ -471,193 +464,32 @@ class ConnectionSession:
         wanted = self.protocol is not None and "stalls" in self.sink.tables
         for direction, half in enumerate(self.flow.halves):
             noted = half.stalls.take() if half.stalls.noted else ()
-            if not wanted:
-                continue
-            assert self.conn is not None
-            side = SIDES[CLIENT if direction == self._client else SERVER]
-            for one in noted:
-                self.sink.stalls.append(
-                    Stall(
-                        self.conn,
-                        one.kind,
-                        side,
-                        one.start,
-                        one.end - one.start,
-                        one.offset,
-                        one.packet_ref,
-                        segment_bytes=one.size,
-                        delivered_segment_bytes=one.largest_delivered,
-                        idle_ns=one.idle_ns,
-                        spurious=one.spurious,
-                    )
-                )
-
-    def _report_conflicts(self) -> None:
-        for direction, half in enumerate(self.flow.halves):
-            side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
-            for conflict in half.conflicts:
-                self.sink.findings.append(
-                    finding(
-                        self.conn,
-                        "retransmission_conflict",
-                        f"{were(conflict.differing, 'byte')} sent again with other values",
-                        direction=side,
-                        time=conflict.time,
-                        packet_ref=conflict.packet_ref,
-                        offset=conflict.offset,
-                        length=conflict.length,
-                        first=self.sink.where(conflict.first_packet_ref),
-                        second=self.sink.where(conflict.packet_ref),
-                    )
-                )
-            if half.more_conflicts:
-                self._report(
-                    "limit",
-                    f"{counted(half.more_conflicts, 'more packet')} of the {side} had other values when sent again",
-                )
-            if half.stalls.count > MOST_STALLS and "stalls" in self.sink.tables:
-                self._report("limit", f"{counted(half.stalls.count - MOST_STALLS, 'more stall')} of the {side}")
+            for held in noted if wanted else ():
+                assert self.conn is not None
+                self.sink.stalls.append(connection_rows.stall(self.conn, direction == self._client, held))
 
     def _row(self, summary: ConversationSummary) -> Connection:
-        flow = self.flow
-        client, server = flow.halves if self._guess_client() == 0 else flow.halves[::-1]
-        seen = [flow.syn_time, flow.syn_ack_time, flow.ack_time]
-        handshake = "full" if None not in seen else "partial" if any(t is not None for t in seen) else "none"
-        rtt = None
-        if flow.ack_time is not None and flow.syn_time is not None and handshake == "full":
-            rtt = elapsed(flow.syn_time, flow.ack_time)
-        preamble = self._preamble
-        via = ",".join(name for i, name in enumerate(VIA) if flow.via >> i & 1)
+        """The row of `connections`."""
         assert self.conn is not None
+        preamble, tls = self._preamble, self._tls
         return Connection(
             conn=self.conn,
             dialect=summary.dialect,
             client_software=summary.client_software,
             client_version=summary.client_version,
             server_version=summary.server_version,
-            tls=self._tls is not None,
-            tls_version=self._tls.version if self._tls is not None else None,
-            sni=self._tls.sni if self._tls is not None else None,
-            via=via or None,
-            start_time=flow.first_time,
-            end_time=flow.last_time,
-            duration_ns=elapsed(flow.first_time, flow.last_time),
-            handshake=handshake,
-            rtt_ns=rtt,
-            client_packets=client.packets,
-            server_packets=server.packets,
-            client_bytes=client.bytes,
-            server_bytes=server.bytes,
-            retransmissions=client.retransmissions + server.retransmissions,
-            spurious=client.spurious + server.spurious,
-            retransmitted_bytes=client.retransmitted_bytes + server.retransmitted_bytes,
-            duplicates=client.duplicates + server.duplicates,
-            out_of_order=client.out_of_order + server.out_of_order,
-            gaps=client.gaps + server.gaps,
-            gap_bytes=client.gap_bytes + server.gap_bytes,
-            zero_windows=client.zero_windows + server.zero_windows,
-            keep_alives=client.keep_alives + server.keep_alives,
-            cut_bytes=client.cut_bytes + server.cut_bytes,
-            closed_by=self._closed_by(),
-            reset_by=self._reset_by(client, server),
+            tls=tls is not None,
+            tls_version=tls.version if tls is not None else None,
+            tls_handshake_ns=tls.handshake.duration_ns if tls is not None else None,
+            tls_resumed=tls.handshake.resumed if tls is not None else None,
             tls_alert=self._tls_alert(),
-            client_undelivered_bytes=_undelivered(flow, client, server),
-            server_undelivered_bytes=_undelivered(flow, server, client),
+            sni=tls.sni if tls is not None else None,
             preamble=preamble.name if preamble else None,
             origin=preamble.origin if preamble else None,
             foreign=self._foreign_peer(),
-            segment="/".join(map(segment_name, flow.segments)) or None,
-            closed="fin" if flow.finished else "reset" if flow.reset else "open",
             frames=summary.frames,
             framed_bytes=summary.framed_bytes + (preamble.client + preamble.server if preamble else 0),
             skipped_bytes=summary.skipped_bytes + self._left_out,
             pending_bytes=summary.pending_bytes,
-            packet_ref=flow.first_packet_ref,
-            client_seq=client.base if client.started else None,
-            server_seq=server.base if server.started else None,
-            tls_handshake_ns=self._tls.handshake.duration_ns if self._tls is not None else None,
-            tls_resumed=self._tls.handshake.resumed if self._tls is not None else None,
+            **connection_rows.of_flow(self.flow, self._guess_client()),
         )
-
-    def _closed_by(self) -> str | None:
-        """Who sent the first FIN or RST: client, server or both."""
-        closer = self.flow.closer
-        if closer < 0:
-            return None
-        return "both" if closer == BOTH else SIDES[CLIENT if closer == self._guess_client() else SERVER]
-
-    @staticmethod
-    def _reset_by(client: Half, server: Half) -> str | None:
-        """Who sent a RST: client, server or both."""
-        senders = [side for side, half in zip(SIDES, (client, server), strict=True) if half.rst_order != UNKNOWN_ORDER]
-        return "both" if len(senders) == len(SIDES) else next(iter(senders), None)
-
-
-def _undelivered(flow: Flow, half: Half, other: Half) -> int | None:
-    """Bytes that a direction sent in vain; None where the acknowledgements of the other one were not captured.
-
-    Bytes that were only on their way when the capture ended are none.
-    """
-    if not other.packets:
-        return None
-    waited_ns = flow.last_time - half.stalls.advanced_ns
-    in_vain = half.again_to > half.acked or flow.reset or waited_ns >= UNACKNOWLEDGED_NS
-    return half.undelivered if in_vain else 0
-
-
-def _behind(events: Side, size: int) -> Side:
-    """Events of a stream without its first bytes, which are whole."""
-    start = size
-    kept: Side = []
-    for event in events:
-        if not kept and not isinstance(event, Gap):
-            if event is events[0]:
-                start += event.offset
-            if event.offset + len(event.data) <= start:
-                continue
-            event = event.behind(start) if event.offset < start else event
-        kept.append(event)
-    return kept
-
-
-def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Notes]:
-    """What a TLS layer gives, by direction."""
-    plain: Events = ([], [])
-    notes: tuple[list[Resent], list[Resent]] = ([], [])
-    for direction, event in events:
-        if isinstance(event, Resent):
-            notes[direction].append(event)
-        else:
-            plain[direction].append(event)
-    return plain, notes
-
-
-def _first_order(event: Chunk | Gap) -> int:
-    return event.segments[SEGMENT_ORDER] if isinstance(event, Chunk) else event.order
-
-
-def _pieces(events: Events) -> Iterator[tuple[int, bytes | None]]:
-    """The segments in both directions' events in the order of delivery: (direction, bytes, or None for a hole)."""
-    sides = (_split(events[0]), _split(events[1]))
-    heads = [next(side, None) for side in sides]
-    while True:
-        a, b = heads
-        if a is None and b is None:
-            return
-        direction = 0 if b is None or (a is not None and a[0] < b[0]) else 1
-        head = heads[direction]
-        assert head is not None
-        yield direction, head[1]
-        heads[direction] = next(sides[direction], None)
-
-
-def _split(events: list[Chunk | Gap]) -> Iterator[tuple[int, bytes | None]]:
-    """(order, bytes, or None for a hole) of each segment."""
-    for event in events:
-        if isinstance(event, Gap):
-            yield event.order, None
-            continue
-        offset, starts, last = event.offset, event.starts, len(event.starts) - 1
-        for i, order in enumerate(event.orders):
-            end = starts[i + 1] - offset if i < last else len(event.data)
-            yield order, event.data[starts[i] - offset : end]

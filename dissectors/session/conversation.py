@@ -22,12 +22,14 @@ import cython
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
+from dissectors.errors import UsageError
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
 from dissectors.session.framing import Framing
 from dissectors.session.search import NeverInMidstream, Recogniser
+from dissectors.session.spans import FrameSpans
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 
@@ -196,3 +198,30 @@ class Protocol:
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         """A new conversation for one connection."""
         raise NotImplementedError
+
+    def sized(self, frame: bytes) -> bytes:
+        """A frame, with its size in front where that is missing."""
+        return frame
+
+    def request_head(self, response: bytes, api: str | int | None, version: int | None) -> bytes:
+        """What a request that this response answers begins with, as a frame; nothing where the response says that.
+
+        api: its name or number, as users give it. Raises UsageError where it is needed and not given, or unknown.
+        """
+        return b""
+
+    def spans(self, dialect: str | None) -> FrameSpans:
+        """What tells of the bytes of the frames of one connection. dialect: as its row in `connections` has it."""
+        return FrameSpans()
+
+
+def api_code(protocol: str, api: str | int, names: Mapping[int, str]) -> int:
+    """The number of an API that a user gives by name or number. Raises UsageError."""
+    if isinstance(api, int) or api.lstrip("-").isdecimal():
+        if int(api) in names:
+            return int(api)
+    else:
+        for code, name in names.items():
+            if name.lower() == api.lower():
+                return code
+    raise UsageError(f"{protocol} has no API {api!r}")

@@ -183,19 +183,10 @@ class Inbox:
     @compiled
     def located(self, offset: cython.longlong) -> tuple[int, int] | None:
         """(time in ns, packet) of the byte of the window at a stream offset, framed or not; None where it has none."""
-        low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t = self._count - 1
-        middle: cython.Py_ssize_t
-        if high < 0 or offset < self._numbers[SEGMENT_START] or offset >= self._base + self.end:
+        if self._count == 0 or offset < self._numbers[SEGMENT_START] or offset >= self._base + self.end:
             return None
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._numbers[SEGMENT_FIELDS * middle + SEGMENT_START] <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        low *= SEGMENT_FIELDS
-        return self._numbers[low + SEGMENT_TIME], self._numbers[low + SEGMENT_PACKET]
+        row: cython.Py_ssize_t = SEGMENT_FIELDS * self._segment_from(0, offset)
+        return self._numbers[row + SEGMENT_TIME], self._numbers[row + SEGMENT_PACKET]
 
     def segment(self, offset: int) -> tuple[int, int]:
         """(order, end as a stream offset) of the segment that delivered a byte of the window or of what was pulled."""
@@ -403,10 +394,15 @@ class Inbox:
     def _segment(self, offset: cython.longlong) -> cython.Py_ssize_t:
         """Which segment of the window, from that at the position on, holds a stream offset."""
         low: cython.Py_ssize_t = self._mark
+        if low >= self._count - 1 or self._numbers[SEGMENT_FIELDS * (low + 1) + SEGMENT_START] > offset:
+            return low
+        return self._segment_from(low, offset)
+
+    @compiled
+    def _segment_from(self, low: cython.Py_ssize_t, offset: cython.longlong) -> cython.Py_ssize_t:
+        """Which segment of the window, from `low` on, holds a stream offset that is not before it."""
         high: cython.Py_ssize_t = self._count - 1
         middle: cython.Py_ssize_t
-        if low >= high or self._numbers[SEGMENT_FIELDS * (low + 1) + SEGMENT_START] > offset:
-            return low
         while low < high:
             middle = (low + high + 1) // 2
             if self._numbers[SEGMENT_FIELDS * middle + SEGMENT_START] <= offset:

@@ -7,16 +7,13 @@ legacy answer of Iggy do not say what they answer: the request is named beside t
 from __future__ import annotations
 
 import json
-import struct
 from typing import Any, Literal
 
 from dissectors.errors import UsageError
-from dissectors.iggy import tables as iggy_commands
-from dissectors.iggy.frames import LEGACY, detect
-from dissectors.kafka import schema
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
+from dissectors.session.conversation import Protocol
 from dissectors.session.protocols import named, protocols
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk
 from dissectors.tcp.chunk import SIDES as SENDERS
@@ -39,8 +36,6 @@ _WRONG = (
     "checksum_mismatch",
 )
 _TIME = 0
-_KAFKA_HEAD = struct.Struct(">ihhih")
-_PAIR = struct.Struct("<II")
 
 
 def decoded(
@@ -61,10 +56,9 @@ def decoded(
     side = side or ("response" if api is not None else "request")
     if not frame:
         raise UsageError("no bytes: nothing to decode")
-    if protocol == "kafka" and not _has_size(frame):
-        frame = len(frame).to_bytes(4, "big") + frame
-    before = _request(protocol, frame, api, version) if side == "response" else b""
-    rows, problems = _fed(protocol, before, frame, SERVER if side == "response" else CLIENT)
+    frame = known.sized(frame)
+    before = known.request_head(frame, api, version) if side == "response" else b""
+    rows, problems = _fed(known, before, frame, SERVER if side == "response" else CLIENT)
     wrong = [text for kind, text in problems if kind in _WRONG]
     mine = [row for row in rows if row[f"{side}_bytes"] is not None and row["api"] is not None]
     if not mine:
@@ -82,54 +76,15 @@ def decoded(
             "problems": wrong}  # fmt: skip
 
 
-def _has_size(frame: bytes) -> bool:
-    """Whether a frame of Kafka begins with its size."""
-    return len(frame) >= 4 and int.from_bytes(frame[:4], "big") == len(frame) - 4
-
-
-def _request(protocol: str, frame: bytes, api: str | int | None, version: int | None) -> bytes:
-    """The head of the request that a response answers, as a frame; nothing where the response itself says it."""
-    if protocol == "kafka":
-        if api is None or version is None:
-            raise UsageError("a Kafka response does not say what it answers: give the API and its version")
-        key = _code(api, {one.key: one.name for one in schema.apis().values()}, "Kafka")
-        correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
-        try:
-            head = _KAFKA_HEAD.pack(_KAFKA_HEAD.size - 4, key, version, correlation_id, -1)
-        except struct.error:
-            raise UsageError(f"{version} is no version of {api}") from None
-        return head
-    if protocol == "iggy" and detect(SERVER, frame, 0, len(frame), len(frame) + 1) in (None, LEGACY):
-        if api is None:
-            raise UsageError("an Iggy response does not say what it answers: give the command as the API")
-        commands = {code: every[0].name for code, every in iggy_commands.commands().items() if every}
-        return _PAIR.pack(4, _code(api, commands, "Iggy"))
-    return b""
-
-
-def _code(api: str | int, names: dict[int, str], protocol: str) -> int:
-    """The number of an API that is given by name or number. Raises UsageError."""
-    if isinstance(api, int) or api.lstrip("-").isdecimal():
-        if int(api) in names:
-            return int(api)
-    else:
-        for code, name in names.items():
-            if name.lower() == api.lower():
-                return code
-    raise UsageError(f"{protocol} has no API {api!r}")
-
-
 def _fed(
-    protocol: str, before: bytes, frame: bytes, direction: int
+    protocol: Protocol, before: bytes, frame: bytes, direction: int
 ) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
     """(rows of `exchanges` with bodies, kind and text of findings) of a connection that holds these frames."""
-    known = named(protocol)
-    assert known is not None
     options = Options(tables=_TABLES, full=True)
     sink = Sink(_TABLES, full=True)
     sink.files = ["frame"]
-    conn = Conn("", "0.0.0.0", 0, "0.0.0.0", known.ports[0], 0, protocol)
-    conversation = known.conversation(conn, sink, options, midstream=not before)
+    conn = Conn("", "0.0.0.0", 0, "0.0.0.0", protocol.ports[0], 0, protocol.name)
+    conversation = protocol.conversation(conn, sink, options, midstream=not before)
     sent = [(CLIENT, before), (direction, frame)] if before else [(direction, frame)]
     offsets = [0, 0]
     for order, (way, data) in enumerate(sent, 1):

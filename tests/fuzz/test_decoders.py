@@ -29,8 +29,8 @@ from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import READERS, MalformedBodyError
 from dissectors.kafka import batches, envelope, full, internal, messages, nested, schema
 from dissectors.kafka.messages import KafkaRecord
+from dissectors.kafka.plan import message_words
 from dissectors.kafka.walk import walker
-from dissectors.kafka.words import message_words
 from dissectors.limits import Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.pulsar import api, bodies

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.kafka import PROTOCOL
-from dissectors.kafka.resync import produces
+from dissectors.kafka.loss.resync import produces
 from tests.feeding import CLIENT, SERVER, feed, in_any_order
 from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
 

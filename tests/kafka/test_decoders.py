@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from dissectors.kafka import schema
 from dissectors.kafka.full import full
 from dissectors.kafka.nested import DECODED, INNER, PRINCIPAL
-from dissectors.kafka.plan import PAIRED, VALUES
+from dissectors.kafka.plan import PAIRED, VALUES, message_words
 from dissectors.kafka.schema import MessageSchema, SchemaField
 from dissectors.kafka.secrets import SECRET_FIELDS
 from dissectors.kafka.walk import walker
-from dissectors.kafka.words import message_words
 from dissectors.redaction import REDACTED
 from tests.kafka.encoder import UNKNOWN_TAG, Encoder
 

@@ -14,7 +14,7 @@ import zstandard
 
 import dissectors
 from dissectors.kafka import PROTOCOL
-from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch
+from dissectors.kafka.loss.lost_batches import BatchSearch, CapturedRanges, LostBatch
 from dissectors.limits import MIB, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk

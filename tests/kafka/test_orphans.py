@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.kafka.orphans import KafkaOrphans
+from dissectors.kafka.loss.orphans import KafkaOrphans
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import SERVER
 

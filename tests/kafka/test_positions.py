@@ -11,9 +11,9 @@ import pytest
 from dissectors.kafka import PROTOCOL, schema
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.full import full, uuid_text
+from dissectors.kafka.plan import message_words
 from dissectors.kafka.position_fields import FIELDS, LEADER, OLD_OFFSETS
 from dissectors.kafka.walk import walker
-from dissectors.kafka.words import message_words
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import TABLES

@@ -19,13 +19,13 @@ import pytest
 from typer.testing import CliRunner
 
 import dissectors
+from dissectors.pulsar.spans import PulsarSpans
+from dissectors.tcp.chunk import CLIENT as CLIENT_SENT
 from dissectors.wire.codecs import decompress
 from pipelines.answers.sanitise.frame_copy import FrameCopy
 from pipelines.answers.sanitise.packets import _options
 from pipelines.answers.sanitise.pseudonyms import KEPT, Pseudonyms
-from pipelines.answers.sanitise.pulsar import PulsarFrames
-from pipelines.answers.sanitise.records import FilledData
-from pipelines.answers.sanitise.refit import _compressors, refitted
+from pipelines.answers.sanitise.refit import _PACKERS, refitted
 from pipelines.cli import app
 from tests.iggy.test_snaplen import cut
 from tests.kafka.wire import batch, produce, record
@@ -166,10 +166,11 @@ def test_what_a_replicator_sent_is_still_known_by_its_source_position() -> None:
     false = property_("__MSG_PROP_REPL_SOURCE_POSITION", "secret:1")
     sent = wire.send(1, wire.entry(wire.metadata(1, own, noted, false, (16, b"\0" * 7 + b"\5")), b"payload"))
     copy = FrameCopy(sent, NAMES)
-    PulsarFrames().frame(copy)
-    assert wire.field(*noted) in copy.out
-    assert b"\0" * 7 + b"\5" in copy.out  # the version of a schema
-    assert all(text not in copy.out for text in (b"customer", b"secret", b"payload"))
+    PulsarSpans().frame(copy, CLIENT_SENT, lambda correlation_id: None)
+    made = copy.made()
+    assert wire.field(*noted) in made
+    assert b"\0" * 7 + b"\5" in made  # the version of a schema
+    assert all(text not in made for text in (b"customer", b"secret", b"payload"))
 
 
 def test_two_runs_choose_other_pseudonyms() -> None:
@@ -210,9 +211,11 @@ def test_other_data_is_compressed_to_just_as_many_bytes(codec: str) -> None:
             start = len(data)
             data += bytes(chance.choices(b"abcdefgh{}:, 0123", k=chance.choice((4, 20, 200))))
             values.append((start, len(data)))
-        compressed = _compressors(codec)[0](bytes(data))
-        filled = FilledData(bytes(data), NAMES)
-        filled.filler = values
+        compressed = _PACKERS[codec][0](b"", bytes(data))
+        filled = FrameCopy(bytes(data), NAMES)
+        filled.keep(0, len(data))
+        for start, end in values:
+            filled.data(start, end)
         made = refitted(codec, filled.made, filled.room, len(compressed))
         assert made is not None
         assert len(made) == len(compressed)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dissectors.pulsar.commands import COMMANDS, EITHER
 from dissectors.pulsar.frames import judge, measure
-from dissectors.pulsar.resync import search
+from dissectors.pulsar.loss.resync import search
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.session.search import SearchBudget
 from tests.feeding import CLIENT, SERVER

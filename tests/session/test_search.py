@@ -18,8 +18,8 @@ from dissectors.iggy.loss import resync
 from dissectors.iggy.loss.places import Clues
 from dissectors.kafka import PROTOCOL as KAFKA
 from dissectors.kafka.frames import HEAD
+from dissectors.kafka.loss.resync import Resync, _may_be_request, _request_places
 from dissectors.kafka.recognise import _Stranger
-from dissectors.kafka.resync import Resync, _may_be_request, _request_places
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.session.recognition import NONE_OF_OURS, Recognition, candidates

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tempfile
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import IO, Any
@@ -20,7 +20,6 @@ from dissectors.capture.fragments import Fragments
 from dissectors.capture.merge import merge
 from dissectors.capture.reader import Reader
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.kafka.decode import api_version
 from dissectors.options import Options
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
@@ -28,15 +27,13 @@ from dissectors.rows.sink import Sink
 from dissectors.run import peek
 from dissectors.session.conversation import Conversation, Protocol
 from dissectors.session.frame import Frame
-from dissectors.session.protocols import protocols
+from dissectors.session.protocols import named, protocols
 from dissectors.session.search import Recogniser
+from dissectors.session.spans import FrameSpans
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
-from pipelines.answers.sanitise.frame_copy import FrameCopy, NotUnderstoodError
-from pipelines.answers.sanitise.iggy import IggyFrames
-from pipelines.answers.sanitise.kafka import KafkaFrames
+from dissectors.wire.reader import ReadError
+from pipelines.answers.sanitise.frame_copy import FrameCopy
 from pipelines.answers.sanitise.pseudonyms import Pseudonyms
-from pipelines.answers.sanitise.pulsar import PulsarFrames
-from pipelines.answers.sanitise.records import RecordSets
 
 TABLES = ("exchanges", "batches", "connections")
 _ALL = 1 << 40  # connections that are not packed: what a listener hears cannot be carried on elsewhere
@@ -74,8 +71,7 @@ class Streams:
     def __init__(self, names: Pseudonyms) -> None:
         self.names = names
         self.streams: dict[Key, Stream] = {}
-        self.records = RecordSets()
-        self.pulsar = PulsarFrames()
+        self.lost = 0  # compressed batches that no longer decompress
         self._stack = ExitStack()
         self._source: IO[bytes] = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         self._out: IO[bytes] = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
@@ -85,11 +81,6 @@ class Streams:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
-
-    @property
-    def lost(self) -> int:
-        """Compressed batches that no longer decompress."""
-        return self.records.lost + self.pulsar.lost
 
     # --- first: what the captures hold ---
 
@@ -138,64 +129,25 @@ class Streams:
             if key in segments:
                 stream.names = networks[segments[key]]
                 stream.segments = frozenset(segments[key].split("/"))
-            writer = self._writer(stream.conn.protocol, dialects.get(key))
+            protocol = named(stream.conn.protocol)
+            spans = FrameSpans() if protocol is None else protocol.spans(dialects.get(key))
             for direction, at in _in_order(stream):
                 way = stream.directions[direction]
                 start, size = way.starts[at], way.sizes[at]
                 self._source.seek(way.places[at])
                 holes = [(a - start, b - start) for a, b in way.gaps if a < start + size and b > start]
                 copy = FrameCopy(self._source.read(size), stream.names, holes, way.announced[at])
-                self.records.begin()
-                if way.packets[at] >= 0 and writer is not None:
-                    answer = answers.get((key, way.packets[at])) if direction == SERVER else None
-                    with suppress(NotUnderstoodError):
-                        writer(direction, copy, answer)
-                if stream.conn.protocol == "kafka":
-                    self._loose(copy, loose.get((key, direction), ()), start)
+                if way.packets[at] >= 0:
+                    answered = answers.get((key, way.packets[at]), _Answers()) if direction == SERVER else _Answers()
+                    with suppress(ReadError):
+                        spans.frame(copy, direction, answered.take)
+                spans.batches(copy, _within(loose.get((key, direction), ()), start, size))
+                self.lost += copy.lost
                 way.copies.append((start, self._out.tell(), at))
-                self._out.write(copy.out)
+                self._out.write(copy.made())
         for stream in self.streams.values():
             for way in stream.directions:
                 way.copies.sort()
-
-    def _writer(
-        self, protocol: str | None, dialect: str | None
-    ) -> Callable[[int, FrameCopy, _Answers | None], None] | None:
-        if protocol == "kafka":
-            kafka = KafkaFrames(self.records)
-
-            def of_kafka(direction: int, copy: FrameCopy, answers: _Answers | None) -> None:
-                if direction == CLIENT:
-                    kafka.request(copy)
-                    return
-                row = answers.take(int.from_bytes(copy.source[4:8], "big", signed=True)) if answers else None
-                known = row is not None and row["api_code"] is not None and row["version"] is not None
-                kafka.response(
-                    copy, api_version(row["api_code"], row["version"]) if row is not None and known else None
-                )
-
-            return of_kafka
-        if protocol == "iggy":
-            iggy = IggyFrames(dialect)
-
-            def of_iggy(direction: int, copy: FrameCopy, answers: _Answers | None) -> None:
-                if direction == CLIENT:
-                    iggy.request(copy)
-                    return
-                row = answers.take(None) if answers else None
-                iggy.response(copy, None if row is None else row["api_code"])
-
-            return of_iggy
-        return (lambda direction, copy, answers: self.pulsar.frame(copy)) if protocol == "pulsar" else None
-
-    def _loose(self, copy: FrameCopy, batches: Sequence[tuple[int, int]], start: int) -> None:
-        """Write batches that lie behind a hole, or in no frame. batches: stream offset and bytes, by offset."""
-        for offset, size in batches[bisect_right(batches, (start, -1)) :]:
-            at = offset - start
-            if at >= len(copy.source):
-                return
-            if at not in self.records.batches and copy.whole(at, at + size):
-                self.records.batch(copy, at, at + size)
 
     # --- at last: the bytes of packets ---
 
@@ -242,11 +194,12 @@ class _Answers:
     def __init__(self) -> None:
         self.rows: list[Mapping[str, Any]] = []
 
-    def take(self, correlation_id: int | None) -> Mapping[str, Any] | None:
-        """The next one; with this correlation id, where one is given."""
+    def take(self, correlation_id: int | None) -> tuple[int, int | None] | None:
+        """(API code, version) of the next one, with this correlation id where one is given; None for none."""
         for at, row in enumerate(self.rows):
             if correlation_id is None or row["correlation_id"] == correlation_id:
-                return self.rows.pop(at)
+                del self.rows[at]
+                return None if row["api_code"] is None else (row["api_code"], row["version"])
         return None
 
 
@@ -271,6 +224,12 @@ def _batches(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Key, int], list[tu
     for each in found.values():
         each.sort()
     return found
+
+
+def _within(batches: Sequence[tuple[int, int]], start: int, size: int) -> list[tuple[int, int]]:
+    """Index and bytes of the batches that begin in a piece of a stream of so many bytes."""
+    first, last = bisect_left(batches, (start,)), bisect_left(batches, (start + size,))
+    return [(offset - start, length) for offset, length in batches[first:last]]
 
 
 def _key(row: Mapping[str, Any]) -> Key:

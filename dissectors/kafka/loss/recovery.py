@@ -9,7 +9,7 @@ from dissectors.kafka import batches
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.fetch import fetching
-from dissectors.kafka.lost_batches import HEAD, BatchSearch, CapturedRanges, LostBatch, readable, units
+from dissectors.kafka.loss.lost_batches import HEAD, BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch, read_batches
 from dissectors.kafka.walk import Walker

@@ -13,8 +13,11 @@ from dissectors.kafka.pending import KafkaRequest
 from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Suspect
-from dissectors.session.frame import FrameFacts
-from dissectors.tcp.chunk import Chunk
+from dissectors.session.frame import Frame, FrameFacts
+from dissectors.tcp.chunk import CLIENT, Chunk
+from dissectors.wording import counted
+
+_Conversation = Any  # a KafkaConversation, whose module imports this one
 
 KINDS = frozenset({"checksum_mismatch", "malformed_frame", "batch_mismatch", "decompress_failed", "trailing_bytes"})
 """Kinds of finding that a wrong length explains."""
@@ -30,6 +33,39 @@ class LostFraming(NamedTuple):
     offset: int  # in the stream
     time: int  # ns
     packet_ref: int
+
+    def settle(self, conversation: _Conversation) -> None:
+        """No request was found behind it."""
+        message = "These bytes are no request, and none was found behind them"
+        place = {"time": self.time, "packet_ref": self.packet_ref, "offset": self.offset}
+        conversation.finding("malformed_frame", message, direction=CLIENT, **place)
+
+    def found(self, conversation: _Conversation, doubts: Doubts | None, offset: int) -> None:
+        """The next request begins at a stream offset: report the wrong length, if it is one."""
+        call, frame = self.call, self.call.frame
+        assert frame is not None
+        announced, actual = frame.size, offset - frame.offset
+        if actual == announced:
+            return  # it ended there, and was only taken for no request
+        if doubts is not None:
+            doubts.keep_before(offset)
+        if actual < announced:
+            cut_short(call, offset)
+        conversation.rows.report.event("misframed", call, frame, number=actual)
+        conversation.finding(
+            "wrong_length",
+            f"A request {call.api} announces {counted(announced, 'byte')}, and the next one begins after {actual}",
+            direction=CLIENT,
+            time=frame.first_ns,
+            packet_ref=frame.packet_ref,
+            offset=frame.offset,
+            length=announced,
+            api=call.api,
+            version=None if call.version == ABSENT else call.version,
+            correlation_id=call.correlation_id,
+            announced=announced,
+            actual=actual,
+        )
 
 
 class DoubtedFinding(NamedTuple):
@@ -66,6 +102,24 @@ class Doubts:
         self.suspects: list[Suspect] = []
         self.framed: Chunk | None = None
         self.one_way: KafkaRequest | None = None
+
+    def begin(self, conversation: _Conversation, frame: Frame, call: KafkaRequest) -> None:
+        """Keep what is needed to find another request within this one, which is whole."""
+        end = frame.offset + frame.size
+        start = max(frame.offset + 1, end - LARGEST)
+        self.framed = next(conversation.inboxes[CLIENT].captured(start, end), None)
+        self.one_way = call if call.acks == 0 else None
+        if conversation.sink.suspects:
+            self.suspects = doubted(conversation.sink.suspects, conversation.conn, frame)
+
+    def settle(self, conversation: _Conversation) -> None:
+        """Tell what is wrong in the request."""
+        for each in self.findings:
+            conversation.finding(each.kind, each.message, direction=each.direction, time=each.time, **each.more)
+        if self.suspects and conversation.sink.suspects is not None:
+            conversation.sink.suspects.extend(self.suspects)
+        if self.one_way is not None:
+            conversation.sent_one_way(self.one_way)
 
     def keep_before(self, offset: int) -> None:
         """The request ends at a stream offset: what follows from its wrong length is forgotten."""

@@ -14,21 +14,25 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
 from dissectors.kafka.decode import ApiVersion, after_tags, api_version
+from dissectors.kafka.pending import KafkaRequest, new_request
 from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.walk import walker
 from dissectors.kafka.words import MessageWords
+from dissectors.rows.layout import ABSENT
+from dissectors.session.exchange import ORPHAN
 from dissectors.session.frame import Frame
+from dissectors.tcp.chunk import SERVER
 from dissectors.wire.reader import ReadError
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _LARGEST = 1 << 18
 _AGE = attrgetter("key", "version")
-LOST_REQUEST = ("An answer with correlation id ", ", whose request was not captured")
-"""The message of a finding, before and after the id."""
+
+_Conversation = Any  # a KafkaConversation, whose module imports this one
 
 
 class Orphan(NamedTuple):
@@ -61,6 +65,39 @@ class KafkaOrphans:
         """Return all, oldest first; none is kept afterwards."""
         held, self._held, self._size = self._held, [], 0
         return held
+
+
+def explained(conversation: _Conversation, frame: Frame, correlation_id: int, early: bool) -> KafkaRequest | None:
+    """What is known of the request of an answer; None where that is nothing, and the answer is reported."""
+    used, holes = conversation.used, conversation.holes_of_client
+    api = explain(frame, used, holes)
+    if api is None and (used.apis or holes) and not early:
+        report(conversation, frame, correlation_id)
+        return None
+    ids = list(conversation.known_clients.values())
+    call = new_request(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
+    if api is None:
+        conversation.write_unread(frame, call)
+        _report_batches(conversation, frame, correlation_id, frame)
+        return None
+    if api not in used.apis:
+        call.version = ABSENT  # the API is sure, the version is not
+    return call
+
+
+def report(conversation: _Conversation, frame: Frame, correlation_id: int) -> None:
+    """Report an answer of whose request nothing is known."""
+    message = f"An answer with correlation id {correlation_id}, whose request was not captured"
+    conversation.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
+    _report_batches(conversation, frame, correlation_id, None)
+
+
+def _report_batches(conversation: _Conversation, frame: Frame, correlation_id: int, exchange: Frame | None) -> None:
+    """Write the batches in an answer to a request that was not captured. exchange: the frame, if it has a row."""
+    found = conversation.recovery().found(frame, frame.start + 8)
+    if found:
+        lost = conversation.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
+        conversation.recovery().report(SERVER, found, lost, exchange)
 
 
 def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | None:

@@ -1,4 +1,4 @@
-"""Rows of `exchanges` and `errors`."""
+"""Rows of one connection: exchanges, errors, batches, messages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import cython
 
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
+from dissectors.pulsar.batches import FORMAT, position
 from dissectors.pulsar.commands import REQUEST, request_of
-from dissectors.pulsar.pending import PulsarRequest
+from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
+from dissectors.rows.table import RowTable
 from dissectors.session.exchange import (
     CALL,
     ONE_WAY,
@@ -31,8 +33,8 @@ from dissectors.tcp.chunk import CLIENT
 @final
 @carried
 @compiled
-class PulsarEmitter:
-    """Writes the rows of exchanges that a conversation has found.
+class PulsarRows:
+    """Writes the rows of what a conversation has found.
 
     A broker serves the requests of one connection side by side: none waits for the answer to another, so `queued_ns` is
     0 for every call.
@@ -124,3 +126,47 @@ class PulsarEmitter:
             if body is not None and report.sink.wants_body(request.api):
                 report.exchanges.put(slot, fields.EXCHANGE_RESPONSE, body)
             report.finish_exchange(slot)
+
+    @compiled
+    def batch(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
+        """A row for an entry that a SEND or MESSAGE carries."""
+        report: Report = self.report
+        table: RowTable = report.batches
+        slot: cython.Py_ssize_t
+        if report.wants_batches:
+            slot = report.open_batch(request, request.frame)
+            table.put(slot, fields.BATCH_ROLE, batch.role)
+            table.put(slot, fields.BATCH_TOPIC, batch.topic)
+            table.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
+            table.put(slot, fields.BATCH_FORMAT, FORMAT)
+            table.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
+            table.put(slot, fields.BATCH_VERDICT, batch.verdict)
+            table.put(slot, fields.BATCH_OUTCOME, outcome)
+            table.put(slot, fields.BATCH_DIALECT, self.state.dialect)
+            table.waiting[slot, fields.BATCH_PARTITION] = batch.partition
+            table.waiting[slot, fields.BATCH_RECORDS] = request.records
+            table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
+            table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
+            table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
+            table.waiting[slot, fields.BATCH_TIME] = batch.time
+            table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
+            table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
+            table.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
+            table.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
+            if batch.codec is not None:
+                table.put(slot, fields.BATCH_CODEC, batch.codec)
+                table.put(slot, fields.BATCH_PRODUCER, batch.producer)
+                table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
+                table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
+                table.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
+                table.waiting[slot, fields.BATCH_CONTROL] = batch.control
+                table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
+                table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
+            report.finish_batch(slot)
+
+    def messages(self, request: PulsarRequest, messages: list[Columns]) -> None:
+        """A row for each message of an entry."""
+        for message in messages:
+            slot = self.report.open_message(request, request.frame)
+            self.report.messages.put_named(slot, message)
+            self.report.finish_message(slot)

@@ -1,0 +1,1 @@
+"""What a hole in the capture, or a wrong length, needs: the next frame start, batches, what answers belong to."""

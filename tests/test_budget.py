@@ -1,0 +1,87 @@
+"""How many lines each folder may have: a change that needs more says so, and why.
+
+Counted are all lines of .py, .js, .css, and of .pyx and .pxd that no program wrote. A folder stands for all that lies
+in it; modules beside folders count for the package. To print the table as the tree is:
+
+    python -m tests.test_budget
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+SUFFIXES = frozenset({".py", ".js", ".css", ".pyx", ".pxd"})
+WRITTEN = frozenset({"dissectors/pulsar/fields.pxd", "dissectors/rows/fields.pxd"})  # by programs
+STEP = 50
+
+MOST: dict[str, int] = {
+    "brokerscope": 1_250,
+    "dissectors": 2_800,
+    "dissectors/capture": 3_450,
+    "dissectors/checksum": 1_300,
+    "dissectors/compiling": 1_300,
+    "dissectors/forensics": 2_300,
+    "dissectors/iggy": 7_250,
+    "dissectors/kafka": 8_900,
+    "dissectors/pulsar": 4_700,
+    "dissectors/rows": 1_500,
+    "dissectors/session": 3_650,
+    "dissectors/tcp": 2_650,
+    "dissectors/tls": 1_550,
+    "dissectors/wire": 1_900,
+    "pipelines": 750,
+    "pipelines/answers": 3_750,
+    "pipelines/cli": 5_300,
+    "pipelines/executors": 300,
+    "pipelines/formats": 1_750,
+    "pipelines/jobs": 2_200,
+    "pipelines/lake": 1_650,
+    "pipelines/payloads": 1_250,
+    "pipelines/report": 5_350,
+    "pipelines/sources": 2_050,
+    "pipelines/spark": 2_100,
+    "pipelines/sql": 1_050,
+    "pipelines/storage": 2_600,
+    "pipelines/tables": 10_000,
+    "pyspark_brokerscope": 50,
+    "pyspark_pcap": 50,
+}
+
+SUM = [
+    (84_700, "what there was when lines were first counted"),
+]
+"""Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
+
+
+def counted() -> Counter[str]:
+    """Lines by folder."""
+    found: Counter[str] = Counter()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*"):
+            place = path.relative_to(ROOT)
+            if path.suffix in SUFFIXES and place.as_posix() not in WRITTEN:
+                found["/".join(place.parts[: min(2, len(place.parts) - 1)])] += len(path.read_bytes().splitlines())
+    return found
+
+
+@pytest.mark.parametrize("folder", sorted(counted() | Counter(MOST)))
+def test_a_folder_has_no_more_lines_than_it_may(folder: str) -> None:
+    lines, most = counted()[folder], MOST.get(folder, 0)
+    assert lines <= most, (
+        f"{folder} has {lines} lines and may have {most}. Delete what is said elsewhere, or "
+        f"raise MOST[{folder!r}] in tests/test_budget.py, with SUM where the sum does not hold it, and say why."
+    )
+
+
+def test_the_folders_together_have_no_more_lines_than_all_may() -> None:
+    assert sum(MOST.values()) <= sum(lines for lines, _ in SUM), "add a line to SUM that says why more are needed"
+
+
+if __name__ == "__main__":
+    for name, number in sorted(counted().items()):
+        print(f'    "{name}": {-(-number // STEP) * STEP:_},')
