@@ -1,17 +1,24 @@
 """What reads a value by a schema: Avro by fastavro, Protobuf by protobuf, JSON by the standard library.
 
-A schema may be hostile, and so may a value: each reader gives a value of JSON, or raises MisfitError.
+A schema may be hostile, and so may a value: each reader gives a value of JSON, or raises MisfitError or LimitError.
+What these say holds nothing of the value.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import math
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +28,9 @@ Decode = Callable[[bytes, Sequence[int]], Any]
 """(value, indexes of the message within a Protobuf file) -> a value of JSON. Raises MisfitError."""
 
 MOST_DEPTH = 64  # levels of a value
+_DEEP = f"it has more than {MOST_DEPTH} levels"
+_SECONDS = 60  # for protoc
+_MOST_STEPS = 100_000  # of matching a pattern of a JSON Schema
 _PACKAGES = {"fastavro": "Avro", "grpc_tools": "Protobuf's .proto files"}
 _FIRST = (0,)  # message of a file
 
@@ -29,8 +39,16 @@ class SchemaError(ValueError):
     """A schema cannot be read."""
 
 
+class LimitError(ValueError):
+    """A value is larger or deeper than what is read."""
+
+
 class MisfitError(ValueError):
     """A value is not what its schema says."""
+
+    def __init__(self, reason: str, where: str = "") -> None:
+        """where: the path of the field, as `ShownFields` has it; empty where it is the value itself, or not known."""
+        super().__init__(f"at {where}: {reason}" if where else reason)
 
 
 def _needs(package: str) -> None:
@@ -41,9 +59,44 @@ def _needs(package: str) -> None:
 def json_text(data: bytes, _: Sequence[int] = ()) -> Any:
     """A value that is JSON itself."""
     try:
-        return plain(json.loads(data))
-    except (ValueError, RecursionError):
+        value = json.loads(data)
+    except (json.JSONDecodeError, UnicodeDecodeError):
         raise MisfitError("it is no JSON") from None
+    except RecursionError:
+        raise LimitError(_DEEP) from None
+    except ValueError:
+        raise LimitError("a number of thousands of digits") from None
+    return plain(value)
+
+
+def json_schema(text: str, references: Mapping[str, str]) -> Decode:
+    """A reader of JSON that must be valid by a JSON Schema. references: name -> schema of those that it names.
+
+    Patterns are matched within a limit of steps, and nothing is fetched. Without the package all JSON is valid.
+    """
+    if find_spec("jsonschema_rs") is None:
+        return json_text
+    import jsonschema_rs
+
+    def referred(uri: str) -> Any:
+        return json.loads(next((text for name, text in references.items() if uri.endswith(f"/{name}")), ""))
+
+    try:
+        limit = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MOST_STEPS)
+        validator = jsonschema_rs.validator_for(json.loads(text), retriever=referred, pattern_options=limit)
+    except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
+        raise SchemaError(f"no JSON Schema: {_said(error)}") from None
+
+    def decode(data: bytes, _: Sequence[int] = ()) -> Any:
+        value = json_text(data)
+        error = next(validator.iter_errors(value), None)
+        if error is not None:
+            steps = error.schema_path
+            named = (str(name) for before, name in itertools.pairwise(steps) if before == "properties")
+            raise MisfitError(f"not as `{steps[-1] if steps else 'false'}` of the schema allows", ".".join(named))
+        return value
+
+    return decode
 
 
 def avro(text: str, references: Mapping[str, str]) -> Decode:
@@ -65,17 +118,33 @@ def avro(text: str, references: Mapping[str, str]) -> Decode:
         raise SchemaError(f"no Avro schema: {_said(error)}") from None
 
     # of a type that holds itself, a value of a megabyte has a million levels, which overflow the stack of compiled code
-    read = (in_python if _holds_itself(parsed, named, set()) else fastavro).schemaless_reader
+    fast = (in_python if _holds_itself(parsed, named, set()) else fastavro).schemaless_reader
 
     def decode(data: bytes, _: Sequence[int] = ()) -> Any:
         stream = io.BytesIO(data)
         try:
-            value = read(stream, parsed, None, return_record_name=False)
-        except Exception as error:  # whatever fastavro makes of bytes that are something else
-            raise MisfitError(f"it does not fit the schema: {_said(error)}") from None
+            value = fast(stream, parsed, None, return_record_name=False)
+        except Exception:  # whatever fastavro makes of bytes that are something else: its Python code tells where
+            stream.seek(0)
+            try:
+                value = in_python.schemaless_reader(stream, parsed, None, return_record_name=False)
+            except RecursionError:
+                raise LimitError(_DEEP) from None
+            except Exception as error:
+                raise MisfitError(f"{_reason(error)}, at byte {stream.tell()}", _path(error)) from None
         if stream.tell() != len(data):
             raise MisfitError(f"{len(data) - stream.tell()} bytes are left behind what the schema says")
         return plain(value)
+
+    def _path(error: BaseException) -> str:
+        """The fields in which fastavro's Python code was when it raised an error."""
+        steps, at = [], error.__traceback__
+        while at is not None:
+            field = at.tb_frame.f_locals.get("field")
+            if at.tb_frame.f_code.co_name == "read_record" and isinstance(field, dict):
+                steps.append(str(field["name"]))
+            at = at.tb_next
+        return ".".join(steps)
 
     return decode
 
@@ -133,13 +202,15 @@ def _takes_bytes(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
 
 
 def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> Decode:
-    """A reader by .proto files: some of a folder, which may import others of it, or texts by name, the last the one."""
+    """A reader by .proto files: some of a folder, which may import others of it, or texts by name, the last the one.
+
+    A text may also be a FileDescriptorProto in base64, as Confluent's client for Python registers it.
+    """
+    if isinstance(files, Mapping):
+        described = [_descriptor(text) for text in files.values()]
+        if described[-1]:
+            return protobuf_set(b"".join(b"\n" + _varint(len(data)) + data for data in described if data))
     _needs("grpc_tools")
-    import tempfile
-    from importlib.resources import files as resources
-
-    from grpc_tools import protoc
-
     with tempfile.TemporaryDirectory() as room:
         if isinstance(files, Mapping):
             for name, text in files.items():
@@ -152,11 +223,40 @@ def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> 
         else:
             wanted, base = [str(file) for file in files], str(folder)
         made = Path(room, "made.desc")
-        well_known = str(resources("grpc_tools") / "_proto")
-        line = ["protoc", f"-I{base}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={made}", *wanted]
-        if protoc.main(line) != 0 or not made.exists():
-            raise SchemaError("protoc does not take it")
+        line = [sys.executable, "-m", "grpc_tools.protoc", f"-I{base}", "--include_imports",
+                f"--descriptor_set_out={made}", *wanted]  # fmt: skip
+        try:  # in a process of its own: what it says is caught, and so is what a hostile file does to it
+            done = subprocess.run(line, capture_output=True, timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise SchemaError("protoc takes too long for it") from None
+        if done.returncode != 0 or not made.exists():
+            said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if ".proto:" in line]
+            raise SchemaError(f"protoc does not take it{(said and ': ' + _cut(Path(said[0]).name)) or ''}")
         return protobuf_set(made.read_bytes())
+
+
+def _descriptor(text: str) -> bytes | None:
+    """A FileDescriptorProto in base64; None of any other text, which .proto files are."""
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        data = base64.b64decode(text, validate=True)
+        return data if descriptor_pb2.FileDescriptorProto.FromString(data).name else None
+    except (ValueError, DecodeError):
+        return None
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
+
+
+def _well_known(name: str) -> bytes:
+    """The descriptor of one of the files that come with Protobuf. Raises ImportError for any other."""
+    if not re.fullmatch(r"google/protobuf/[a-z_]+\.proto", name):
+        raise ImportError(name)
+    module = import_module(f"google.protobuf.{Path(name).stem}_pb2")
+    return bytes(module.DESCRIPTOR.serialized_pb)
 
 
 def protobuf_set(data: bytes, root: str | None = None) -> Decode:
@@ -167,11 +267,14 @@ def protobuf_set(data: bytes, root: str | None = None) -> Decode:
     listed, pool = descriptor_pb2.FileDescriptorSet(), descriptor_pool.DescriptorPool()
     try:
         listed.ParseFromString(data)
+        told = {each.name for each in listed.file}
+        for name in dict.fromkeys(name for each in listed.file for name in each.dependency if name not in told):
+            pool.AddSerializedFile(_well_known(name))
         for each in listed.file:
             pool.Add(each)
         last = pool.FindFileByName(listed.file[-1].name)
         chosen = None if root is None else pool.FindMessageTypeByName(root)
-    except (DecodeError, TypeError, KeyError, IndexError, ValueError) as error:
+    except (DecodeError, TypeError, KeyError, IndexError, ValueError, ImportError) as error:
         raise SchemaError(f"no set of descriptors: {_said(error)}") from None
 
     def decode(data: bytes, indexes: Sequence[int] = _FIRST) -> Any:
@@ -187,17 +290,21 @@ def protobuf_set(data: bytes, root: str | None = None) -> Decode:
         try:
             message.ParseFromString(data)
             value = json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
-        except (DecodeError, json_format.Error, TypeError, ValueError, RecursionError) as error:
-            raise MisfitError(f"it does not fit the schema: {_said(error)}") from None
+        except RecursionError:
+            raise LimitError(_DEEP) from None
+        except DecodeError:
+            raise MisfitError(f"its bytes are no {found.full_name}") from None
+        except (json_format.Error, TypeError, ValueError) as error:
+            raise MisfitError(_reason(error)) from None
         return plain(value)
 
     return decode
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64. Raises MisfitError."""
+    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64. Raises LimitError."""
     if depth > MOST_DEPTH:
-        raise MisfitError(f"it has more than {MOST_DEPTH} levels")
+        raise LimitError(_DEEP)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -215,7 +322,24 @@ def plain(value: Any, depth: int = 0) -> Any:
     return str(value)
 
 
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (EOFError, "it ends too early"),
+    (IndexError, "a branch of a union, or a symbol, that the schema does not have"),
+    (UnicodeDecodeError, "a text that is no UTF-8"),
+    (ValueError, "a value beyond the range of its type"),
+    (ArithmeticError, "a value beyond the range of its type"),
+)
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a value: what libraries say may quote it."""
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), "bytes that are no value of its type")
+
+
 def _said(error: BaseException) -> str:
     """What an error says, in a line of bounded length."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    return _cut(" ".join(str(error).split()) or type(error).__name__)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:119]}…"

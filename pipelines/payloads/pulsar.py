@@ -9,7 +9,17 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from pipelines.payloads.decoders import Decode, MisfitError, SchemaError, avro, json_text, plain, protobuf_set
+from pipelines.payloads.decoders import (
+    Decode,
+    LimitError,
+    MisfitError,
+    SchemaError,
+    avro,
+    json_text,
+    plain,
+    protobuf_set,
+)
+from pipelines.payloads.meaning import Meaning
 
 APIS = ("PRODUCER", "SUBSCRIBE", "GET_SCHEMA", "GET_OR_CREATE_SCHEMA")
 """The exchanges whose bodies have schemas."""
@@ -60,17 +70,23 @@ class WireSchemas:
             self._known[topic, number] = told
             self._known.setdefault((topic, None), told)
 
-    def of(self, topic: str | None, version: int | None) -> WireSchema | None:
-        """The schema of a version; where that is not known none, and without a version the first of the topic."""
-        return None if topic is None else self._known.get((topic, version))
+    def meaning(self, topic: str, version: int | None, key: bytes | None, value: bytes | None) -> Meaning | None:
+        """What a message means by the schema of its version; None where that is not known.
 
-    def read(self, topic: str, version: int | None, key: bytes | None, value: bytes | None) -> tuple[str, Any, Any]:
-        """(name of the schema, key, value) of a message. Raises SchemaError, MisfitError."""
-        schema = self._known[topic, version]
-        if (topic, version) not in self._readers:
-            self._readers[topic, version] = _reader(schema)
-        read_key, read_value = self._readers[topic, version](key, value)
-        return f"pulsar {schema.type}{'' if version is None else f' version {version}'}", read_key, read_value
+        A message without a version is read by the first of its topic.
+        """
+        schema = self._known.get((topic, version))
+        if schema is None:
+            return None
+        name = f"pulsar {schema.type}{'' if version is None else f' version {version}'}"
+        try:
+            if (topic, version) not in self._readers:
+                self._readers[topic, version] = _reader(schema)
+            return Meaning(*self._readers[topic, version](key, value), name)
+        except MisfitError as error:
+            return Meaning(schema=name, misfit=str(error))
+        except (SchemaError, LimitError) as error:
+            return Meaning(misfit=str(error))
 
 
 def _of(body: Any, name: str) -> Any:
@@ -196,7 +212,7 @@ def _date(days: int) -> str:
     try:
         return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
     except (ValueError, OverflowError):
-        raise MisfitError(f"day {days} is no date") from None
+        raise MisfitError("a day beyond those of dates") from None
 
 
 def _time_of_day(value: bytes, _: Sequence[int] = ()) -> Any:
@@ -206,7 +222,7 @@ def _time_of_day(value: bytes, _: Sequence[int] = ()) -> Any:
 def _clock(nanoseconds: int) -> str:
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     if not 0 <= seconds < 86_400:
-        raise MisfitError(f"{nanoseconds} ns is no time of a day")
+        raise MisfitError("no time of a day")
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:09}"
 
 
@@ -220,7 +236,7 @@ def _after_epoch(**span: float) -> datetime:
     try:
         return _EPOCH + timedelta(**span)
     except OverflowError:
-        raise MisfitError(f"{span} is no time") from None
+        raise MisfitError("a time beyond those of dates") from None
 
 
 # Types without a schema of their own: Pulsar's client library, org.apache.pulsar.client.impl.schema.

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
@@ -24,13 +25,12 @@ from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.tracker import Tracker
 
-_REQUEST = re.compile(rb"(GET|POST) (\S*/(?:schemas|subjects)\S*) HTTP/1\.[01]\r\n")
-_ANY_REQUEST = re.compile(rb"[A-Z]{3,7} (\S+) HTTP/1\.[01]\r\n")
+_REQUEST = re.compile(rb"[A-Z]{3,7} (\S+) HTTP/1\.[01]\r\n")
 _BEGINNING = 8  # bytes that tell whether a connection may be one of a registry
 _MOST_STREAM = 16 << 20  # bytes of one direction
 _MOST_BYTES = 256 << 20  # of all
 _BY_ID = re.compile(r"/schemas/ids/(\d{1,10})(?:[/?]|$)")
-_OF_SUBJECT = re.compile(r"/subjects/([^/?]+)(?:/versions)?/?(?:\?|$)")
+_OF_SUBJECT = re.compile(r"/subjects/([^/?]+)(?:/versions)?/?(?:\?|$)|[?&]subject=([^&]+)")
 
 
 class _Streams:
@@ -91,7 +91,7 @@ def _told(asked: bytes, answer: bytes) -> Iterator[dict[str, Any]]:
             by_id, subject = _BY_ID.search(path), _OF_SUBJECT.search(path)
             row.setdefault("id", int(by_id[1]) if by_id else None)
             if subject:
-                row.setdefault("subject", subject[1])
+                row.setdefault("subject", unquote(subject[1] or subject[2]))
             if isinstance(row.get("schema"), str) and isinstance(row["id"], int):
                 yield row
 
@@ -99,7 +99,7 @@ def _told(asked: bytes, answer: bytes) -> Iterator[dict[str, Any]]:
 def _requests(data: bytes) -> Iterator[tuple[str, Any]]:
     """(path, body of JSON or None) of each request."""
     at = 0
-    while begun := _ANY_REQUEST.match(data, at):
+    while begun := _REQUEST.match(data, at):
         head = data.find(b"\r\n\r\n", begun.end() - 2)
         if head < 0:
             return
