@@ -93,7 +93,7 @@ def json_schema(text: str, references: Mapping[str, str]) -> Decode:
         if error is not None:
             steps = error.schema_path
             named = (str(name) for before, name in itertools.pairwise(steps) if before == "properties")
-            raise MisfitError(f"not as `{steps[-1] if steps else 'false'}` of the schema allows", ".".join(named))
+            raise MisfitError(f"not what `{steps[-1] if steps else 'false'}` in the schema allows", ".".join(named))
         return value
 
     return decode

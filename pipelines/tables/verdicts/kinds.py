@@ -71,8 +71,8 @@ KINDS: dict[str, VerdictKind] = {
     "schema_left": VerdictKind(
         WARNING,
         "Messages of a topic do not fit the schema that they name, or that the topic has, from some time on.",
-        "Ask whoever wrote them which schema was used since then; consumers that read by this one fail at them. "
-        "`--table findings --payloads` of `dissect` lists each, with where it does not fit.",
+        "Ask whoever wrote them which schema was used since then; consumers that read by this one fail at "
+        "them, or read them wrongly. `dissect --table findings --payloads` lists each, with where it does not fit.",
     ),
     "duplicate_sequence": VerdictKind(
         NOTE,

@@ -1,0 +1,160 @@
+"""Messages that do not fit their schema, on the samples with schemas: who is told, and that nothing of them is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import brokerscope
+from pipelines.cli import app
+from pipelines.payloads.decoders import MisfitError, SchemaError, json_schema
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+KAFKA, PULSAR = str(SAMPLES / "kafka-schemas.pcap"), str(SAMPLES / "pulsar-schemas.pcap")
+SECRETS = ("plenty", "Customer", "amber", "example.org")  # in values of the sample
+Row = dict[str, Any]
+
+
+def printed(*arguments: str) -> str:
+    done = CliRunner().invoke(app, [*arguments, "-q"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def rows(*arguments: str) -> list[Row]:
+    return [json.loads(line) for line in printed(*arguments, "-f", "json").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the sample tells of the registry that its clients asked."""
+    pytest.importorskip("fastavro")
+    pytest.importorskip("jsonschema_rs")
+    out = tmp_path_factory.mktemp("registry") / "registry.json"
+    done = CliRunner().invoke(app, ["schemas", "save", KAFKA, "-o", str(out)])
+    assert done.exit_code == 0, done.stderr
+    return str(out)
+
+
+def test_every_value_is_what_the_client_sent(registry: str) -> None:
+    sent = json.loads(Path(KAFKA).with_suffix(".json").read_text())["messages"]
+    for role in ("produce", "consume"):
+        query = f"select topic, key_json, value_json, misfit from messages where role = '{role}'"
+        read = {(row["topic"], str(row["key_json"])): row for row in rows(
+            "sql", KAFKA, "--payloads", "--schemas", registry, query)}  # fmt: skip
+        assert len(read) == len(sent)
+        for each in sent:
+            row = read[each["topic"], each["key"]]
+            assert (row["value_json"], row["misfit"] is None) == (each["value"], each["fits"]), row
+
+
+def test_values_of_pulsar_are_read_by_the_schemas_on_the_wire() -> None:
+    pytest.importorskip("fastavro")
+    read = {(row["topic"], row["position"]): row["value_json"] for row in rows(
+        "sql", PULSAR, "--payloads", "select topic, position, value_json from messages")}  # fmt: skip
+    for each in json.loads(Path(PULSAR).with_suffix(".json").read_text())["messages_sample"]:
+        value = read[each["topic"], f"{each['ledger']}:{each['entry']}"]
+        assert value == (json.loads(each["value"]) if each["value"].startswith("{") else each["value"])
+
+
+def test_each_message_that_does_not_fit_is_a_finding_that_quotes_nothing(registry: str) -> None:
+    found = rows("dissect", KAFKA, "-t", "findings", "--payloads", "--schemas", registry)
+    assert {row["kind"] for row in found} == {"payload_schema_mismatch"}
+    assert sorted(row["packet"] for row in found if row["direction"] == "client") == [128, 129, 133, 192]
+    assert len([row for row in found if row["direction"] == "server"]) == 4
+    assert any(row["message"].endswith("stock-value (id 105): at left: not what `type` in the schema allows.")
+               for row in found)  # fmt: skip
+    assert not any(secret in json.dumps(found) for secret in SECRETS)
+    events = rows("sql", KAFKA, "--payloads", "--schemas", registry, "select * from events where kind = 'misfit'")
+    assert {row["subject"] for row in events} == {"avro orders-value (id 101)", "json stock-value (id 105)"}
+
+
+def test_a_verdict_says_since_when_whose_and_how_many(registry: str) -> None:
+    [summary] = rows("summary", KAFKA, "--schemas", registry)
+    told = [verdict for verdict in summary["verdicts"] if verdict["kind"] == "schema_left"]
+    assert [verdict["sentence"] for verdict in told] == [
+        "3 of 3 messages that importer on 127.0.0.1 wrote to topic orders since 16:52:37 do not fit "
+        "avro orders-value (id 101).",
+        "1 of 5 messages that shop on 127.0.0.1 wrote to topic stock since 16:52:38 does not fit "
+        "json stock-value (id 105).",
+    ]
+    assert not any(secret in json.dumps(summary) for secret in SECRETS)
+    of_readers = rows("sql", KAFKA, "--payloads", "--schemas", registry, "--since", "16:52:40",
+                      "select sentence from t_verdicts where kind = 'schema_left'")  # fmt: skip
+    assert sorted(row["sentence"] for row in of_readers) == [
+        "1 of 5 messages that billing on 127.0.0.1 read from topic stock since 16:52:41 does not fit "
+        "json stock-value (id 105).",
+        "3 of 16 messages that billing on 127.0.0.1 read from topic orders since 16:52:41 do not fit "
+        "avro orders-value (id 101).",
+    ]
+
+
+def test_without_schemas_nothing_is_judged_by_them(registry: str) -> None:
+    [summary] = rows("summary", KAFKA)
+    assert "schema_left" not in {verdict["kind"] for verdict in summary["verdicts"]}
+    assert rows("dissect", PULSAR, "-t", "findings", "--payloads") == rows("dissect", PULSAR, "-t", "findings")
+
+
+def test_an_analysis_by_schemas_keeps_verdicts_and_no_message(registry: str, tmp_path: Path) -> None:
+    printed("analyze", KAFKA, "--schemas", registry, "-o", str(tmp_path / "out"))
+    kinds = [row["kind"] for row in rows("sql", str(tmp_path / "out"), "select kind from t_verdicts")]
+    assert kinds.count("schema_left") == 2
+    assert not (tmp_path / "out" / "records" / "messages").exists()
+    written = b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert not any(secret.encode() in written for secret in SECRETS)
+    done = CliRunner().invoke(app, ["analyze", KAFKA, "--payloads", "--update", "-o", str(tmp_path / "out")])
+    assert (done.exit_code, "without --update" in done.stderr) == (2, True)
+
+
+def test_follow_shows_messages_where_they_are_asked_for(registry: str) -> None:
+    shown = printed("follow", KAFKA, ":48780", "--payloads", "--schemas", registry)
+    assert "key order-12" in shown
+    assert "(does not fit avro" in shown
+    hidden = json.dumps(rows("follow", KAFKA, ":48764", "--payloads", "--schemas", registry, "--redact", "customer"))
+    assert "redacted" in hidden
+    assert "Customer" not in hidden
+    assert "order-6" not in printed("follow", KAFKA, ":48764")
+
+
+def test_python_has_the_same_findings_and_verdicts(registry: str) -> None:
+    with brokerscope.open(KAFKA, payloads=True, schemas=registry) as capture:
+        assert len(capture.findings.where(kind="payload_schema_mismatch")) == 8
+        assert [verdict.kind for verdict in capture.verdicts()].count("schema_left") == 2
+        assert len(capture.messages) == 60
+
+
+STOCK = {"type": "object", "properties": {"where": {"properties": {"shelf": {"type": "string"}}}}, "required": ["id"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"id": 1}, None),
+        ({"where": {}}, "not what `required` in the schema allows"),
+        ({"id": 1, "where": {"shelf": 7}}, "at where.shelf: not what `type` in the schema allows"),
+    ],
+)
+def test_json_is_checked_by_its_schema(value: Row, reason: str | None) -> None:
+    pytest.importorskip("jsonschema_rs")
+    decode = json_schema(json.dumps(STOCK), {})
+    if reason is None:
+        assert decode(json.dumps(value).encode(), ()) == value
+        return
+    with pytest.raises(MisfitError) as raised:
+        decode(json.dumps(value).encode(), ())
+    assert str(raised.value) == reason
+
+
+def test_a_json_schema_may_name_others_of_its_registry_and_nothing_else() -> None:
+    pytest.importorskip("jsonschema_rs")
+    decode = json_schema('{"properties": {"a": {"$ref": "item.json"}}}', {"item.json": '{"type": "string"}'})
+    assert decode(b'{"a": "x"}', ()) == {"a": "x"}
+    with pytest.raises(MisfitError):
+        decode(b'{"a": 1}', ())
+    for place in ("http://127.0.0.1:9/x.json", "file:///etc/hostname", "other.json"):
+        with pytest.raises(SchemaError):
+            json_schema(json.dumps({"$ref": place}), {})
