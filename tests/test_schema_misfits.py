@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ from typer.testing import CliRunner
 
 import brokerscope
 from pipelines.cli import app
-from pipelines.payloads.decoders import MisfitError, SchemaError, json_schema
+from pipelines.payloads import decoders
+from pipelines.payloads.decoders import LimitError, MisfitError, SchemaError, json_schema
+from pipelines.payloads.messages import PayloadReader
+from pipelines.payloads.schemas import load
+from pipelines.payloads.shown import as_json
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 KAFKA, PULSAR = str(SAMPLES / "kafka-schemas.pcap"), str(SAMPLES / "pulsar-schemas.pcap")
@@ -158,3 +163,76 @@ def test_a_json_schema_may_name_others_of_its_registry_and_nothing_else() -> Non
     for place in ("http://127.0.0.1:9/x.json", "file:///etc/hostname", "other.json"):
         with pytest.raises(SchemaError):
             json_schema(json.dumps({"$ref": place}), {})
+
+
+def fields_of_nulls(levels: int) -> dict[str, str]:
+    """Schemas of records, each of which holds the one before twice, the first a null: two to the power of parts."""
+    made = {"R0": '{"type": "record", "name": "R0", "fields": [{"name": "a", "type": "null"}]}'}
+    for n in range(1, levels):
+        fields = [{"name": name, "type": f"R{n - 1}"} for name in "ab"]
+        made[f"R{n}"] = json.dumps({"type": "record", "name": f"R{n}", "fields": fields})
+    return made
+
+
+def refused_schemas() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Schemas by which a few bytes would take any time, or any memory."""
+    *before, (_, last) = fields_of_nulls(40).items()
+    yield "parts that take no bytes", lambda: decoders.avro(last, dict(before))
+    yield (
+        "more than 1,000 branches",
+        lambda: decoders.avro(json.dumps([{"type": "fixed", "name": f"F{n}", "size": 1} for n in range(1_001)]), {}),
+    )
+    size = {"type": "fixed", "name": "F", "size": -1}
+    yield "list of items that take no bytes", lambda: decoders.avro(json.dumps({"type": "array", "items": size}), {})
+    yield "a size that is none", lambda: decoders.avro(json.dumps(size), {})
+    twice = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
+    whole = json.dumps({"$ref": "#/$defs/d0", "$defs": {**twice, "d60": {"type": "integer"}}})
+    yield "more than 100,000 parts", lambda: json_schema(whole, {})
+
+
+@pytest.mark.parametrize(
+    ("reason", "make"), tuple(refused_schemas()), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_a_schema_that_would_take_any_time_is_refused(reason: str, make: Callable[[], Any]) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("jsonschema_rs")
+    with pytest.raises(SchemaError, match=reason):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "array", "items": {"type": "record", "name": "A", "fields": [
+            {"name": "n", "type": "long"}, {"name": "a", "type": ["null", "A"]}]}}, b"\x02" + b"\xff" * 1_000_000),
+        ({"type": "int", "logicalType": "date"}, b"\xfe\xff\xff\xff\x0f"),
+    ],
+)  # fmt: skip
+def test_what_is_beyond_what_is_read_is_no_misfit(schema: Any, value: bytes) -> None:
+    pytest.importorskip("fastavro")
+    with pytest.raises(LimitError):
+        decoders.avro(json.dumps(schema), {})(value, ())
+
+
+def test_a_large_decimal_takes_no_time() -> None:
+    pytest.importorskip("fastavro")
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    decode = decoders.avro(json.dumps(schema), {})
+    assert decode(b"\x04\x04\xd2", ()) == "12.34"
+    assert set(decode(b"\x80\x89\x7a" + b"\0" * 1_000_000, ())) == {"A", "="}
+
+
+def test_references_that_name_each_other_are_followed_once(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    rows = [
+        {"id": n, "subject": f"s{n}", "version": 1, "schema": '"long"',
+         "references": [{"name": f"r{m}-{n}", "subject": f"s{m}", "version": 1} for m in range(16)]}
+        for n in range(16)
+    ]  # fmt: skip
+    (tmp_path / "registry.json").write_text(json.dumps(rows))
+    found = PayloadReader(load(str(tmp_path / "registry.json"))).meaning("kafka", "t", None, None, b"\0\0\0\0\3\2")
+    assert found.breaks_schema is False
+
+
+def test_half_of_a_character_is_shown_as_an_escape() -> None:
+    assert as_json(PayloadReader().meaning("kafka", "t", None, None, b'"\\ud800"').value) == '"\\ud800"'

@@ -29,6 +29,13 @@ Decode = Callable[[bytes, Sequence[int]], Any]
 
 MOST_DEPTH = 64  # levels of a value
 _DEEP = f"it has more than {MOST_DEPTH} levels"
+_DIGITS = "it has a number of thousands of digits"
+_MOST_BITS = 14_000  # of a number: Python writes those of up to 4,300 digits
+_MOST_WITH_DECIMALS = 16 << 10  # bytes of a value: making digits takes time that grows with their square
+_LONGEST_NUMBER = 64  # bytes; of Avro's have 10 at most
+_MOST_FREE = 16  # parts of an Avro value that take no bytes
+_MOST_BRANCHES = 1_000  # of a union
+_MOST_PARTS = 100_000  # of a JSON Schema
 _SECONDS = 60  # for protoc
 _MOST_STEPS = 100_000  # of matching a pattern of a JSON Schema
 _PACKAGES = {"fastavro": "Avro", "grpc_tools": "Protobuf's .proto files"}
@@ -65,7 +72,7 @@ def json_text(data: bytes, _: Sequence[int] = ()) -> Any:
     except RecursionError:
         raise LimitError(_DEEP) from None
     except ValueError:
-        raise LimitError("a number of thousands of digits") from None
+        raise LimitError(_DIGITS) from None
     return plain(value)
 
 
@@ -83,13 +90,23 @@ def json_schema(text: str, references: Mapping[str, str]) -> Decode:
 
     try:
         limit = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MOST_STEPS)
-        validator = jsonschema_rs.validator_for(json.loads(text), retriever=referred, pattern_options=limit)
+        parsed = json.loads(text)
+        if _expanded(parsed, parsed, {}) > _MOST_PARTS:
+            raise SchemaError(f"it has more than {_MOST_PARTS:,} parts, each reference counted as what it names")
+        validator = jsonschema_rs.validator_for(parsed, retriever=referred, pattern_options=limit)
+    except SchemaError:
+        raise
     except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
         raise SchemaError(f"no JSON Schema: {_said(error)}") from None
 
     def decode(data: bytes, _: Sequence[int] = ()) -> Any:
         value = json_text(data)
-        error = next(validator.iter_errors(value), None)
+        try:
+            error = next(validator.iter_errors(value), None)
+        except ValueError:
+            raise LimitError("a text that is not checked: half of a character") from None
+        if error is not None and type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
+            raise LimitError("a pattern of the schema takes too many steps")
         if error is not None:
             steps = error.schema_path
             named = (str(name) for before, name in itertools.pairwise(steps) if before == "properties")
@@ -99,6 +116,38 @@ def json_schema(text: str, references: Mapping[str, str]) -> Decode:
     return decode
 
 
+class _Bytes(io.BytesIO):
+    """A value as fastavro's Python code reads it: numbers byte by byte, of which it would take any number."""
+
+    _begun = 0  # bytes in a row, read one by one, that say that another follows
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Bytes. Raises LimitError within a number that does not end."""
+        data = super().read(size)
+        if size == 1:
+            self._begun = self._begun + 1 if data >= b"\x80" else 0
+            if self._begun > _LONGEST_NUMBER:
+                raise LimitError(_DIGITS)
+        return data
+
+
+def _expanded(part: Any, whole: Any, known: dict[int, int]) -> int:
+    """The parts of a JSON Schema, where references to places within it count as what they name. known: of parts."""
+    if not isinstance(part, dict | list):
+        return 0
+    if id(part) not in known:
+        known[id(part)] = 0  # within itself
+        count = 1 + sum(_expanded(each, whole, known) for each in (part.values() if isinstance(part, dict) else part))
+        place = part.get("$ref") if isinstance(part, dict) else None
+        if isinstance(place, str) and place.startswith("#"):
+            target = whole
+            for step in place[1:].split("/")[1:]:
+                target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+            count += _expanded(target, whole, known)
+        known[id(part)] = count
+    return known[id(part)]
+
+
 def avro(text: str, references: Mapping[str, str]) -> Decode:
     """A reader by an Avro schema. references: name -> schema of those that it names, in the order of their need."""
     _needs("fastavro")
@@ -106,12 +155,17 @@ def avro(text: str, references: Mapping[str, str]) -> Decode:
     from fastavro import _read_py as in_python
     from fastavro.schema import SchemaParseException, UnknownType
 
+    def parse(names: dict[str, Any], hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+        texts = (*references.values(), text)
+        return [fastavro.parse_schema(json.loads(each, object_hook=hook), named_schemas=names) for each in texts][-1]
+
     named: dict[str, Any] = {}
     try:
-        for each in references.values():
-            fastavro.parse_schema(json.loads(each), named_schemas=named)
-        parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+        parsed = parse(named)
+        of_large = parse({}, _without_decimals)
         _refuse_endless(parsed, named)
+        if _free(parsed, named, {}) > _MOST_FREE:
+            raise SchemaError(f"it has more than {_MOST_FREE} parts that take no bytes")
     except SchemaError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError, SchemaParseException, UnknownType) as error:
@@ -121,17 +175,20 @@ def avro(text: str, references: Mapping[str, str]) -> Decode:
     fast = (in_python if _holds_itself(parsed, named, set()) else fastavro).schemaless_reader
 
     def decode(data: bytes, _: Sequence[int] = ()) -> Any:
-        stream = io.BytesIO(data)
+        stream = _Bytes(data)
+        by = parsed if len(data) <= _MOST_WITH_DECIMALS else of_large
         try:
-            value = fast(stream, parsed, None, return_record_name=False)
+            value = fast(stream, by, None, return_record_name=False)
         except Exception:  # whatever fastavro makes of bytes that are something else: its Python code tells where
-            stream.seek(0)
+            stream = _Bytes(data)
             try:
-                value = in_python.schemaless_reader(stream, parsed, None, return_record_name=False)
+                value = in_python.schemaless_reader(stream, by, None, return_record_name=False)
             except RecursionError:
                 raise LimitError(_DEEP) from None
+            except LimitError:
+                raise
             except Exception as error:
-                raise MisfitError(f"{_reason(error)}, at byte {stream.tell()}", _path(error)) from None
+                raise _refusal(error, _path(error), f", at byte {stream.tell()}") from None
         if stream.tell() != len(data):
             raise MisfitError(f"{len(data) - stream.tell()} bytes are left behind what the schema says")
         return plain(value)
@@ -149,12 +206,19 @@ def avro(text: str, references: Mapping[str, str]) -> Decode:
     return decode
 
 
+def _without_decimals(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of an Avro schema, in which a decimal is the bytes that it is stored in."""
+    return part if part.get("logicalType") != "decimal" else {**part, "logicalType": None}
+
+
 def _refuse_endless(schema: Any, named: Mapping[str, Any]) -> None:
     """Raise SchemaError for lists of what takes no bytes: a few bytes would announce any number of them."""
     waiting, seen = [schema], set[str]()
     while waiting:
         now = waiting.pop()
         if isinstance(now, list):
+            if len(now) > _MOST_BRANCHES:  # which fastavro goes through for each value, and each with the others
+                raise SchemaError(f"it has a union of more than {_MOST_BRANCHES:,} branches")
             waiting += now
         elif isinstance(now, str):
             if now in named and now not in seen:
@@ -166,6 +230,8 @@ def _refuse_endless(schema: Any, named: Mapping[str, Any]) -> None:
             waiting.append(now["items"])
         elif now.get("type") == "map":
             waiting.append(now["values"])
+        elif now.get("type") == "fixed" and not (isinstance(now["size"], int) and now["size"] >= 0):
+            raise SchemaError("it has values of a size that is none")
         else:
             waiting += [field["type"] for field in now.get("fields", ())]
 
@@ -198,7 +264,22 @@ def _takes_bytes(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
     kind = schema.get("type")
     if kind == "record":
         return any(_takes_bytes(field["type"], named, seen) for field in schema["fields"])
-    return kind != "null" and (kind != "fixed" or bool(schema.get("size")))
+    return kind != "null" and (kind != "fixed" or bool(schema["size"] > 0))
+
+
+def _free(schema: Any, named: Mapping[str, Any], known: dict[str, int]) -> int:
+    """The parts of a value that take no bytes, at most: each may be there a million times. known: of named types."""
+    if isinstance(schema, list):
+        return max((_free(each, named, known) for each in schema), default=0)
+    name = schema if isinstance(schema, str) else schema.get("name", "")
+    if name not in named:
+        parts = () if isinstance(schema, str) else [schema[part] for part in ("items", "values") if part in schema]
+        return int(schema == "null") + sum(_free(part, named, known) for part in parts)
+    if name not in known:
+        known[name] = 0  # within itself
+        fields = [field["type"] for field in named[name].get("fields", ())]
+        known[name] = sum(_free(field, named, known) for field in fields) or int(not _takes_bytes(name, named, set()))
+    return known[name]
 
 
 def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> Decode:
@@ -214,11 +295,14 @@ def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> 
     with tempfile.TemporaryDirectory() as room:
         if isinstance(files, Mapping):
             for name, text in files.items():
-                target = Path(room, name).resolve()
-                if Path(room).resolve() not in target.parents:
-                    raise SchemaError(f"{name!r} is no name of a file")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(text)
+                try:
+                    target = Path(room, name).resolve()
+                    if Path(room).resolve() not in target.parents:
+                        raise ValueError
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_text(text)
+                except (OSError, ValueError):
+                    raise SchemaError(f"{_cut(name)!r} is no name of a file, or no text is in it") from None
             wanted, base = [str(Path(room, list(files)[-1]))], room
         else:
             wanted, base = [str(file) for file in files], str(folder)
@@ -230,8 +314,9 @@ def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> 
         except subprocess.TimeoutExpired:
             raise SchemaError("protoc takes too long for it") from None
         if done.returncode != 0 or not made.exists():
-            said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if ".proto:" in line]
-            raise SchemaError(f"protoc does not take it{(said and ': ' + _cut(Path(said[0]).name)) or ''}")
+            said = done.stderr.decode("utf-8", "replace").replace(f"{base}/", "").splitlines()
+            first = next((line for line in said if ".proto:" in line and not line.startswith("W0000")), "")
+            raise SchemaError(f"protoc does not take it: {_cut(first)}" if first else "protoc does not take it")
         return protobuf_set(made.read_bytes())
 
 
@@ -294,8 +379,8 @@ def protobuf_set(data: bytes, root: str | None = None) -> Decode:
             raise LimitError(_DEEP) from None
         except DecodeError:
             raise MisfitError(f"its bytes are no {found.full_name}") from None
-        except (json_format.Error, TypeError, ValueError) as error:
-            raise MisfitError(_reason(error)) from None
+        except (json_format.Error, TypeError, ValueError):
+            raise LimitError("it has what Protobuf's JSON does not have") from None
         return plain(value)
 
     return decode
@@ -305,6 +390,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64. Raises LimitError."""
     if depth > MOST_DEPTH:
         raise LimitError(_DEEP)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise LimitError(_DIGITS)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -326,14 +413,15 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (EOFError, "it ends too early"),
     (IndexError, "a branch of a union, or a symbol, that the schema does not have"),
     (UnicodeDecodeError, "a text that is no UTF-8"),
-    (ValueError, "a value beyond the range of its type"),
-    (ArithmeticError, "a value beyond the range of its type"),
 )
 
 
-def _reason(error: Exception) -> str:
-    """What is wrong with a value: what libraries say may quote it."""
-    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), "bytes that are no value of its type")
+def _refusal(error: Exception, where: str, at: str) -> MisfitError | LimitError:
+    """What is raised for an error of fastavro, which may quote the value."""
+    if isinstance(error, ValueError | ArithmeticError) and not isinstance(error, UnicodeDecodeError):
+        return LimitError("it has a time or number beyond what Python has")
+    reasons = (reason for kind, reason in _REASONS if isinstance(error, kind))
+    return MisfitError(next(reasons, "bytes that are no value of its type") + at, where)
 
 
 def _said(error: BaseException) -> str:

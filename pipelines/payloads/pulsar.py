@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -65,7 +66,7 @@ class WireSchemas:
         if told is None:
             return
         version = _of(response, "schema_version")
-        number = int(version) if isinstance(version, int | str) and str(version).lstrip("-").isdecimal() else None
+        number = int(version) if re.fullmatch(r"-?[0-9]{1,19}", str(version)) else None
         for topic in topics or ():
             self._known[topic, number] = told
             self._known.setdefault((topic, None), told)
@@ -166,7 +167,7 @@ def _native(data: Any) -> Decode:
         told = json.loads(data)
         raw = base64.b64decode(told["fileDescriptorSet"], validate=True)
         return protobuf_set(raw, str(told["rootMessageTypeName"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SchemaError(f"no native Protobuf schema: {error}") from None
 
 
@@ -201,6 +202,8 @@ def _moment(value: bytes, _: Sequence[int] = ()) -> Any:
 
 def _instant(value: bytes, _: Sequence[int] = ()) -> Any:
     seconds, nanoseconds = _number(">q4x", value), _number(">8xi", value)
+    if not 0 <= nanoseconds < 1_000_000_000:
+        raise MisfitError("no part of a second")
     return f"{_after_epoch(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}+00:00"
 
 

@@ -11,7 +11,7 @@ rows as the registry itself lists them:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +21,10 @@ from pipelines.payloads.decoders import Decode, SchemaError, avro, json_schema, 
 KEY, VALUE = "key", "value"
 _SUFFIXES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON", ".desc": "DESCRIPTORS", ".pb": "DESCRIPTORS"}
 _BY_TEXT = {"avro": avro, "json": json_schema}
-_MOST_BYTES = 8 << 20  # of a file of schemas; of a saved registry 32 times that
+_MOST_BYTES = 8 << 20  # of a file of a folder
+MOST_REGISTRY = 64 << 20  # bytes of all schemas of one
 _MOST = 100_000  # schemas
+_MOST_DEPTH = 16  # of references
 Id = int | str
 """What a message names its schema by: a number, or a UUID as text."""
 
@@ -121,8 +123,10 @@ def _of_file(file: Path, folder: Path, kind: str) -> Schema:
 
 def _add_registry(schemas: Schemas, file: Path) -> None:
     try:
-        listed = json.loads(_read(file, 32 * _MOST_BYTES))
+        listed = json.loads(_read(file, MOST_REGISTRY))
         rows = listed["schemas"] if isinstance(listed, dict) else listed
+        if len(rows) > _MOST:
+            raise SchemaError(f"more than {_MOST:,} schemas")
         known = [_row(row) for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError, SchemaError) as error:
         raise InputError(f"{file}: not a saved registry: {error}") from None
@@ -153,7 +157,7 @@ def _of_row(row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str,
     def make() -> Decode:
         if kind not in ("protobuf", *_BY_TEXT):
             raise SchemaError("its type is none that is read")
-        needed = dict(_references(row, every))
+        needed = _references(row, every, {})
         if kind == "protobuf":
             return protobuf({**needed, "schema.proto": row["schema"]}, None)
         return _BY_TEXT[kind](row["schema"], needed)
@@ -162,15 +166,19 @@ def _of_row(row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str,
 
 
 def _references(
-    row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]], depth: int = 0
-) -> Iterable[tuple[str, str]]:
-    """(name, text) of each schema that one refers to, those that these need first."""
+    row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]], known: dict[str, str], depth: int = 0
+) -> dict[str, str]:
+    """name -> text of each schema that one refers to, those that these need first, behind those that are known."""
     for each in row["references"]:
-        found = every.get((each.get("subject"), each.get("version")))
-        if found is None or depth > 16:
-            raise SchemaError(f"it needs {each.get('subject')} version {each.get('version')}, which is not known")
-        yield from _references(found, every, depth + 1)
-        yield str(each.get("name")), found["schema"]
+        name, subject, version = (each.get(part) for part in ("name", "subject", "version"))
+        if name in known:
+            continue
+        found = every.get((subject, version)) if isinstance(subject, str) and isinstance(version, int) else None
+        if found is None or not isinstance(name, str) or depth > _MOST_DEPTH:
+            raise SchemaError("it refers to one that is not known")
+        _references(found, every, known, depth + 1)
+        known[name] = found["schema"]
+    return known
 
 
 def _read(file: Path, most: int) -> bytes:
