@@ -23,6 +23,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from pipelines.cli import exits
+from pipelines.cli.reading import AskedPayloads
 from pipelines.cli.show import PLACE
 from pipelines.cli.top import By, Sort
 
@@ -32,6 +33,7 @@ _ROWS = 200  # of an answer, where none are asked for
 _MOST_ROWS = 10_000
 _ANSWERED = (exits.DONE, exits.NOT_DELIVERED, exits.UNREADABLE)
 _EXCHANGE = re.compile(r"[0-9a-f]{1,32}-[a-z]?\d{1,20}")
+_OF_COMMANDS = re.compile(r"^brokerscope: (Invalid value for [A-Z]+: )?| \([^()]* --help\)$")  # in what they say
 _INSTRUCTIONS = (
     "What Kafka, Pulsar and Iggy brokers did, as packet captures show it. Begin with `summary`: verdicts, ranked by "
     "harm, each with its evidence. Names of columns are those of `sql`: record tables exchanges, batches, errors, "
@@ -53,18 +55,24 @@ Answer = dict[str, Any]
 class ServedCaptures:
     """The captures that are served, and the commands that answer about them."""
 
-    def __init__(self, paths: Sequence[str], *, payloads: bool) -> None:
+    def __init__(self, paths: Sequence[str], payload: AskedPayloads) -> None:
         self._paths = list(paths)
-        self.payloads = payloads
+        self.payload: Answer = vars(payload)
+        """The options that show, or judge, keys and values of messages: all are off without --payloads."""
+        self.judged: Answer = {name: self.payload[name] for name in ("payloads", "schemas")}
 
     def below(self, path: str | None) -> list[str]:
-        """What a tool reads: a file or folder below those that are served. Raises ToolError for any other."""
+        """What a tool reads: a file or folder below those that are served, or named as from there.
+
+        Raises ToolError for any other.
+        """
         if path is None:
             return self._paths
         if "://" in path or "\0" in path:
             raise ToolError(f"{path!r} is not below what is served")
-        found = Path(path).resolve()
         roots = [Path(each).resolve() for each in self._paths if "://" not in each]
+        named = [file for root in roots for file in (root if root.name == path else root / path,) if file.exists()]
+        found = named[0].resolve() if named and not Path(path).exists() else Path(path).resolve()
         if not any(found == root or (root.is_dir() and root in found.parents) for root in roots) or not found.exists():
             raise ToolError(f"{path!r} is not below what is served: {', '.join(self._paths)}")
         return [str(found)]
@@ -83,8 +91,9 @@ class ServedCaptures:
         done = await anyio.to_thread.run_sync(_run, line)
         if done is None:
             raise ToolError(f"no answer within {_SECONDS} s: ask about a shorter time, or with fewer names")
-        if done.code not in _ANSWERED:
-            raise ToolError(" ".join(done.notes) or f"{command} ended with {done.code}")
+        if done.code not in _ANSWERED or (done.code == exits.UNREADABLE and not done.printed):
+            said = " ".join(_OF_COMMANDS.sub("", note) for note in done.notes)
+            raise ToolError(said or f"{command} ended with {done.code}")
         return _answer(done, rows)
 
 
@@ -134,15 +143,15 @@ def _answer(done: _Done, rows: int) -> Answer:
     return {**answer, "cut": True} if cut else answer
 
 
-def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
+def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
     """A server of tools about captures, or about one folder that `analyze` wrote."""
-    captures = ServedCaptures(paths, payloads=payloads)
+    captures = ServedCaptures(paths, payload)
     made: MCPServer[Any] = MCPServer("brokerscope", instructions=_INSTRUCTIONS, log_level="ERROR")
 
     @made.tool()
     async def summary(path: Below = None, since: Since = None, until: Until = None) -> Answer:
         """What captures hold, what is wrong (verdicts, ranked by harm), what cannot be seen, the slowest requests."""
-        options = {"format": "json", "since": since, "until": until}
+        options = {"format": "json", "since": since, "until": until, **captures.judged}
         return await captures.ask("summary", captures.below(path), options)
 
     @made.tool()
@@ -154,8 +163,11 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
     ) -> Answer:
         """One verdict whole: sentence, detail, advice, who is concerned, the requests that it counts, causes."""
         query = f"select * from t_verdicts where rank = {rank}"
-        options = {"format": "json", "since": since, "until": until}
-        return await captures.ask("sql", [*captures.below(path), query], options)
+        options = {"format": "json", "since": since, "until": until, **captures.judged}
+        answer = await captures.ask("sql", [*captures.below(path), query], options)
+        if not answer["rows"]:
+            raise ToolError(f"no verdict has the rank {rank}: `summary` lists them")
+        return answer
 
     @made.tool()
     async def top(
@@ -219,9 +231,9 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         api: Api = None,
         rows: Rows = _ROWS,
     ) -> Answer:
-        """One connection in time order: requests, answers, gaps and what else was found."""
+        """One connection in time order: requests, answers, messages where they are shown, and what else was found."""
         _refuse_path(connection)
-        options = {"since": since, "until": until, "topic": topic, "api": api, "format": "json"}
+        options = {"since": since, "until": until, "topic": topic, "api": api, "format": "json", **captures.payload}
         return await captures.ask("follow", [connection, *captures.below(path)], options, rows=rows)
 
     @made.tool()
@@ -231,7 +243,7 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         messages: Annotated[bool, Field(description="Each message: position, time, sizes.")] = False,
     ) -> Answer:
         """One exchange with both bodies, its times, errors, batches, as text."""
-        options = {"messages": messages, "payloads": messages and captures.payloads}
+        options = {"messages": messages, **(captures.payload if messages else {})}
         place = PLACE.fullmatch(what)
         if place is not None:
             (file,) = captures.below(place["file"])
@@ -250,7 +262,7 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         _refuse_path(query)
         if len(query.split()) < 2:
             raise ToolError("a query has several words")
-        options = {"format": "json", "payloads": captures.payloads}
+        options = {"format": "json", **captures.payload}
         return await captures.ask("sql", [*captures.below(path), query], options, rows=rows)
 
     return made
