@@ -77,11 +77,12 @@ class ServedCaptures:
             raise ToolError(f"{path!r} is not below what is served: {', '.join(self._paths)}")
         return [str(found)]
 
-    async def ask(self, command: str, arguments: Sequence[str], options: Answer, *, rows: int = _MOST_ROWS) -> Answer:
-        """What a command prints: {"rows": [...], "notes": [...]}; with "cut": true where there are more rows.
+    async def ask(self, command: str, arguments: Sequence[str], *, most: int = _MOST_ROWS, **options: Any) -> Answer:
+        """What a command prints: {"rows": [...], "notes": [...]}; with "cut": true where there are more than `most`.
 
         arguments: positional ones; options: by their names, those that are None or False left out.
         """
+        options |= {} if command == "show" else {"format": "json"}
         given = [
             f"--{name}" if value is True else f"--{name}={value}"
             for name, value in options.items()
@@ -94,7 +95,7 @@ class ServedCaptures:
         if done.code not in _ANSWERED or (done.code == exits.UNREADABLE and not done.printed):
             said = " ".join(_OF_COMMANDS.sub("", note) for note in done.notes)
             raise ToolError(said or f"{command} ended with {done.code}")
-        return _answer(done, rows)
+        return _answer(done, most)
 
 
 class _Done(NamedTuple):
@@ -151,8 +152,7 @@ def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
     @made.tool()
     async def summary(path: Below = None, since: Since = None, until: Until = None) -> Answer:
         """What captures hold, what is wrong (verdicts, ranked by harm), what cannot be seen, the slowest requests."""
-        options = {"format": "json", "since": since, "until": until, **captures.judged}
-        return await captures.ask("summary", captures.below(path), options)
+        return await captures.ask("summary", captures.below(path), since=since, until=until, **captures.judged)
 
     @made.tool()
     async def verdict_evidence(
@@ -162,9 +162,8 @@ def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
         until: Until = None,
     ) -> Answer:
         """One verdict whole: sentence, detail, advice, who is concerned, the requests that it counts, causes."""
-        query = f"select * from t_verdicts where rank = {rank}"
-        options = {"format": "json", "since": since, "until": until, **captures.judged}
-        answer = await captures.ask("sql", [*captures.below(path), query], options)
+        asked = [*captures.below(path), f"select * from t_verdicts where rank = {rank}"]
+        answer = await captures.ask("sql", asked, since=since, until=until, **captures.judged)
         if not answer["rows"]:
             raise ToolError(f"no verdict has the rank {rank}: `summary` lists them")
         return answer
@@ -184,42 +183,36 @@ def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
         rows: Rows = 20,
     ) -> Answer:
         """What costs most: count, errors, percentiles of durations, bytes, by topic, client, server, API and so on."""
-        options = {
-            "by": by, "sort": sort, "every": every, "causes": causes, "since": since, "until": until, "topic": topic,
-            "client": client, "server": server, "head": rows, "format": "json",
-        }  # fmt: skip
-        return await captures.ask("top", captures.below(path), options)
+        return await captures.ask(
+            "top", captures.below(path), by=by, sort=sort, every=every, causes=causes, since=since, until=until,
+            topic=topic, client=client, server=server, head=rows,
+        )  # fmt: skip
 
     @made.tool()
     async def groups(path: Below = None, group: Group = None, since: Since = None, until: Until = None) -> Answer:
         """Consumer groups and subscriptions: members, joins, leaves, each rebalance and how long it took."""
-        options = {"group": group, "since": since, "until": until, "format": "json"}
-        return await captures.ask("groups", captures.below(path), options)
+        return await captures.ask("groups", captures.below(path), group=group, since=since, until=until)
 
     @made.tool()
     async def lag(path: Below = None, group: Group = None, since: Since = None, until: Until = None) -> Answer:
         """How far each group is behind in each partition, in messages and in time, and whether it keeps up."""
-        options = {"lag": True, "group": group, "since": since, "until": until, "format": "json"}
-        return await captures.ask("groups", captures.below(path), options)
+        return await captures.ask("groups", captures.below(path), lag=True, group=group, since=since, until=until)
 
     @made.tool()
     async def transactions(path: Below = None, since: Since = None, until: Until = None, topic: Topic = None) -> Answer:
         """Each transaction, how long it was open and how it ended."""
-        options = {"since": since, "until": until, "topic": topic, "format": "json"}
-        return await captures.ask("transactions", captures.below(path), options)
+        return await captures.ask("transactions", captures.below(path), since=since, until=until, topic=topic)
 
     @made.tool()
     async def audit(path: Below = None, topic: Topic = None, group: Group = None) -> Answer:
         """Whether messages that a broker acknowledged were lost, doubled or put out of order, for each topic."""
-        options = {"topic": topic, "group": group, "format": "json"}
-        return await captures.ask("audit", captures.below(path), options)
+        return await captures.ask("audit", captures.below(path), topic=topic, group=group)
 
     @made.tool()
     async def connections(path: Below = None, client: Client = None, server: Server = None, rows: Rows = 50) -> Answer:
         """The connections: who, to whom, since when, software, packets, losses."""
-        options = {"client": client, "server": server, "format": "json"}
         query = f"select * from connections order by start_time limit {rows}"
-        return await captures.ask("sql", [*captures.below(path), query], options)
+        return await captures.ask("sql", [*captures.below(path), query], client=client, server=server)
 
     @made.tool()
     async def follow(
@@ -233,8 +226,8 @@ def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
     ) -> Answer:
         """One connection in time order: requests, answers, messages where they are shown, and what else was found."""
         _refuse_path(connection)
-        options = {"since": since, "until": until, "topic": topic, "api": api, "format": "json", **captures.payload}
-        return await captures.ask("follow", [connection, *captures.below(path)], options, rows=rows)
+        options = {"since": since, "until": until, "topic": topic, "api": api, **captures.payload}
+        return await captures.ask("follow", [connection, *captures.below(path)], most=rows, **options)
 
     @made.tool()
     async def show(
@@ -247,10 +240,10 @@ def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
         place = PLACE.fullmatch(what)
         if place is not None:
             (file,) = captures.below(place["file"])
-            return await captures.ask("show", [f"{file}:{place['packet']}"], options)
+            return await captures.ask("show", [f"{file}:{place['packet']}"], **options)
         if not _EXCHANGE.fullmatch(what):
             raise ToolError(f"{what!r} is no exchange_id and no FILE:PACKET")
-        return await captures.ask("show", [what, *captures.below(path)], options)
+        return await captures.ask("show", [what, *captures.below(path)], **options)
 
     @made.tool()
     async def sql(
@@ -262,8 +255,7 @@ def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
         _refuse_path(query)
         if len(query.split()) < 2:
             raise ToolError("a query has several words")
-        options = {"format": "json", **captures.payload}
-        return await captures.ask("sql", [*captures.below(path), query], options, rows=rows)
+        return await captures.ask("sql", [*captures.below(path), query], most=rows, **captures.payload)
 
     return made
 

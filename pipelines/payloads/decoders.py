@@ -163,7 +163,7 @@ def avro(text: str, references: Mapping[str, str]) -> Decode:
     try:
         parsed = parse(named)
         of_large = parse({}, _without_decimals)
-        _refuse_endless(parsed, named)
+        may_nest = _refers(parsed, named)
         if _free(parsed, named, {}) > _MOST_FREE:
             raise SchemaError(f"it has more than {_MOST_FREE} parts that take no bytes")
     except SchemaError:
@@ -172,7 +172,7 @@ def avro(text: str, references: Mapping[str, str]) -> Decode:
         raise SchemaError(f"no Avro schema: {_said(error)}") from None
 
     # of a type that holds itself, a value of a megabyte has a million levels, which overflow the stack of compiled code
-    fast = (in_python if _holds_itself(parsed, named, set()) else fastavro).schemaless_reader
+    fast = (in_python if may_nest else fastavro).schemaless_reader
 
     def decode(data: bytes, _: Sequence[int] = ()) -> Any:
         stream = _Bytes(data)
@@ -211,8 +211,11 @@ def _without_decimals(part: dict[str, Any]) -> dict[str, Any]:
     return part if part.get("logicalType") != "decimal" else {**part, "logicalType": None}
 
 
-def _refuse_endless(schema: Any, named: Mapping[str, Any]) -> None:
-    """Raise SchemaError for lists of what takes no bytes: a few bytes would announce any number of them."""
+def _refers(schema: Any, named: Mapping[str, Any]) -> bool:
+    """Whether a schema refers to a type by its name: it may hold itself.
+
+    Raises SchemaError for what a few bytes would make endless: lists of what takes no bytes, unions of thousands.
+    """
     waiting, seen = [schema], set[str]()
     while waiting:
         now = waiting.pop()
@@ -234,22 +237,7 @@ def _refuse_endless(schema: Any, named: Mapping[str, Any]) -> None:
             raise SchemaError("it has values of a size that is none")
         else:
             waiting += [field["type"] for field in now.get("fields", ())]
-
-
-def _holds_itself(schema: Any, named: Mapping[str, Any], done: set[str], above: frozenset[str] = frozenset()) -> bool:
-    """Whether a named type is among its own parts. done: names that are looked at already."""
-    if isinstance(schema, list):
-        return any(_holds_itself(each, named, done, above) for each in schema)
-    if isinstance(schema, str):
-        if schema in above or schema in done or schema not in named:
-            return schema in above
-        return _holds_itself(named[schema], named, done, above)
-    name = schema.get("name", "")
-    parts = [field["type"] for field in schema.get("fields", ())]
-    parts += [schema[part] for part in ("items", "values") if part in schema]
-    found = any(_holds_itself(part, named, done, above | {name}) for part in parts)
-    done.add(name)
-    return found
+    return bool(seen)
 
 
 def _takes_bytes(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
@@ -287,10 +275,8 @@ def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> 
 
     A text may also be a FileDescriptorProto in base64, as Confluent's client for Python registers it.
     """
-    if isinstance(files, Mapping):
-        described = [_descriptor(text) for text in files.values()]
-        if described[-1]:
-            return protobuf_set(b"".join(b"\n" + _varint(len(data)) + data for data in described if data))
+    if isinstance(files, Mapping) and (described := _descriptors(list(files.values()))):
+        return protobuf_set(described)
     _needs("grpc_tools")
     with tempfile.TemporaryDirectory() as room:
         if isinstance(files, Mapping):
@@ -320,20 +306,18 @@ def protobuf(files: Sequence[Path] | Mapping[str, str], folder: Path | None) -> 
         return protobuf_set(made.read_bytes())
 
 
-def _descriptor(text: str) -> bytes | None:
-    """A FileDescriptorProto in base64; None of any other text, which .proto files are."""
+def _descriptors(texts: Sequence[str]) -> bytes | None:
+    """A FileDescriptorSet of texts that are a FileDescriptorProto in base64; None where the last is none."""
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
-    try:
-        data = base64.b64decode(text, validate=True)
-        return data if descriptor_pb2.FileDescriptorProto.FromString(data).name else None
-    except (ValueError, DecodeError):
-        return None
-
-
-def _varint(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
+    made = descriptor_pb2.FileDescriptorSet()
+    for text in reversed(texts):
+        try:
+            made.file.insert(0, descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True)))
+        except (ValueError, DecodeError):
+            break
+    return made.SerializeToString() if made.file else None
 
 
 def _well_known(name: str) -> bytes:
