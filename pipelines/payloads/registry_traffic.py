@@ -109,19 +109,12 @@ def _requests(data: bytes) -> Iterator[tuple[str, Any]]:
         at = stop
 
 
-class _Received:
-    """A stream of answers, as http.client takes a socket."""
+class _Answers(io.BytesIO):
+    """A stream of answers, which http.client takes for a socket; it stays open when one of them has been read."""
 
-    def __init__(self, stream: io.BufferedReader) -> None:
-        self._stream = stream
-
-    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+    def makefile(self, *_: Any, **__: Any) -> io.BytesIO:
         """The stream itself: what one answer leaves is that of the next."""
-        return self._stream
-
-
-class _Kept(io.BytesIO):
-    """Bytes that stay open when an answer has been read."""
+        return self
 
     def close(self) -> None:
         """Stay open."""
@@ -129,9 +122,9 @@ class _Kept(io.BytesIO):
 
 def _answers(data: bytes) -> Iterator[Any]:
     """The body of JSON, or None, of each answer."""
-    stream = _Kept(data)
+    stream = _Answers(data)
     while stream.tell() < len(data):
-        response = http.client.HTTPResponse(_Received(stream))  # type: ignore[arg-type]
+        response = http.client.HTTPResponse(stream)  # type: ignore[arg-type]
         try:
             response.begin()
             yield _json(response.read())
