@@ -154,6 +154,18 @@ def test_json_is_checked_by_its_schema(value: Row, reason: str | None) -> None:
     assert str(raised.value) == reason
 
 
+def test_json_is_read_where_its_schema_cannot_be(tmp_path: Path) -> None:
+    pytest.importorskip("jsonschema_rs")
+    (tmp_path / "7.json").write_text('{"$schema": "http://example.org/own", "type": "object"}')
+    (tmp_path / "8.json").write_text('{"items": [{"type": "integer"}]}')  # as up to draft 7
+    reader = PayloadReader(load(str(tmp_path)))
+    found = reader.meaning("kafka", "t", None, None, b'\0\0\0\0\7{"a": 1}')
+    assert (found.value, found.breaks_schema) == ({"a": 1}, False)
+    assert str(found.misfit).startswith("json 7.json: no JSON Schema")
+    assert reader.meaning("kafka", "t", None, None, b"\0\0\0\0\x08[1]").value == [1]
+    assert reader.meaning("kafka", "t", None, None, b'\0\0\0\0\x08["a"]').breaks_schema
+
+
 def test_a_json_schema_may_name_others_of_its_registry_and_nothing_else() -> None:
     pytest.importorskip("jsonschema_rs")
     decode = json_schema('{"properties": {"a": {"$ref": "item.json"}}}', {"item.json": '{"type": "string"}'})

@@ -93,7 +93,11 @@ def json_schema(text: str, references: Mapping[str, str]) -> Decode:
         parsed = json.loads(text)
         if _expanded(parsed, parsed, {}) > _MOST_PARTS:
             raise SchemaError(f"it has more than {_MOST_PARTS:,} parts, each reference counted as what it names")
-        validator = jsonschema_rs.validator_for(parsed, retriever=referred, pattern_options=limit)
+        names_draft = (
+            isinstance(parsed, dict) and "$schema" in parsed
+        )  # else it is draft 7, which registries take it for
+        of_draft = jsonschema_rs.validator_for if names_draft else jsonschema_rs.Draft7Validator
+        validator = of_draft(parsed, retriever=referred, pattern_options=limit)
     except SchemaError:
         raise
     except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:

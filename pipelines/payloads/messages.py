@@ -97,23 +97,23 @@ class PayloadReader:
         """A key or a value, in `value`."""
         if data is None:
             return Meaning()
-        name = None
+        found, rest, indexes = None, data, tuple[int, ...]()
         try:
             for envelope in forms.envelopes(data):
                 found = self._schemas.of_id(envelope.id)
                 if found is not None:
-                    name = found.name
-                    has_indexes = found.type == "protobuf"
-                    indexes, rest = forms.message_indexes(envelope.data) if has_indexes else ((), envelope.data)
-                    return Meaning(None, self._schemas.reader(found)(rest, indexes), name)
-            found = self._schemas.of_topic(topic, part)
+                    rest = envelope.data
+                    if found.type == "protobuf":
+                        indexes, rest = forms.message_indexes(rest)
+                    break
+            found = found or self._schemas.of_topic(topic, part)
             if found is not None:
-                name = found.name
-                return Meaning(None, self._schemas.reader(found)(data, ()), name)
+                return Meaning(None, self._schemas.reader(found)(rest, indexes), found.name)
         except MisfitError as error:
-            return Meaning(schema=name, misfit=str(error))
-        except (SchemaError, LimitError) as error:
-            return Meaning(misfit=str(error))
+            return Meaning(schema=found.name if found else None, misfit=str(error))
+        except (SchemaError, LimitError) as error:  # JSON is read without its schema, too
+            _, value = (forms.guessed(rest) if found and found.type == "json" else None) or (None, None)
+            return Meaning(None, value, None, str(error))
         form, value = (forms.guessed(data) if data else ("text", "")) or (None, None)
         return Meaning(None, value, form)
 
