@@ -27,7 +27,7 @@ from pipelines.answers import follow as follow_answers
 from pipelines.answers import groups as group_answers
 from pipelines.answers import top as top_answers
 from pipelines.answers.diff import Difference
-from pipelines.answers.records import Relations, counted_once, database_of
+from pipelines.answers.records import Relations, batches, counted_once, database_of, gathered
 from pipelines.answers.summary import Summary, summary
 from pipelines.formats.outline import outline
 from pipelines.payloads import columns as payload_columns
@@ -214,11 +214,15 @@ class OpenCapture:
         if missing:
             default = RECORDS if set(missing) <= set(RECORDS) else ()
             wanted = [name for name in dict.fromkeys((*missing, *default)) if name not in self._tables]
-            made = self._source.read(wanted)
-            if self.options.payloads and payload_columns.TABLE in made:
-                made[payload_columns.TABLE] = self._payload_reader.read_table(made[payload_columns.TABLE])
-            self._tables |= made
+            self._tables |= self._with_payloads(wanted) if self.options.payloads else self._source.read(wanted)
         return {name: self._tables[name] for name in names}
+
+    def _with_payloads(self, names: Sequence[str]) -> dict[str, pa.Table]:
+        """Record tables with what keys and values of messages mean."""
+        rows = batches(self._source.read(payload_columns.read_for(names)))
+        made = gathered(self._payload_reader.of(rows, names), names, full=self.options.full, payloads=True)
+        order = {name: [(column, "ascending") for column in records.ordered_by(name)] for name in names}
+        return {name: made[name].sort_by(order[name]) for name in names}
 
     # --- answers ---
 

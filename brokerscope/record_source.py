@@ -14,6 +14,7 @@ from dissectors.capture.source import exists
 from dissectors.errors import InputError, UsageError
 from dissectors.options import Options
 from pipelines.answers.records import captures_of, read_analysis
+from pipelines.payloads.columns import ADDS_TO, TABLE
 from pipelines.storage.layout import is_analysis, single_analysis
 from pipelines.storage.stored_records import StoredRecords
 
@@ -63,7 +64,7 @@ class RecordSource:
         return name == "messages" or self._adds_to(name)
 
     def _adds_to(self, name: str) -> bool:
-        return (name == "exchanges" and self.options.full) or (name == "messages" and self.options.payloads)
+        return self.options.full if name == "exchanges" else self.options.payloads and name in (TABLE, *ADDS_TO)
 
 
 def keywords(options: Options) -> dict[str, Any]:

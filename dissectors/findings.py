@@ -195,6 +195,12 @@ KINDS: dict[str, FindingKind] = {
         "An answer carries an error code that brokerscope does not know.",
         "Update brokerscope.",
     ),
+    "payload_schema_mismatch": FindingKind(
+        WARNING,
+        "A key or value is not what its schema allows; looked for where payloads are read (`--payloads`).",
+        "Ask whoever wrote it which schema was used; consumers that read by this one fail at the message, or "
+        "read it wrongly.",
+    ),
     # --- Kafka clients ---
     "unserved_version": FindingKind(
         WARNING,

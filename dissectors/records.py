@@ -505,6 +505,8 @@ class Event(NamedTuple):
         new_leader       an answer names the leader that a client should go to (kafka); subject: host:port, number: id
                          of the broker
         preferred_replica  an answer sends a consumer to another replica (kafka); number: id of its broker
+        misfit           a message is not what its schema allows, where payloads are read; subject: the schema, number:
+                         offset (kafka, iggy), text: where in it, and why
     """
 
     conn: Annotated[Conn, "the connection"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pipelines.jobs.records import DecodedRecords
     from pipelines.jobs.surveys import Surveys
     from pipelines.lake.update import Update
+    from pipelines.payloads.messages import PayloadReader
     from pipelines.spark.application import Application
     from pipelines.spark.catalog import Catalog, Published
     from pipelines.spark.job import SparkRecords
@@ -119,19 +120,21 @@ def analyze(
     by: Sequence[str] = (),
     bucket_us: int | None = None,
     execution: Execution | None = None,
+    read: PayloadReader | None = None,
     stage: Stage = lambda name: None,
     progress: Callable[[int], None] | None = None,
 ) -> AnalysisOutcome:
     """Read captures, write OUT/records, OUT/tables, OUT/forensics.jsonl and OUT/report.html.
 
     files: as `capture.expand` gives them. out: an empty folder. bucket_us: width of a time bucket; None chooses one
-    that fits the captures. stage is called with what is being done, progress with the bytes of input read so far in
+    that fits the captures. read: what judges keys and values of messages, which are not written (local engine, no
+    update). stage is called with what is being done, progress with the bytes of input read so far in
     this process. An update that finds no new packets, and all that it would make, writes nothing; nor does one that is
     for the records only, which are not in OUT. Raises InputError where nothing can be read.
     """
     execution = execution or Execution()
     with ExitStack() as held:
-        made = _made(files, out, options, engine, by, bucket_us, execution, stage, progress, held)
+        made = _made(files, out, options, engine, by, bucket_us, execution, read, stage, progress, held)
         if isinstance(made, AnalysisOutcome):
             return made
         return _written(files, out, engine, by, execution, stage, made)
@@ -192,6 +195,7 @@ def _made(
     by: Sequence[str],
     bucket_us: int | None,
     wanted: Execution,
+    read: PayloadReader | None,
     stage: Stage,
     progress: Callable[[int], None] | None,
     held: ExitStack,
@@ -223,7 +227,7 @@ def _made(
         elif application is not None:
             decoded = records.decode_to_records(executor, files, store, options, surveys, run=wanted.run)
         else:
-            decoded = records.stream_to_records(Run(files, options, progress), store, wanted.run or "part")
+            decoded = _streamed(files, options, store, wanted.run or "part", read, progress)
         if wanted.records_only:
             return AnalysisOutcome({}, None, list(files), decoded.problems)
         if update is not None:
@@ -271,6 +275,24 @@ def _made(
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
     return _Made(decoded.problems, computed, elsewhere, fingerprints, here or executor)
+
+
+def _streamed(
+    files: Sequence[str],
+    options: Options,
+    store: str,
+    name: str,
+    read: PayloadReader | None,
+    progress: Callable[[int], None] | None,
+) -> DecodedRecords:
+    """Decode in this process; with what messages add to other tables that do not fit their schemas."""
+    if read is None:
+        return records.stream_to_records(Run(files, options, progress), store, name)
+    from pipelines.payloads.columns import read_for
+
+    run = Run(files, replace(options, tables=read_for(options.tables), payloads=True), progress)
+    written = replace(run.options, tables=options.tables, payloads=False)
+    return records.stream_to_records(run, store, name, read.of(run.records(), options.tables), written)
 
 
 def _planned(

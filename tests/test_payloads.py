@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 from dissectors.errors import InputError
 from pipelines.cli import app
 from pipelines.payloads import decoders, forms, pulsar, registry_traffic
-from pipelines.payloads.decoders import MisfitError, SchemaError
-from pipelines.payloads.messages import Meaning, PayloadReader
+from pipelines.payloads.decoders import LimitError, MisfitError, SchemaError
+from pipelines.payloads.meaning import Meaning
+from pipelines.payloads.messages import PayloadReader
 from pipelines.payloads.pulsar import WireSchemas
 from pipelines.payloads.schemas import Schemas, load
 from pipelines.payloads.shown import HIDDEN, ShownFields
@@ -147,7 +148,9 @@ def test_a_value_that_does_not_fit_its_schema_says_so(tmp_path: Path) -> None:
     (tmp_path / "orders.avsc").write_text(json.dumps(ORDER))
     schemas = load(str(tmp_path))
     assert "left behind" in str(meaning(schemas, avro_bytes(ORDER, ROW) + b"x").misfit)
-    assert "does not fit" in str(meaning(schemas, b"\x80").misfit)
+    unfit = meaning(schemas, b"\x80")
+    assert unfit.breaks_schema
+    assert (unfit.schema, unfit.misfit) == ("avro orders.avsc", "at id: it ends too early, at byte 1")
 
 
 @pytest.mark.parametrize(
@@ -179,12 +182,12 @@ def test_a_schema_of_many_names_that_name_each_other_is_read_at_once() -> None:
 
 
 @pytest.mark.parametrize("levels", [100, 1_000_000])
-def test_a_value_of_any_number_of_levels_is_a_misfit(levels: int) -> None:
+def test_of_any_number_of_levels_it_is_said_that_they_are_too_many(levels: int) -> None:
     pytest.importorskip("fastavro")
     schema = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-    for each in (schema, {"type": "array", "items": schema}):
-        with pytest.raises(MisfitError):
-            decoders.avro(json.dumps(each), {})(b"\x02" * levels + b"\0", ())
+    for each, end in ((schema, b"\0"), ({"type": "array", "items": schema}, b"\0\0")):
+        with pytest.raises(LimitError):
+            decoders.avro(json.dumps(each), {})(b"\x02" * levels + end, ())
 
 
 @given(st.binary(max_size=60))
@@ -370,7 +373,7 @@ def test_a_file_that_is_no_saved_registry_is_refused(tmp_path: Path, text: str) 
 def test_bodies_without_a_schema_tell_none() -> None:
     for body in (None, {}, {"schema": None}, {"schema": {"type": "AutoConsume"}}, {"schema": 7}):
         told = pulsar.told([{"topics": [TOPIC], "request": json.dumps(body), "response": None}])
-        assert told.of(TOPIC, None) is None
+        assert told.meaning(TOPIC, None, None, b"x") is None
 
 
 def committed(group: bytes, topic: bytes, partition: int) -> bytes:

@@ -200,7 +200,7 @@ def decoded(
     tables = ("exchanges", "messages") if messages else ("exchanges",)
     payloads = read is not None
     run = OneConnection(paths, replace(options, tables=tables, full=True, payloads=payloads), exchange)
-    rows = run.records() if read is None else read.of(run.records())
+    rows = run.records() if read is None else read.of(run.records(), tables)
     made = gathered(rows, tables, full=True, payloads=payloads)
     keys = (exchange["exchange_id"], exchange["site"])
     bodies = query(made, "SELECT request, response FROM exchanges WHERE exchange_id = ? AND site = ?", keys)

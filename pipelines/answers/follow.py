@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from pipelines.answers.records import Relations, Row, query
 from pipelines.formats import statuses, units
+from pipelines.formats.plain import cut
+from pipelines.payloads.columns import TABLE as MESSAGES
+from pipelines.payloads.columns import meant
 
 TABLES = ("exchanges", "connections", "findings")
+MOST_MESSAGES = 100  # of a frame
+LONGEST = 1_000  # characters of a key or a value
+_ORDER = 'ORDER BY stream_offset, "offset", position'
+_MESSAGES = f"""
+SELECT * FROM messages WHERE site = ? AND connection = ? AND incarnation = ?
+QUALIFY row_number() OVER (PARTITION BY exchange_id, role {_ORDER}) <= {MOST_MESSAGES} {_ORDER}
+"""
 CLIENT, SERVER, NOTE = "→", "←", "!"
 
 
+def tables(payloads: bool) -> tuple[str, ...]:
+    """The record tables that `follow` reads."""
+    return (*TABLES, MESSAGES) if payloads else TABLES
+
+
 def follow(tables: Relations, connection: Mapping[str, Any]) -> list[Row]:
-    """The events of one connection and incarnation.
+    """The events of one connection and incarnation; where `tables` has them, with the messages of each frame.
 
     Columns: time, side (→ from the client, ← from the server, ! a note), api, text, wait_ns (before an answer), file,
     packet.
@@ -22,11 +38,37 @@ def follow(tables: Relations, connection: Mapping[str, Any]) -> list[Row]:
     keys = (connection["site"], connection["connection"], connection["incarnation"])
     where = "WHERE site = ? AND connection = ? AND incarnation = ? ORDER BY time"
     events = [_opened(connection)]
+    carried = _messages(tables, keys) if MESSAGES in tables else {}
     for exchange in query(tables, f"SELECT * FROM exchanges {where}", keys):
-        events += _frames(exchange, connection)
+        for event in _frames(exchange, connection):
+            events += [event, *_said_of(event, carried.get((exchange["exchange_id"], event["side"]), ()))]
     events += [_note(row) for row in query(tables, f"SELECT * FROM findings {where}", keys)]
     events.sort(key=lambda event: (event["time"] is None, event["time"], event["side"] == NOTE, event["packet"] or 0))
     return [*events, _closed(connection)]
+
+
+def _messages(tables: Relations, keys: Sequence[Any]) -> dict[tuple[str, str], list[Row]]:
+    """The messages of a connection by exchange and by the side that sent them, some of each frame."""
+    carried: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in query(tables, _MESSAGES, keys):
+        carried[row["exchange_id"], CLIENT if row["role"] == "produce" else SERVER].append(row)
+    return carried
+
+
+def _said_of(frame: Row, messages: Sequence[Row]) -> Iterator[Row]:
+    """An event for each message of a frame."""
+    for row in messages:
+        partition = "" if row["partition"] is None else f"[{row['partition']}]"
+        parts = [f"{row['topic'] or '?'}{partition} {row['position'] or ''}".rstrip() + ":"]
+        for part in ("key", "value"):
+            found = meant(row, part)
+            if found is None and row[f"{part}_bytes"] is not None:
+                found = f"of {units.size(row[f'{part}_bytes'])}"  # hidden
+            text = found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found or "null"
+            parts.append(f"{part} {cut(text, LONGEST)}")
+        if row["schema"] not in (None, "text", "json"):
+            parts.append(f"({'does not fit ' if row['misfit'] else ''}{row['schema']})")
+        yield {**frame, "api": "", "text": " ".join(parts), "wait_ns": None}
 
 
 _BY = {"client": "the client", "server": "the server", "both": "both sides"}

@@ -18,7 +18,7 @@ from dissectors.redaction import public_path
 from dissectors.wording import did_you_mean
 from pipelines import report
 from pipelines.cli import exits, progress
-from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
+from pipelines.cli.reading import JudgedPayloads, Reading, StoredCaptures, reads_captures, saw_the_same
 from pipelines.formats import units
 from pipelines.pandas_guard import without_pandas
 from pipelines.storage import filesystem, outputs
@@ -27,6 +27,7 @@ from pipelines.storage.layout import RECORD_FOLDER
 if TYPE_CHECKING:
     from dissectors.options import Options
     from pipelines.analyze import AnalysisOutcome, EngineName, Execution
+    from pipelines.cli.reading import AskedPayloads
     from pipelines.spark.catalog import Catalog
 
 NEWEST = 4  # captures that an update asks for names of machines: those of earlier ones are in the store
@@ -37,6 +38,7 @@ _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would sh
 def analyze(
     captures: StoredCaptures,
     reading: Reading,
+    payload: JudgedPayloads,
     out: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")] = None,
     engine: Annotated[
         str | None,
@@ -126,8 +128,13 @@ def analyze(
         reason = "is for --update" if not update else "makes no tables of a --table-format"
         raise typer.BadParameter(reason, param_hint="--records-only")
     wanted = _engine(engine, master, catalog=catalog is not None)
+    asked = payload.asked
+    if asked.payloads:
+        if update or wanted == "spark" or master is not None:
+            raise typer.BadParameter("is for --engine local, without --update", param_hint="--payloads")
+        wanted = "local"
     execution = Execution(master, settings, update=update, records_only=records_only, catalog=catalog)
-    run = partial(_run, reading, options, out, wanted, execution, keys, width)
+    run = partial(_run, reading, options, asked, out, wanted, execution, keys, width)
     from dissectors.capture import expand
     from pipelines.spark import credentials, session
     from pipelines.spark import options as spark_options
@@ -157,6 +164,7 @@ def analyze(
 def _run(
     reading: Reading,
     options: Options,
+    asked: AskedPayloads,
     out: str,
     wanted: EngineName | None,
     execution: Execution,
@@ -191,6 +199,7 @@ def _run(
             by=keys,
             bucket_us=width,
             execution=replace(execution, store=store, run=work),
+            read=asked.reader(files, options),
             stage=bar.stage,
             progress=bar.update,
         )

@@ -23,6 +23,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from pipelines.cli import exits
+from pipelines.cli.reading import AskedPayloads
 from pipelines.cli.show import PLACE
 from pipelines.cli.top import By, Sort
 
@@ -32,6 +33,7 @@ _ROWS = 200  # of an answer, where none are asked for
 _MOST_ROWS = 10_000
 _ANSWERED = (exits.DONE, exits.NOT_DELIVERED, exits.UNREADABLE)
 _EXCHANGE = re.compile(r"[0-9a-f]{1,32}-[a-z]?\d{1,20}")
+_OF_COMMANDS = re.compile(r"^brokerscope: (Invalid value for [A-Z]+: )?| \([^()]* --help\)$")  # in what they say
 _INSTRUCTIONS = (
     "What Kafka, Pulsar and Iggy brokers did, as packet captures show it. Begin with `summary`: verdicts, ranked by "
     "harm, each with its evidence. Names of columns are those of `sql`: record tables exchanges, batches, errors, "
@@ -53,27 +55,34 @@ Answer = dict[str, Any]
 class ServedCaptures:
     """The captures that are served, and the commands that answer about them."""
 
-    def __init__(self, paths: Sequence[str], *, payloads: bool) -> None:
+    def __init__(self, paths: Sequence[str], payload: AskedPayloads) -> None:
         self._paths = list(paths)
-        self.payloads = payloads
+        self.payload: Answer = vars(payload)
+        """The options that show, or judge, keys and values of messages: all are off without --payloads."""
+        self.judged: Answer = {name: self.payload[name] for name in ("payloads", "schemas")}
 
     def below(self, path: str | None) -> list[str]:
-        """What a tool reads: a file or folder below those that are served. Raises ToolError for any other."""
+        """What a tool reads: a file or folder below those that are served, or named as from there.
+
+        Raises ToolError for any other.
+        """
         if path is None:
             return self._paths
         if "://" in path or "\0" in path:
             raise ToolError(f"{path!r} is not below what is served")
-        found = Path(path).resolve()
         roots = [Path(each).resolve() for each in self._paths if "://" not in each]
+        named = [file for root in roots for file in (root if root.name == path else root / path,) if file.exists()]
+        found = named[0].resolve() if named and not Path(path).exists() else Path(path).resolve()
         if not any(found == root or (root.is_dir() and root in found.parents) for root in roots) or not found.exists():
             raise ToolError(f"{path!r} is not below what is served: {', '.join(self._paths)}")
         return [str(found)]
 
-    async def ask(self, command: str, arguments: Sequence[str], options: Answer, *, rows: int = _MOST_ROWS) -> Answer:
-        """What a command prints: {"rows": [...], "notes": [...]}; with "cut": true where there are more rows.
+    async def ask(self, command: str, arguments: Sequence[str], *, most: int = _MOST_ROWS, **options: Any) -> Answer:
+        """What a command prints: {"rows": [...], "notes": [...]}; with "cut": true where there are more than `most`.
 
         arguments: positional ones; options: by their names, those that are None or False left out.
         """
+        options |= {} if command == "show" else {"format": "json"}
         given = [
             f"--{name}" if value is True else f"--{name}={value}"
             for name, value in options.items()
@@ -83,9 +92,10 @@ class ServedCaptures:
         done = await anyio.to_thread.run_sync(_run, line)
         if done is None:
             raise ToolError(f"no answer within {_SECONDS} s: ask about a shorter time, or with fewer names")
-        if done.code not in _ANSWERED:
-            raise ToolError(" ".join(done.notes) or f"{command} ended with {done.code}")
-        return _answer(done, rows)
+        if done.code not in _ANSWERED or (done.code == exits.UNREADABLE and not done.printed):
+            said = " ".join(_OF_COMMANDS.sub("", note) for note in done.notes)
+            raise ToolError(said or f"{command} ended with {done.code}")
+        return _answer(done, most)
 
 
 class _Done(NamedTuple):
@@ -134,16 +144,15 @@ def _answer(done: _Done, rows: int) -> Answer:
     return {**answer, "cut": True} if cut else answer
 
 
-def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
+def server(paths: Sequence[str], payload: AskedPayloads) -> MCPServer[Any]:
     """A server of tools about captures, or about one folder that `analyze` wrote."""
-    captures = ServedCaptures(paths, payloads=payloads)
+    captures = ServedCaptures(paths, payload)
     made: MCPServer[Any] = MCPServer("brokerscope", instructions=_INSTRUCTIONS, log_level="ERROR")
 
     @made.tool()
     async def summary(path: Below = None, since: Since = None, until: Until = None) -> Answer:
         """What captures hold, what is wrong (verdicts, ranked by harm), what cannot be seen, the slowest requests."""
-        options = {"format": "json", "since": since, "until": until}
-        return await captures.ask("summary", captures.below(path), options)
+        return await captures.ask("summary", captures.below(path), since=since, until=until, **captures.judged)
 
     @made.tool()
     async def verdict_evidence(
@@ -153,9 +162,11 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         until: Until = None,
     ) -> Answer:
         """One verdict whole: sentence, detail, advice, who is concerned, the requests that it counts, causes."""
-        query = f"select * from t_verdicts where rank = {rank}"
-        options = {"format": "json", "since": since, "until": until}
-        return await captures.ask("sql", [*captures.below(path), query], options)
+        asked = [*captures.below(path), f"select * from t_verdicts where rank = {rank}"]
+        answer = await captures.ask("sql", asked, since=since, until=until, **captures.judged)
+        if not answer["rows"]:
+            raise ToolError(f"no verdict has the rank {rank}: `summary` lists them")
+        return answer
 
     @made.tool()
     async def top(
@@ -172,42 +183,36 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         rows: Rows = 20,
     ) -> Answer:
         """What costs most: count, errors, percentiles of durations, bytes, by topic, client, server, API and so on."""
-        options = {
-            "by": by, "sort": sort, "every": every, "causes": causes, "since": since, "until": until, "topic": topic,
-            "client": client, "server": server, "head": rows, "format": "json",
-        }  # fmt: skip
-        return await captures.ask("top", captures.below(path), options)
+        return await captures.ask(
+            "top", captures.below(path), by=by, sort=sort, every=every, causes=causes, since=since, until=until,
+            topic=topic, client=client, server=server, head=rows,
+        )  # fmt: skip
 
     @made.tool()
     async def groups(path: Below = None, group: Group = None, since: Since = None, until: Until = None) -> Answer:
         """Consumer groups and subscriptions: members, joins, leaves, each rebalance and how long it took."""
-        options = {"group": group, "since": since, "until": until, "format": "json"}
-        return await captures.ask("groups", captures.below(path), options)
+        return await captures.ask("groups", captures.below(path), group=group, since=since, until=until)
 
     @made.tool()
     async def lag(path: Below = None, group: Group = None, since: Since = None, until: Until = None) -> Answer:
         """How far each group is behind in each partition, in messages and in time, and whether it keeps up."""
-        options = {"lag": True, "group": group, "since": since, "until": until, "format": "json"}
-        return await captures.ask("groups", captures.below(path), options)
+        return await captures.ask("groups", captures.below(path), lag=True, group=group, since=since, until=until)
 
     @made.tool()
     async def transactions(path: Below = None, since: Since = None, until: Until = None, topic: Topic = None) -> Answer:
         """Each transaction, how long it was open and how it ended."""
-        options = {"since": since, "until": until, "topic": topic, "format": "json"}
-        return await captures.ask("transactions", captures.below(path), options)
+        return await captures.ask("transactions", captures.below(path), since=since, until=until, topic=topic)
 
     @made.tool()
     async def audit(path: Below = None, topic: Topic = None, group: Group = None) -> Answer:
         """Whether messages that a broker acknowledged were lost, doubled or put out of order, for each topic."""
-        options = {"topic": topic, "group": group, "format": "json"}
-        return await captures.ask("audit", captures.below(path), options)
+        return await captures.ask("audit", captures.below(path), topic=topic, group=group)
 
     @made.tool()
     async def connections(path: Below = None, client: Client = None, server: Server = None, rows: Rows = 50) -> Answer:
         """The connections: who, to whom, since when, software, packets, losses."""
-        options = {"client": client, "server": server, "format": "json"}
         query = f"select * from connections order by start_time limit {rows}"
-        return await captures.ask("sql", [*captures.below(path), query], options)
+        return await captures.ask("sql", [*captures.below(path), query], client=client, server=server)
 
     @made.tool()
     async def follow(
@@ -219,10 +224,10 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         api: Api = None,
         rows: Rows = _ROWS,
     ) -> Answer:
-        """One connection in time order: requests, answers, gaps and what else was found."""
+        """One connection in time order: requests, answers, messages where they are shown, and what else was found."""
         _refuse_path(connection)
-        options = {"since": since, "until": until, "topic": topic, "api": api, "format": "json"}
-        return await captures.ask("follow", [connection, *captures.below(path)], options, rows=rows)
+        options = {"since": since, "until": until, "topic": topic, "api": api, **captures.payload}
+        return await captures.ask("follow", [connection, *captures.below(path)], most=rows, **options)
 
     @made.tool()
     async def show(
@@ -231,14 +236,14 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         messages: Annotated[bool, Field(description="Each message: position, time, sizes.")] = False,
     ) -> Answer:
         """One exchange with both bodies, its times, errors, batches, as text."""
-        options = {"messages": messages, "payloads": messages and captures.payloads}
+        options = {"messages": messages, **(captures.payload if messages else {})}
         place = PLACE.fullmatch(what)
         if place is not None:
             (file,) = captures.below(place["file"])
-            return await captures.ask("show", [f"{file}:{place['packet']}"], options)
+            return await captures.ask("show", [f"{file}:{place['packet']}"], **options)
         if not _EXCHANGE.fullmatch(what):
             raise ToolError(f"{what!r} is no exchange_id and no FILE:PACKET")
-        return await captures.ask("show", [what, *captures.below(path)], options)
+        return await captures.ask("show", [what, *captures.below(path)], **options)
 
     @made.tool()
     async def sql(
@@ -250,8 +255,7 @@ def server(paths: Sequence[str], *, payloads: bool) -> MCPServer[Any]:
         _refuse_path(query)
         if len(query.split()) < 2:
             raise ToolError("a query has several words")
-        options = {"format": "json", "payloads": captures.payloads}
-        return await captures.ask("sql", [*captures.below(path), query], options, rows=rows)
+        return await captures.ask("sql", [*captures.below(path), query], most=rows, **captures.payload)
 
     return made
 

@@ -84,11 +84,15 @@ def dissect(
       brokerscope dissect captures/ -t exchanges -t errors -f csv -o folder
     """
     without_pandas()
+    from pipelines.payloads.columns import ADDS_TO, TABLE, read_for
+
     format = format or named(out)
     tables: tuple[str, ...] = tuple(dict.fromkeys(map(_record_table, table or ["exchanges"])))
-    for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payload.payloads, "messages")):
-        if given and adds_to not in tables:
-            raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
+    changed = (("--full", full, ("exchanges",)), ("--payloads", payload.payloads, (TABLE, *ADDS_TO)))
+    for option, given, adds_to in changed:
+        if given and set(adds_to).isdisjoint(tables):
+            where = f"{', '.join(adds_to)}, not to {' and '.join(tables)}"
+            raise typer.BadParameter(f"adds to {where}", param_hint=option)
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.sql import conditions
     from pipelines.sql.occurring import NamesSeen
@@ -111,15 +115,16 @@ def dissect(
                 raise typer.BadParameter("is for one table", param_hint=option)
         if out is None or out == "-":
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
-        options = reading.options(tables, full=full, payloads=payload.payloads)
+        read_tables = read_for(tables) if payload.payloads else tables
+        options = reading.options(read_tables, full=full, payloads=payload.payloads)
         _write_each(captures, reading, payload, options, wanted, format, Path(out), names_seen)
         _say_missing(names_seen)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
-    options = reading.options(
-        (one, "connections") if with_notes and one != "connections" else (one,), full=full, payloads=payload.payloads
-    )
+    shown = (one, "connections") if with_notes and one != "connections" else (one,)
+    read_tables = read_for(shown) if payload.payloads else shown
+    options = reading.options(read_tables, full=full, payloads=payload.payloads)
     names = _columns(columns, rows.schema, one)
     order = _order(sort, rows.schema, one)
     from dissectors.arrow import first_rows
@@ -142,7 +147,7 @@ def dissect(
         reading.source(captures, options, stoppable=out is None) as run,
         output(out, reading.inputs(run.files), binary=format in BINARY_FORMATS) as stream,
     ):
-        batches = chosen(run.records() if read is None else read.of(run.records()))
+        batches = chosen(run.records() if read is None else read.of(run.records(), shown))
         with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
             for batch in first_rows(batches if order is None else sorted_by(batches, order, head), head):
                 if stream.isatty() and isinstance(run, WatchedRun):
@@ -225,7 +230,7 @@ def _write_each(
             stream = stack.enter_context((whole / f"{table}.{_SUFFIXES[format]}").open("wb"))
             writers[table] = stack.enter_context(writing(format, table, rows.schema, stream))
         read = payload.reader(captures, options)
-        for table, batch in run.records() if read is None else read.of(run.records()):
+        for table, batch in run.records() if read is None else read.of(run.records(), tuple(wanted)):
             names_seen.add(batch)
             writers[table].write(wanted[table].of(batch))
 

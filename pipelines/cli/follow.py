@@ -13,7 +13,15 @@ from dissectors.errors import InputError
 from dissectors.wording import first_of, nearest
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Reading, TextOrJson, exists, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import (
+    AskedPart,
+    AskedPayloads,
+    Reading,
+    TextOrJson,
+    exists,
+    reads_captures,
+    refuse_other_than_text,
+)
 
 if TYPE_CHECKING:
     from pipelines.answers.records import Relations
@@ -51,9 +59,12 @@ def follow(
     ],
     reading: Reading,
     part: AskedPart,
+    payload: AskedPayloads,
     format: TextOrJson = "text",
 ) -> None:
     """One connection in time order: requests, responses and pushes, gaps and what else was found.
+
+    With --payloads each frame is followed by its messages.
 
     CONNECTION is `client ip:port>broker ip:port`, a part of it that no other connection has, or the id of a client.
     The only connection is followed; of several, those of the client, or all, are listed.
@@ -65,13 +76,16 @@ def follow(
       brokerscope follow capture.pcap billing-consumer
       tcpdump -w - port 9092 | brokerscope follow -
       brokerscope follow capture.pcap --topic orders
+      brokerscope follow capture.pcap :43210 --payloads --schemas registry.json
     """
     from pipelines.answers import connection
     from pipelines.answers import follow as answers
 
     wanted, captures = _split(arguments)
     refuse_other_than_text(wanted, "CONNECTION")
-    with reading.records(captures, answers.TABLES, part=part.selection) as tables:
+    payload.shown_fields()
+    captures, needed = reading.captures(captures) if payload.payloads else captures, answers.tables(payload.payloads)
+    with reading.records(captures, needed, part=part.selection, asked=payload) as tables:
         found = connection.named(tables, wanted)
         if not found:
             raise InputError(_nothing(tables, wanted))

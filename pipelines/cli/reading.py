@@ -106,6 +106,16 @@ class AskedPart:
         return vars(self)
 
 
+Schemas = Annotated[
+    str | None,
+    typer.Option(
+        "--schemas",
+        metavar="PATH",
+        help="Schemas of keys and values: a folder of .avsc, .proto, .json, .desc, or a saved registry.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AskedPayloads:
     """The options that ask for keys and values of messages, as given on the command line."""
@@ -113,14 +123,7 @@ class AskedPayloads:
     payloads: Annotated[
         bool, typer.Option("--payloads", help="Messages with key, value and headers, and with what these mean.")
     ] = False
-    schemas: Annotated[
-        str | None,
-        typer.Option(
-            "--schemas",
-            metavar="PATH",
-            help="Schemas of keys and values: a folder of .avsc, .proto, .json, .desc, or a saved registry.",
-        ),
-    ] = None
+    schemas: Schemas = None
     redact: Annotated[
         str | None, typer.Option("--redact", metavar="FIELD,…", help="Hide these fields of keys and values: a.b.c.")
     ] = None
@@ -151,6 +154,21 @@ class AskedPayloads:
             if value is not None and not self.payloads:
                 raise typer.BadParameter("is for --payloads", param_hint=name)
         return ShownFields.of(self.redact, self.only)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPayloads:
+    """The options that have keys and values read to judge them, as given on the command line: none is shown."""
+
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="Read keys and values, too: which do not fit their schemas?")
+    ] = False
+    schemas: Schemas = None
+
+    @property
+    def asked(self) -> AskedPayloads:
+        """What that asks for: schemas are reason enough."""
+        return AskedPayloads(payloads=self.payloads or self.schemas is not None, schemas=self.schemas)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,18 +368,19 @@ class Reading:
         full: with decoded bodies; asked: with keys, values and headers of messages; both of captures only.
         """
         from pipelines.answers import records
+        from pipelines.payloads.columns import read_for
         from pipelines.sql.occurring import NamesSeen
 
         without_pandas()
         needed = part.tables(tables) if part else tables
         payloads = asked is not None and asked.payloads
-        options = self.options(needed, full=full, payloads=payloads)
+        options = self.options(read_for(needed) if payloads else needed, full=full, payloads=payloads)
         read = None if asked is None else asked.reader(captures, options)
         with self.source(captures, options) as source:
             if not part and isinstance(source, records.KeptRows) and read is None:
                 yield source.tables
                 return
-            rows = source.records() if read is None else read.of(source.records())
+            rows = source.records() if read is None else read.of(source.records(), needed)
             if not part:
                 with records.queryable(rows, needed, full=full, payloads=payloads) as found:
                     yield found
@@ -462,10 +481,10 @@ class Reading:
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Reading; those of AskedPart, AskedPayloads for a parameter `part`, `payload`."""
+    """Give a command the options of the classes that its parameters `payload`, `part` and `reading` are of."""
     own = inspect.signature(command, eval_str=True)
-    groups = (("payload", AskedPayloads), ("part", AskedPart), ("reading", Reading))
-    shared = {name: kind for name, kind in groups if name in own.parameters}
+    groups = ("payload", "part", "reading")
+    shared = {name: own.parameters[name].annotation for name in groups if name in own.parameters}
     options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in shared.items()}
     parameters = [p for p in own.parameters.values() if p.name not in shared]
     every = [p for found in options.values() for p in found.values()]

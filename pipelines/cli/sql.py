@@ -120,6 +120,7 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
 
     from dissectors.records import TABLES
     from pipelines.answers import aggregates
+    from pipelines.answers.messages import PAYLOADS
     from pipelines.answers.records import database_of
     from pipelines.payloads.columns import schema
     from pipelines.sql import database
@@ -134,7 +135,11 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
         known = (*TABLES, *aggregates.COLUMNS, *own)
         raise typer.BadParameter(database.against(error, known), param_hint="QUERY") from None
     except duckdb.Error as error:
-        raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
+        said = database.sentence(error)
+        hidden = None if payloads else re.match(rf'Binder Error: \S+ column "({"|".join(PAYLOADS)})" not found', said)
+        if hidden is not None:
+            said = f"messages have the column {hidden[1]} with --payloads only"
+        raise typer.BadParameter(said, param_hint="QUERY") from None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="QUERY") from None
 

@@ -10,7 +10,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, JudgedPayloads, Reading, TextOrJson, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.blind_spots import DAMAGED
 from pipelines.tables.verdicts.kinds import NOTE
@@ -47,6 +47,7 @@ def summary(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
+    payload: JudgedPayloads,
     format: TextOrJson = "text",
     all: Annotated[
         bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
@@ -63,6 +64,7 @@ def summary(
       brokerscope summary capture.pcap
       brokerscope summary captures/ --since 01:11 --until 01:13
       brokerscope summary captures/ -f json
+      brokerscope summary captures/ --schemas registry.json
     """
     from pipelines.answers import summary as answers
 
@@ -76,14 +78,18 @@ def summary(
             printing.show_text(f"Only {selection}: what happened then, and the connections that were open.")
         show(made, None if all else VERDICTS, "then" if selection else "in these captures")
 
-    files = reading.files(captures)
-    kept = None if selection else reading.answers(files, answers.TABLES)
+    asked = payload.asked
+    files = reading.captures(captures) if asked.payloads else reading.files(captures)
+    kept = None if selection or asked.payloads else reading.answers(files, answers.TABLES)
     known = None if kept is None else answers.from_json(kept.find_answer("summary"))
     if known is not None:
         reading.learn_names(files)
         shown(known)
         return
-    with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
+    with (
+        reading.records(files, answers.TABLES, part=selection, asked=asked) as every,
+        reading.counted_once(every) as tables,
+    ):
         made = answers.summary(tables, cut=selection.cut)
         shown(made)
         said = tables is not every or any(spot.kind == DAMAGED for spot in made.blind)  # beside the answer

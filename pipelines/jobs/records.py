@@ -10,6 +10,7 @@ from functools import partial
 from typing import ClassVar, Literal, get_args
 
 from dissectors.capture.source import file_size
+from dissectors.engine import Batches
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.rows.sink import Suspect
@@ -77,19 +78,23 @@ class DecodedRecords:
             yield engine
 
 
-def stream_to_records(run: Run, out: str, name: str = "part") -> DecodedRecords:
+def stream_to_records(
+    run: Run, out: str, name: str = "part", rows: Batches | None = None, options: Options | None = None
+) -> DecodedRecords:
     """Decode in this process and write OUT/records/<table>/*.parquet while captures are read, in bounded memory.
 
-    name: what the names of the files begin with. Raises InputError where none of the captures can be read.
+    name: what the names of the files begin with; rows: what is made of the run's records, and options: by which that is
+    written. Raises InputError where none of the captures can be read.
     """
+    options = options or run.options
     run.suspects = []
     folder = filesystem.join(out, RECORD_FOLDER)
     writer = RecordWriter(folder, name, by_site=not has_many_sites(run.files, run.options))
-    for table, batch in run.records():
+    for table, batch in run.records() if rows is None else rows:
         writer.write(table, batch)
     written = writer.close()
-    written += write_empty(folder, run.options, {file.table for file in written}, f"{name}-")
-    return DecodedRecords(folder, written, run.files, sorted(run.said_of_files()), run.options, suspects=run.suspects)
+    written += write_empty(folder, options, {file.table for file in written}, f"{name}-")
+    return DecodedRecords(folder, written, run.files, sorted(run.said_of_files()), options, suspects=run.suspects)
 
 
 def decode_to_records(

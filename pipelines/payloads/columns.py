@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,13 +11,15 @@ import pyarrow as pa
 from dissectors import records
 
 TABLE = "messages"
+ADDS_TO = ("findings", "events")
+"""The record tables that get a row for each message that does not fit its schema."""
 RAW = ("key", "value", "headers", "ordering_key")
 """The columns that hold what is in messages, as it is."""
 KEY_JSON, VALUE_JSON = "key_json", "value_json"
 COLUMNS = (
     pa.field(KEY_JSON, pa.string()),  # the key as JSON; null where nothing says what it means
     pa.field(VALUE_JSON, pa.string()),
-    pa.field("schema", pa.string()),  # by what the value was read
+    pa.field("schema", pa.string()),  # by what the value was read, or should have been
     pa.field("misfit", pa.string()),  # why a key or value could not be read by its schema
 )
 
@@ -26,6 +28,12 @@ def schema(table: str, *, full: bool = False, payloads: bool = False) -> pa.Sche
     """The columns of a record table, with COLUMNS where payloads are asked for."""
     known = records.schema(table, full=full, payloads=payloads)
     return pa.schema([*known, *COLUMNS], known.metadata) if payloads and table == TABLE else known
+
+
+def read_for(tables: Sequence[str]) -> tuple[str, ...]:
+    """The record tables that must be decoded for some, where payloads are read."""
+    needs_messages = TABLE not in tables and not set(ADDS_TO).isdisjoint(tables)
+    return (*tables, TABLE) if needs_messages else tuple(tables)
 
 
 def meant(row: Mapping[str, Any], part: str) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,22 +14,14 @@ from dissectors.kafka.internal_topics import coordinator_record
 from dissectors.options import Options
 from pipelines.payloads import forms, pulsar
 from pipelines.payloads.columns import COLUMNS, RAW, TABLE
-from pipelines.payloads.decoders import MisfitError, SchemaError
+from pipelines.payloads.decoders import LimitError, MisfitError, SchemaError
+from pipelines.payloads.meaning import Meaning, misfits
 from pipelines.payloads.pulsar import WireSchemas
 from pipelines.payloads.schemas import KEY, VALUE, Schemas
 from pipelines.payloads.shown import ShownFields, as_json
 
 _MOST = 1 << 20  # characters of a value as JSON
 Rows = Iterator[tuple[str, pa.RecordBatch]]
-
-
-class Meaning(NamedTuple):
-    """A message, read."""
-
-    key: Any = None
-    value: Any = None
-    schema: str | None = None
-    misfit: str | None = None
 
 
 class PayloadReader:
@@ -46,20 +38,25 @@ class PayloadReader:
         self._told = told
         self._shown = shown or ShownFields()
 
-    def of(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> Rows:
-        """Record batches with the names of their tables, those of messages with COLUMNS."""
+    def of(self, rows: Iterable[tuple[str, pa.RecordBatch]], tables: Collection[str]) -> Rows:
+        """Record batches of some tables, with their names: those of messages with COLUMNS, and what misfits add.
+
+        rows: of the tables that `read_for` names.
+        """
         for table, batch in rows:
-            yield table, self.read(batch) if table == TABLE else batch
+            if table == TABLE:
+                names = ("protocol", "topic", "schema_version", "key", "value")
+                columns = (batch.column(name).to_pylist() for name in names)
+                meanings = [self.meaning(*row) for row in zip(*columns, strict=True)]
+                for added, more in misfits(batch, meanings):
+                    if added in tables:
+                        yield added, more
+                batch = self._with_columns(batch, meanings) if TABLE in tables else batch
+            if table in tables:
+                yield table, batch
 
-    def read_table(self, table: pa.Table) -> pa.Table:
-        """The whole table with COLUMNS."""
-        return pa.Table.from_batches(map(self.read, table.to_batches()), pa.schema([*table.schema, *COLUMNS]))
-
-    def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of messages with COLUMNS."""
-        names = ("protocol", "topic", "schema_version", "key", "value")
-        columns = (batch.column(name).to_pylist() for name in names)
-        meanings = [self.meaning(*row) for row in zip(*columns, strict=True)]
+    def _with_columns(self, batch: pa.RecordBatch, meanings: Sequence[Meaning]) -> pa.RecordBatch:
+        """A batch of messages with COLUMNS, without what is not shown."""
         made = [
             [_text(self._shown.of_value(each.key)) for each in meanings],
             [_text(self._shown.of_value(each.value)) for each in meanings],
@@ -79,43 +76,46 @@ class PayloadReader:
         self, protocol: str, topic: str | None, version: int | None, key: bytes | None, value: bytes | None
     ) -> Meaning:
         """What a message means."""
-        try:
-            if protocol == "pulsar" and topic is not None and self._wire.of(topic, version) is not None:
-                name, read_key, read_value = self._wire.read(topic, version, key, value)
-                return Meaning(read_key, read_value, name)
-            record = coordinator_record(topic, key, value) if protocol == "kafka" and topic is not None else None
-            if record is not None:
-                misfit = None if record.is_whole else f"not as {record.name} of any version that is known"
-                return Meaning(record.key, record.value, f"kafka {record.name}", misfit)
-            schema, read_value = self._part(topic, VALUE, value)
-        except (SchemaError, MisfitError) as error:
-            return Meaning(misfit=str(error))
-        try:
-            _, read_key = self._part(topic, KEY, key)
-        except (SchemaError, MisfitError) as error:
-            return Meaning(value=read_value, schema=schema, misfit=f"key: {error}")
-        return Meaning(read_key, read_value, schema)
+        told = self._wire.meaning(topic, version, key, value) if protocol == "pulsar" and topic is not None else None
+        if told is not None:
+            return told
+        record = coordinator_record(topic, key, value) if protocol == "kafka" and topic is not None else None
+        if record is not None:
+            if not record.is_whole:
+                return Meaning(record.key, record.value, None, f"not as {record.name} of any version that is known")
+            return Meaning(record.key, record.value, f"kafka {record.name}")
+        of_value, of_key = self._part(topic, VALUE, value), self._part(topic, KEY, key)
+        if of_key.misfit is not None and of_value.misfit is None:
+            return Meaning(None, of_value.value, of_key.schema, f"key: {of_key.misfit}")
+        return of_value._replace(key=of_key.value)
 
     @cached_property
     def _wire(self) -> WireSchemas:
         return self._told()
 
-    def _part(self, topic: str | None, part: str, data: bytes | None) -> tuple[str | None, Any]:
-        """(by what it was read, the value) of a key or a value. Raises SchemaError, MisfitError."""
+    def _part(self, topic: str | None, part: str, data: bytes | None) -> Meaning:
+        """A key or a value, in `value`."""
         if data is None:
-            return None, None
-        for envelope in forms.envelopes(data):
-            found = self._schemas.of_id(envelope.id)
+            return Meaning()
+        found, rest, indexes = None, data, tuple[int, ...]()
+        try:
+            for envelope in forms.envelopes(data):
+                found = self._schemas.of_id(envelope.id)
+                if found is not None:
+                    rest = envelope.data
+                    if found.type == "protobuf":
+                        indexes, rest = forms.message_indexes(rest)
+                    break
+            found = found or self._schemas.of_topic(topic, part)
             if found is not None:
-                indexes, rest = (
-                    forms.message_indexes(envelope.data) if found.type == "protobuf" else ((), envelope.data)
-                )
-                return f"{found.type} {found.name}", found.decode(rest, indexes)
-        found = self._schemas.of_topic(topic, part)
-        if found is not None:
-            return f"{found.type} {found.name}", found.decode(data, ())
-        guess = forms.guessed(data) if data else ("text", "")
-        return guess or (None, None)
+                return Meaning(None, self._schemas.reader(found)(rest, indexes), found.name)
+        except MisfitError as error:
+            return Meaning(schema=found.name if found else None, misfit=str(error))
+        except (SchemaError, LimitError) as error:  # JSON is read without its schema, too
+            _, value = (forms.guessed(rest) if found and found.type == "json" else None) or (None, None)
+            return Meaning(None, value, None, str(error))
+        form, value = (forms.guessed(data) if data else ("text", "")) or (None, None)
+        return Meaning(None, value, form)
 
 
 def told_in(files: Sequence[str], options: Options) -> WireSchemas:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from pipelines.payloads.decoders import Decode, MisfitError, SchemaError, avro, json_text, plain, protobuf_set
+from pipelines.payloads.decoders import (
+    Decode,
+    LimitError,
+    MisfitError,
+    SchemaError,
+    avro,
+    json_text,
+    plain,
+    protobuf_set,
+)
+from pipelines.payloads.meaning import Meaning
 
 APIS = ("PRODUCER", "SUBSCRIBE", "GET_SCHEMA", "GET_OR_CREATE_SCHEMA")
 """The exchanges whose bodies have schemas."""
@@ -55,22 +66,28 @@ class WireSchemas:
         if told is None:
             return
         version = _of(response, "schema_version")
-        number = int(version) if isinstance(version, int | str) and str(version).lstrip("-").isdecimal() else None
+        number = int(version) if re.fullmatch(r"-?[0-9]{1,19}", str(version)) else None
         for topic in topics or ():
             self._known[topic, number] = told
             self._known.setdefault((topic, None), told)
 
-    def of(self, topic: str | None, version: int | None) -> WireSchema | None:
-        """The schema of a version; where that is not known none, and without a version the first of the topic."""
-        return None if topic is None else self._known.get((topic, version))
+    def meaning(self, topic: str, version: int | None, key: bytes | None, value: bytes | None) -> Meaning | None:
+        """What a message means by the schema of its version; None where that is not known.
 
-    def read(self, topic: str, version: int | None, key: bytes | None, value: bytes | None) -> tuple[str, Any, Any]:
-        """(name of the schema, key, value) of a message. Raises SchemaError, MisfitError."""
-        schema = self._known[topic, version]
-        if (topic, version) not in self._readers:
-            self._readers[topic, version] = _reader(schema)
-        read_key, read_value = self._readers[topic, version](key, value)
-        return f"pulsar {schema.type}{'' if version is None else f' version {version}'}", read_key, read_value
+        A message without a version is read by the first of its topic.
+        """
+        schema = self._known.get((topic, version))
+        if schema is None:
+            return None
+        name = f"pulsar {schema.type}{'' if version is None else f' version {version}'}"
+        try:
+            if (topic, version) not in self._readers:
+                self._readers[topic, version] = _reader(schema)
+            return Meaning(*self._readers[topic, version](key, value), name)
+        except MisfitError as error:
+            return Meaning(schema=name, misfit=str(error))
+        except (SchemaError, LimitError) as error:
+            return Meaning(misfit=str(error))
 
 
 def _of(body: Any, name: str) -> Any:
@@ -150,7 +167,7 @@ def _native(data: Any) -> Decode:
         told = json.loads(data)
         raw = base64.b64decode(told["fileDescriptorSet"], validate=True)
         return protobuf_set(raw, str(told["rootMessageTypeName"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SchemaError(f"no native Protobuf schema: {error}") from None
 
 
@@ -185,6 +202,8 @@ def _moment(value: bytes, _: Sequence[int] = ()) -> Any:
 
 def _instant(value: bytes, _: Sequence[int] = ()) -> Any:
     seconds, nanoseconds = _number(">q4x", value), _number(">8xi", value)
+    if not 0 <= nanoseconds < 1_000_000_000:
+        raise MisfitError("no part of a second")
     return f"{_after_epoch(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}+00:00"
 
 
@@ -196,7 +215,7 @@ def _date(days: int) -> str:
     try:
         return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
     except (ValueError, OverflowError):
-        raise MisfitError(f"day {days} is no date") from None
+        raise MisfitError("a day beyond those of dates") from None
 
 
 def _time_of_day(value: bytes, _: Sequence[int] = ()) -> Any:
@@ -206,7 +225,7 @@ def _time_of_day(value: bytes, _: Sequence[int] = ()) -> Any:
 def _clock(nanoseconds: int) -> str:
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     if not 0 <= seconds < 86_400:
-        raise MisfitError(f"{nanoseconds} ns is no time of a day")
+        raise MisfitError("no time of a day")
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:09}"
 
 
@@ -220,7 +239,7 @@ def _after_epoch(**span: float) -> datetime:
     try:
         return _EPOCH + timedelta(**span)
     except OverflowError:
-        raise MisfitError(f"{span} is no time") from None
+        raise MisfitError("a time beyond those of dates") from None
 
 
 # Types without a schema of their own: Pulsar's client library, org.apache.pulsar.client.impl.schema.

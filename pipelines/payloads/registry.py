@@ -11,9 +11,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
+from pipelines.payloads.schemas import MOST_REGISTRY
 
 _SECONDS = 30
-_MOST_BYTES = 256 << 20
 _KEPT = ("id", "subject", "version", "schemaType", "schema", "references")
 
 
@@ -36,9 +36,9 @@ def fetched(url: str) -> list[dict[str, Any]]:
         asked.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
     try:
         with urllib.request.build_opener(_NoRedirect).open(asked, timeout=_SECONDS) as answer:
-            data = answer.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise InputError(f"{public_path(url)}: more than {_MOST_BYTES >> 20} MiB of schemas")
+            data = answer.read(MOST_REGISTRY + 1)
+        if len(data) > MOST_REGISTRY:
+            raise InputError(f"{public_path(url)}: more than {MOST_REGISTRY >> 20} MiB of schemas")
         listed = json.loads(data)
         return [{name: each[name] for name in _KEPT if name in each} for each in listed if "schema" in each]
     except (OSError, urllib.error.URLError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
@@ -24,13 +25,12 @@ from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.tracker import Tracker
 
-_REQUEST = re.compile(rb"(GET|POST) (\S*/(?:schemas|subjects)\S*) HTTP/1\.[01]\r\n")
-_ANY_REQUEST = re.compile(rb"[A-Z]{3,7} (\S+) HTTP/1\.[01]\r\n")
+_REQUEST = re.compile(rb"[A-Z]{3,7} (\S+) HTTP/1\.[01]\r\n")
 _BEGINNING = 8  # bytes that tell whether a connection may be one of a registry
 _MOST_STREAM = 16 << 20  # bytes of one direction
 _MOST_BYTES = 256 << 20  # of all
 _BY_ID = re.compile(r"/schemas/ids/(\d{1,10})(?:[/?]|$)")
-_OF_SUBJECT = re.compile(r"/subjects/([^/?]+)(?:/versions)?/?(?:\?|$)")
+_OF_SUBJECT = re.compile(r"/subjects/([^/?]+)(?:/versions)?/?(?:\?|$)|[?&]subject=([^&]+)")
 
 
 class _Streams:
@@ -91,7 +91,7 @@ def _told(asked: bytes, answer: bytes) -> Iterator[dict[str, Any]]:
             by_id, subject = _BY_ID.search(path), _OF_SUBJECT.search(path)
             row.setdefault("id", int(by_id[1]) if by_id else None)
             if subject:
-                row.setdefault("subject", subject[1])
+                row.setdefault("subject", unquote(subject[1] or subject[2]))
             if isinstance(row.get("schema"), str) and isinstance(row["id"], int):
                 yield row
 
@@ -99,7 +99,7 @@ def _told(asked: bytes, answer: bytes) -> Iterator[dict[str, Any]]:
 def _requests(data: bytes) -> Iterator[tuple[str, Any]]:
     """(path, body of JSON or None) of each request."""
     at = 0
-    while begun := _ANY_REQUEST.match(data, at):
+    while begun := _REQUEST.match(data, at):
         head = data.find(b"\r\n\r\n", begun.end() - 2)
         if head < 0:
             return
@@ -109,19 +109,12 @@ def _requests(data: bytes) -> Iterator[tuple[str, Any]]:
         at = stop
 
 
-class _Received:
-    """A stream of answers, as http.client takes a socket."""
+class _Answers(io.BytesIO):
+    """A stream of answers, which http.client takes for a socket; it stays open when one of them has been read."""
 
-    def __init__(self, stream: io.BufferedReader) -> None:
-        self._stream = stream
-
-    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+    def makefile(self, *_: Any, **__: Any) -> io.BytesIO:
         """The stream itself: what one answer leaves is that of the next."""
-        return self._stream
-
-
-class _Kept(io.BytesIO):
-    """Bytes that stay open when an answer has been read."""
+        return self
 
     def close(self) -> None:
         """Stay open."""
@@ -129,9 +122,9 @@ class _Kept(io.BytesIO):
 
 def _answers(data: bytes) -> Iterator[Any]:
     """The body of JSON, or None, of each answer."""
-    stream = _Kept(data)
+    stream = _Answers(data)
     while stream.tell() < len(data):
-        response = http.client.HTTPResponse(_Received(stream))  # type: ignore[arg-type]
+        response = http.client.HTTPResponse(stream)  # type: ignore[arg-type]
         try:
             response.begin()
             yield _json(response.read())

@@ -11,17 +11,20 @@ rows as the registry itself lists them:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dissectors.errors import InputError
-from pipelines.payloads.decoders import Decode, SchemaError, avro, json_text, protobuf, protobuf_set
+from pipelines.payloads.decoders import Decode, SchemaError, avro, json_schema, protobuf, protobuf_set
 
 KEY, VALUE = "key", "value"
 _SUFFIXES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON", ".desc": "DESCRIPTORS", ".pb": "DESCRIPTORS"}
-_MOST_BYTES = 8 << 20  # of a file of schemas; of a saved registry 32 times that
+_BY_TEXT = {"avro": avro, "json": json_schema}
+_MOST_BYTES = 8 << 20  # of a file of a folder
+MOST_REGISTRY = 64 << 20  # bytes of all schemas of one
 _MOST = 100_000  # schemas
+_MOST_DEPTH = 16  # of references
 Id = int | str
 """What a message names its schema by: a number, or a UUID as text."""
 
@@ -29,52 +32,56 @@ Id = int | str
 class Schema(NamedTuple):
     """A schema, and what reads values by it."""
 
-    name: str  # of the file, or the subject: said with what was decoded
     type: str  # avro, protobuf or json
-    decode: Decode
+    subject: str  # of a registry, or the name of its file
+    make: Callable[[], Decode]  # raises SchemaError
+
+    @property
+    def name(self) -> str:
+        """What is said with a value that was read by it."""
+        return f"{self.type} {self.subject}"
 
 
 class Schemas:
     """Schemas by the ids that messages carry, and by topic."""
 
     def __init__(self) -> None:
-        self._by_id: dict[Id, Callable[[], Schema]] = {}
-        self._by_subject: dict[str, Callable[[], Schema]] = {}
-        self._made: dict[Callable[[], Schema], Schema | SchemaError] = {}
+        self._by_id: dict[Id, Schema] = {}
+        self._by_subject: dict[str, Schema] = {}
+        self._readers: dict[Schema, Decode | SchemaError] = {}
 
     def of_id(self, number: Id) -> Schema | None:
-        """The schema of an id; None for an unknown one. Raises SchemaError for one that cannot be read."""
-        return self._get(self._by_id.get(number))
+        """The schema of an id; None for an unknown one."""
+        return self._by_id.get(number)
 
     def of_topic(self, topic: str | None, part: str) -> Schema | None:
-        """The schema of the keys or values of a topic, whatever its full name. Raises SchemaError."""
+        """The schema of the keys or values of a topic, whatever its full name; None for an unknown one."""
         if topic is None:
             return None
         short = topic.rpartition("/")[2]
         names = [f"{short}-{part}", *([short] if part == VALUE else [])]
-        return self._get(next(filter(None, map(self._by_subject.get, names)), None))
+        return next(filter(None, map(self._by_subject.get, names)), None)
 
     def __len__(self) -> int:
         return len(self._by_id.keys() | self._by_subject.keys())
 
-    def add(self, make: Callable[[], Schema], subject: str | None, number: Id | None) -> None:
+    def add(self, schema: Schema, subject: str | None, number: Id | None) -> None:
         """Know a schema, which is read when it is first needed."""
         if len(self._by_id) >= _MOST or len(self._by_subject) >= _MOST:
             raise InputError(f"more than {_MOST:,} schemas")
         if number is not None:
-            self._by_id[number] = make
+            self._by_id[number] = schema
         if subject is not None:
-            self._by_subject[subject] = make
+            self._by_subject[subject] = schema
 
-    def _get(self, make: Callable[[], Schema] | None) -> Schema | None:
-        if make is None:
-            return None
-        if make not in self._made:
+    def reader(self, schema: Schema) -> Decode:
+        """What reads values by a schema. Raises SchemaError, which names it, for one that cannot be read."""
+        if schema not in self._readers:
             try:
-                self._made[make] = make()
-            except SchemaError as error:
-                self._made[make] = error
-        made = self._made[make]
+                self._readers[schema] = schema.make()
+            except (SchemaError, OSError) as error:
+                self._readers[schema] = SchemaError(f"{schema.name}: {error}")
+        made = self._readers[schema]
         if isinstance(made, SchemaError):
             raise made
         return made
@@ -104,24 +111,22 @@ def _add_folder(schemas: Schemas, folder: Path) -> None:
         schemas.add(_of_file(file, folder, kind), None if number is not None else file.stem, number)
 
 
-def _of_file(file: Path, folder: Path, kind: str) -> Callable[[], Schema]:
-    def make() -> Schema:
-        if kind == "PROTOBUF":
-            return Schema(file.name, "protobuf", protobuf([file], folder))
+def _of_file(file: Path, folder: Path, kind: str) -> Schema:
+    def make() -> Decode:
         data = _read(file, _MOST_BYTES)
-        if kind == "DESCRIPTORS":
-            return Schema(file.name, "protobuf", protobuf_set(data))
-        return (
-            Schema(file.name, "avro", avro(_text(data), {})) if kind == "AVRO" else Schema(file.name, "json", json_text)
-        )
+        if kind == "PROTOBUF":
+            return protobuf([file], folder)
+        return protobuf_set(data) if kind == "DESCRIPTORS" else _BY_TEXT[kind.lower()](_text(data), {})
 
-    return make
+    return Schema("protobuf" if kind == "DESCRIPTORS" else kind.lower(), file.name, make)
 
 
 def _add_registry(schemas: Schemas, file: Path) -> None:
     try:
-        listed = json.loads(_read(file, 32 * _MOST_BYTES))
+        listed = json.loads(_read(file, MOST_REGISTRY))
         rows = listed["schemas"] if isinstance(listed, dict) else listed
+        if len(rows) > _MOST:
+            raise SchemaError(f"more than {_MOST:,} schemas")
         known = [_row(row) for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError, SchemaError) as error:
         raise InputError(f"{file}: not a saved registry: {error}") from None
@@ -146,31 +151,34 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_row(row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]]) -> Callable[[], Schema]:
-    def make() -> Schema:
-        name = f"{row['subject'] or 'schema'} (id {row['id']})"
-        if row["type"] == "JSON":
-            return Schema(name, "json", json_text)
-        needed = dict(_references(row, every))
-        if row["type"] == "PROTOBUF":
-            return Schema(name, "protobuf", protobuf({**needed, "schema.proto": row["schema"]}, None))
-        if row["type"] == "AVRO":
-            return Schema(name, "avro", avro(row["schema"], needed))
-        raise SchemaError(f"{name} is of the unknown type {row['type']}")
+def _of_row(row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]]) -> Schema:
+    kind = row["type"].lower()
 
-    return make
+    def make() -> Decode:
+        if kind not in ("protobuf", *_BY_TEXT):
+            raise SchemaError("its type is none that is read")
+        needed = _references(row, every, {})
+        if kind == "protobuf":
+            return protobuf({**needed, "schema.proto": row["schema"]}, None)
+        return _BY_TEXT[kind](row["schema"], needed)
+
+    return Schema(kind, f"{row['subject'] or 'schema'} (id {row['id']})", make)
 
 
 def _references(
-    row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]], depth: int = 0
-) -> Iterable[tuple[str, str]]:
-    """(name, text) of each schema that one refers to, those that these need first."""
+    row: Mapping[str, Any], every: Mapping[tuple[Any, Any], Mapping[str, Any]], known: dict[str, str], depth: int = 0
+) -> dict[str, str]:
+    """name -> text of each schema that one refers to, those that these need first, behind those that are known."""
     for each in row["references"]:
-        found = every.get((each.get("subject"), each.get("version")))
-        if found is None or depth > 16:
-            raise SchemaError(f"it needs {each.get('subject')} version {each.get('version')}, which is not known")
-        yield from _references(found, every, depth + 1)
-        yield str(each.get("name")), found["schema"]
+        name, subject, version = (each.get(part) for part in ("name", "subject", "version"))
+        if name in known:
+            continue
+        found = every.get((subject, version)) if isinstance(subject, str) and isinstance(version, int) else None
+        if found is None or not isinstance(name, str) or depth > _MOST_DEPTH:
+            raise SchemaError("it refers to one that is not known")
+        _references(found, every, known, depth + 1)
+        known[name] = found["schema"]
+    return known
 
 
 def _read(file: Path, most: int) -> bytes:

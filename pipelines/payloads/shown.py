@@ -30,8 +30,9 @@ class ShownFields(NamedTuple):
 
 
 def as_json(value: Any) -> str:
-    """A value as text, without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """A value as text, without spaces. Halves of characters, which JSON may hold and UTF-8 may not, as escapes."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _split(text: str | None) -> Sequence[str]:

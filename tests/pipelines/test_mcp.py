@@ -113,3 +113,45 @@ def test_a_folder_that_analyze_wrote_is_served_too(tmp_path: Path) -> None:
 def test_what_is_not_there_is_refused_at_the_start() -> None:
     result = CliRunner().invoke(app, ["mcp", "nowhere.pcap"])
     assert (result.exit_code, result.stderr.strip()) == (3, "brokerscope: nowhere.pcap: no such file")
+
+
+def test_what_the_server_was_started_with_is_what_tools_show(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    sample, registry = str(SAMPLES / "kafka-schemas.pcap"), str(tmp_path / "registry.json")
+    CliRunner().invoke(app, ["schemas", "save", sample, "-o", registry])
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("summary", {}),
+        ("verdict_evidence", {"rank": 1}),
+        ("follow", {"connection": ":48764"}),
+        ("show", {"what": "kafka-schemas.pcap:86", "messages": True}),
+        ("sql", {"query": "select * from messages"}),
+    )
+    for payloads in (True, False):
+        asked = ("--payloads", "--schemas", registry, "--redact", "customer.email") if payloads else ()
+        told = ask(*calls, serve=(sample, *asked))
+        assert not any(each.is_error for each in told)
+        texts = [json.dumps(each.structured_content) for each in told]
+        assert ["schema_left" in text for text in texts[:2]] == [payloads] * 2
+        assert ["order-8" in text and "redacted" in text for text in texts[2:]] == [payloads] * 3
+        assert not any("example.org" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("verdict_evidence", {"rank": 999}, "no verdict has the rank 999: `summary` lists them"),
+        (
+            "sql",
+            {"query": "select value_json from messages"},
+            "messages have the column value_json with --payloads only",
+        ),
+        ("sql", {"query": "select * from exchange"}, "no table 'exchange'; did you mean exchanges?"),
+        ("follow", {"connection": "nobody"}, "no connection and no client nobody in these captures"),
+    ],
+)
+def test_a_question_that_means_nothing_is_answered_in_one_sentence(
+    tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    [result] = ask((tool, arguments))
+    assert result.is_error
+    assert result.content[0].text.endswith(said)

@@ -33,7 +33,11 @@ from tests.pulsar import wire
 from tests.tcp.test_segments import vlan
 from tests.wires import CLIENT, SERVER, T0, Packet, pcap, segment
 
-SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.pcap*"))
+FOLDER = Path(__file__).parents[2] / "samples"
+MOCKED = "kafka-schemas.pcap"
+"""Of a mock broker, whose answers to ApiVersions v3 are malformed, so what they say is overwritten; and of the loopback
+interface, whose address stays."""
+SAMPLES = sorted(set(FOLDER.glob("*.pcap*")) - {FOLDER / MOCKED})
 PLAIN = [path for path in SAMPLES if "tls" not in path.name]
 NAMES = Pseudonyms(b"k" * 32)
 SOFTWARE = re.compile("version|software|sdk_name", re.I)  # fields that are kept

@@ -48,6 +48,7 @@ PAGES = {
     ROOT / "docs" / "tutorial.md": 4,
     ROOT / "docs" / "causes.md": 3,
     ROOT / "docs" / "delivery.md": 4,
+    ROOT / "docs" / "payloads.md": 6,
 }
 """Documents that show outputs -> how many commands of theirs run on the samples, at least."""
 

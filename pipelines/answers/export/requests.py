@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TABLES = ("exchanges", "batches", "connections", "messages")
 _AT_ONCE = 50_000  # requests that are held; of one second all are
+_FETCHED = 1_000  # of these, as Python's objects
 _BATCHES = 64  # of a request, that are followed to their readers
 
 # A batch is known again by where it lies in its partition.
@@ -113,8 +114,9 @@ def requests(connection: DuckDBPyConnection) -> Iterator[Request]:
     connection.execute(_FOLLOWED)
     connection.execute(_TRACES)
     for since, until in _windows(connection):
-        for row in connection.execute(_WINDOW, {"since": since, "until": until}).fetchall():
-            yield Request(*row)
+        found = connection.execute(_WINDOW, {"since": since, "until": until})
+        while rows := found.fetchmany(_FETCHED):
+            yield from map(Request._make, rows)
 
 
 def _windows(connection: DuckDBPyConnection) -> Iterator[tuple[datetime, datetime]]:

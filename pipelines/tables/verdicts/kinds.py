@@ -68,6 +68,12 @@ KINDS: dict[str, VerdictKind] = {
         "Compare the checksum of the same message in `batches`: if it is ok here, bytes broke after the capture point.",
         harm=LOST,
     ),
+    "schema_left": VerdictKind(
+        WARNING,
+        "Messages of a topic do not fit the schema that they name, or that the topic has, from some time on.",
+        "Ask whoever wrote them which schema was used since then; consumers that read by this one fail at "
+        "them, or read them wrongly. `dissect --table findings --payloads` lists each, with where it does not fit.",
+    ),
     "duplicate_sequence": VerdictKind(
         NOTE,
         "A batch was sent again with the sequence number of the one before, and no refusal was seen.",

@@ -38,6 +38,28 @@ _ODD = f"""
         case when coalesce(of_batch, x.topic) is null then [] else [coalesce(of_batch, x.topic)] end as topics
     from told"""
 
+# exchanges with messages that do not fit their schema, by topic and schema: those that brought them, or, where none was
+# captured, those that fetched them; with all that their clients wrote to the topic, or read from it, before and since
+_UNFIT = """
+    with said as (
+        select site, exchange_id, topic, subject, direction = 'client' as written, count(*) as unfit,
+            arg_min(text, number) as text
+        from v_events where kind = 'misfit' and topic is not null group by all
+    ), unfit as (
+        select c.* replace ([topic] as topics, 0 as cost_ns), topic, subject, written, unfit, text,
+            min(time) over (partition by protocol, topic, subject, written) as since
+        from said join v_calls c using (site, exchange_id)
+        qualify written or not bool_or(written) over (partition by protocol, topic, subject)
+    ), carried as (
+        select protocol, topic, subject, saturated(sum(records) filter (time < since)) as before,
+            saturated(sum(records) filter (time >= since)) as among
+        from (select distinct protocol, topic, subject, client, written, since from unfit)
+            join (select protocol, topic, client, role = 'produce' as written, time, records from v_batches)
+            using (protocol, topic, client, written)
+        group by all
+    )
+    select * from unfit left join carried using (protocol, topic, subject)"""
+
 # Pulsar's clients send a message that was redelivered too often to TOPIC-SUBSCRIPTION-DLQ, or to a topic of another
 # name by a producer whose name ends so; those to be tried again later go to TOPIC-SUBSCRIPTION-RETRY. Frameworks over
 # Kafka name such topics .DLT (Spring), .DLQ or -dlq.
@@ -145,6 +167,18 @@ _TOLD = (
         more="arg_min(message, row(time, file, packet)) as message, "
         "coalesce(' The broker answered ' || max(error_name) || '.', '') as answer",
         detail="The first: {message}.{answer}",
+    ),
+    Told(
+        SomeRows("events", "kind = 'misfit'"), "schema_left",
+        "{messages:number} of {among:message} that {who} {wrote} topic {topic:topic} since {since:clock} "
+        "{messages:?does/do} not fit {subject}.",
+        _UNFIT,
+        by=("protocol", "topic", "subject"),
+        more="min(since) as since, saturated(sum(unfit)) as messages, greatest(any_value(among), messages) as among, "
+        "coalesce(' None of the ' || nullif(any_value(before), 0) || ' before it was unfit.', '') as before, "
+        "arg_min(text, row(time, file, packet)) as first, "
+        "case when bool_or(written) then 'wrote to' else 'read from' end as wrote",
+        detail="The first: {first}.{before}",
     ),
     Told(
         SomeRows("batches", _DEAD), "dead_lettered",

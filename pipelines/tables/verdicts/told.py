@@ -96,6 +96,7 @@ _SAID: Mapping[str, Callable[[Any], str]] = {
     "share": units.share,
     "times": say.times,
     "number": say.number,
+    "clock": lambda time: say.clock(say.micros(time)),
     "names": lambda names: say.joined(sorted(names)),
     "topic": say.topic,
 }
