@@ -66,6 +66,7 @@ const bundled = (events) => {
 const harmed = (row, at) => {
   const what = string(row[at.what]), cause = string(row[at.cause]), verdict = verdicts.find(({ kind }) => kind === cause), to = row[at.until] === null ? span : row[at.until] - epoch, from = row[at.from] - epoch;
   const of = [at.group, at.topic, at.client_id, at.client_ip].filter((place) => place !== undefined && row[place] !== null).map((place) => shortTopic(string(row[place])))[0];
+  if (!HARMS.includes(what)) return null;
   return { lane: what, from, to: to > from ? to : null, severity: verdict ? verdict.severity : "note", kind: what, messages: row[at.messages], text: [row[at.messages] ? counted(row[at.messages], "message") : "", of].filter(Boolean).join(", ") || what };
 };
 const changed_ = (row, at) => {
