@@ -70,7 +70,8 @@ const harmed = (row, at) => {
   return { lane: what, from, to: to > from ? to : null, severity: verdict ? verdict.severity : "note", kind: what, messages: row[at.messages], text: [row[at.messages] ? counted(row[at.messages], "message") : "", of].filter(Boolean).join(", ") || what };
 };
 const changed_ = (row, at) => {
-  const kind = `${string(row[at.action])} ${string(row[at.thing])}`, failed = row[at.result] !== null && string(row[at.result]) !== "ok";
+  const action = string(row[at.action]), thing = string(row[at.thing]);
+  const kind = action === "subscribed" ? action : `${action} ${thing}`, failed = row[at.result] !== null && string(row[at.result]) !== "ok";
   return { lane: "changes", from: row[at.time] - epoch, to: null, severity: "note", kind, text: [kind, row[at.subject] === null ? "" : shortTopic(string(row[at.subject])), failed ? `(${string(row[at.result])})` : ""].filter(Boolean).join(" ") };
 };
 const ledAnew = (row, at, before) => {
