@@ -486,8 +486,9 @@ class Event(NamedTuple):
         registered       a schema is used; it is made where it was not there (pulsar); number: as of `created`; text:
                          type and version
         described        what settings a thing has, as a broker said it (kafka); text: key=value, key=value …
-        authenticated    who logged in on the connection; subject: name, where the login says one; number: error code, 0
-                         where the broker took it; text: mechanism or method
+        authenticated    who logged in on the connection; subject: name, where the login says one, of a certificate of
+                         TLS its subject; number: error code, 0 where the broker took it, null of a certificate, which
+                         no answer takes; text: mechanism, method or `TLS certificate`
         compacted        a topic keeps the last message of each key only, or a subscription reads it so; text: policy
         advertised       an address that a broker tells its clients; subject: host:port or URL, number: id of the broker
         redirected       a lookup is sent on (pulsar); text: URL of the broker to ask

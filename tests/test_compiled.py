@@ -171,13 +171,12 @@ def test_a_module_that_is_no_longer_compiled_leaves_nothing_behind(package: Path
     assert said(package) == ("42 False compiled", "")
 
 
-def test_a_folder_is_translated_before_or_after_one_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_run", lambda *arguments: None)
-    for name, order in (("first", (SHARED, "compiling/state")), ("last", ("compiling/state", SHARED))):
-        for module in order:
-            [(translated, code)] = build._translate(PACKAGE, tmp_path / name, [module])
-            assert translated == module
-            assert code.parent.is_dir()
+def test_each_module_is_translated_by_one_process() -> None:
+    modules = [SHARED, *build.compiled_modules(PACKAGE)]
+    shares = build._shares(modules, PACKAGE)
+    assert sorted(module for share in shares for module in share) == sorted(modules)
+    assert shares[0] == [SHARED]
+    assert len(shares) <= 1 + (os.cpu_count() or 1)
 
 
 @can_compile

@@ -14,6 +14,8 @@ from contextlib import suppress
 
 import numpy as np
 
+from dissectors.capture.headers import OTHER
+from dissectors.capture.layers import AT, END, KIND, PROTOCOL, SPORT, Layers
 from dissectors.capture.raw import RawBlock
 from dissectors.capture.reader import Reader
 from dissectors.errors import InputError
@@ -26,14 +28,10 @@ _MOST_CANDIDATES = 4_096  # places in a block at which the port may stand
 _MOST_RECORDS = 32  # of an answer
 _MOST_LABELS = 32  # of a name
 _MOST_ALIASES = 16  # from a name that was asked for to the one that has the address
-_PORT = b"\x00\x35"
+_PORT, _UDP_PROTOCOL = 53, 17
 _A, _CNAME, _AAAA = 1, 5, 28
 _NRB_IPV4, _NRB_IPV6 = 1, 2
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
-_HEADERS = {1: 14, 12: 0, 14: 0, 101: 0, 113: 16, 228: 0, 229: 0, 276: 20}
-"""Link type -> bytes before the IP header."""
-_ETHERTYPE_AT = {1: 12, 113: 14, 276: 0}
-_VLAN = (b"\x81\x00", b"\x88\xa8")
 
 
 def host_names(paths: Sequence[str], limits: Limits) -> dict[str, str]:
@@ -88,41 +86,19 @@ class _Told:
 
 def _of_port(block: RawBlock) -> Iterator[bytes]:
     """What was sent from DNS's port in a block of packets. Only packets in which the port may stand are looked at."""
-    at = 0
-    last = -1
-    for _ in range(_MOST_CANDIDATES):
-        at = block.buffer.find(_PORT, at)
-        if at < 0:
-            return
-        packet = int(np.searchsorted(block.at, at, "right")) - 1
-        if packet > last:
-            start = int(block.at[packet])
-            data = block.buffer[start : start + int(block.have[packet])]
-            payload = _udp(data, int(block.link[packet]))
-            if payload is not None:
-                last = packet
-                yield payload
-        at += 1
-
-
-def _udp(data: bytes, link: int) -> bytes | None:
-    """The payload of a packet from UDP port 53; None of any other."""
-    at = _HEADERS.get(link)
-    if at is None:
-        return None
-    tagged = _ETHERTYPE_AT.get(link)
-    while tagged is not None and data[tagged : tagged + 2] in _VLAN and link == 1 and at < 26:
-        tagged, at = tagged + 4, at + 4
-    if len(data) < at + 20:
-        return None
-    version = data[at] >> 4
-    if version == 4 and data[at + 9] == 17 and not int.from_bytes(data[at + 6 : at + 8], "big") & 0x3FFF:
-        at += (data[at] & 15) * 4
-    elif version == 6 and data[at + 6] == 17:
-        at += 40
-    else:
-        return None
-    return data[at + 8 :] if data[at : at + 2] == _PORT else None
+    places: list[int] = []
+    at = block.buffer.find(_PORT.to_bytes(2, "big"))
+    while at >= 0 and len(places) < _MOST_CANDIDATES:
+        places.append(at)
+        at = block.buffer.find(_PORT.to_bytes(2, "big"), at + 1)
+    some = np.unique(np.searchsorted(block.at, places, "right") - 1) if len(block) else np.empty(0, np.int64)
+    some = some[some >= 0]
+    layers = Layers(block.buffer, block.at[some], block.have[some], block.wire[some], block.link[some])
+    layers.run()
+    found = layers.columns
+    answers = (found[KIND] == OTHER) & (found[PROTOCOL] == _UDP_PROTOCOL) & (found[SPORT] == _PORT)
+    for start, end in zip(found[AT, answers].tolist(), found[END, answers].tolist(), strict=True):
+        yield block.buffer[start:end]
 
 
 def _message(data: bytes) -> Iterator[tuple[str, str]]:

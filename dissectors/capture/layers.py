@@ -87,7 +87,8 @@ from dissectors.wire.big_endian import BigEndian
     SEGMENT,
     COLUMNS,
 ) = range(25)
-"""What is known of a packet. A TCP packet has all of it, one of another kind what its headers said."""
+"""What is known of a packet. A TCP packet has all of it, one of another kind what its headers said: of UDP that is no
+tunnel, SPORT is its source port and AT its payload."""
 
 _VLAN, _MPLS, _PPPOE, _VXLAN, _GENEVE, _GRE, _ERSPAN, _IPIP, _SIX_IN_FOUR, _GTPU = (
     1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8, 1 << 9,
@@ -198,6 +199,7 @@ class Layers:
         elif kind == SNAP:
             self._snap(i, at)
         elif kind == UDP:
+            self._found[SPORT, i] = self.buffer.u16(at)
             self._go(i, at + 8, OF_UDP_PORT + self.buffer.u16(at + 2))
         elif kind == VXLAN:
             self._vxlan(i, at)

@@ -1,8 +1,8 @@
 """Compile modules in place: python -m dissectors.compiling.build
 
 Every module that marks classes or functions becomes one file of CPython's stable interface, which any Python from 3.11
-on loads. `declare` writes what Cython reads, into a folder of its own; Cython translates the modules of a folder in one
-process, then the C compiler compiles each. Only modules are compiled again of which, or of what they cimport, something
+on loads. `declare` writes what Cython reads, into a folder of its own; some processes of Cython translate all modules,
+then the C compiler compiles each. Only modules are compiled again of which, or of what they cimport, something
 else was written than before. Cython's own functions are compiled once, in compiling/shared, instead of once a module.
 """
 
@@ -21,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,7 +33,14 @@ _CIMPORT = re.compile(r"^from (\S+) cimport (.+)", re.M)
 _ERROR = re.compile(r"^(?!performance hint|warning).*:\d+:\d+: (?!warning)")  # file:line:column: what is wrong
 _DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False", "auto_pickle=False")
 # -O1: what is hot is loops that Cython wrote out already; -O3 makes none faster and takes twice as long.
-_FLAGS = ("-O1", "-g0", "-fPIC", "-fwrapv", "-w", "-DNDEBUG", "-DPy_LIMITED_API=0x030B0000")
+# clang (ziglang's is one) and newer gcc refuse what older gcc took: a table of methods, whose types differ by the
+# argument that Cython adds to those that Python may call.
+# What a module does once, when it is loaded, is not made faster: it is a sixth of the compiler's time.
+_FLAGS = (
+    "-O1", "-g0", "-fPIC", "-fwrapv", "-w", "-DNDEBUG", "-DPy_LIMITED_API=0x030B0000",
+    "-Wno-incompatible-pointer-types", "-Wno-incompatible-function-pointer-types",
+    '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))',
+)  # fmt: skip
 _LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
 _NOT_WANTED = "BROKERSCOPE_UNCOMPILED was set when it was installed"
 _NO_COMPILER = "no C compiler was found when it was installed"
@@ -98,9 +104,9 @@ def _compile(package: Path, compiler: list[str], told: Told) -> BuildRecord:
             for leftover in set(package.rglob(f"*{SUFFIX}")) - wanted:
                 leftover.unlink()
             changed = [name for name in made.modules if not _is_current(package, name, before, made)]
-            folders = _by_folder(changed)
+            shares = _shares(changed, tree / package.name)
             written: list[tuple[str, Path]] = []
-            for pairs in workers.map(partial(_translate, tree / package.name, Path(folder)), folders):
+            for pairs in workers.map(partial(_translate, tree / package.name), shares):
                 written += pairs
                 told(f"translated {len(written)} of {len(changed)} modules to C")
             made_whole = workers.map(lambda pair: _compile_one(package, compiler, *pair), written)
@@ -168,31 +174,28 @@ def _is_current(package: Path, module: str, before: BuildRecord | None, now: Bui
     return before.modules.get(module) == now.modules[module]
 
 
-def _by_folder(modules: Sequence[str]) -> list[list[str]]:
-    """Modules that one process of Cython translates, most first; `shared` alone."""
-    own = [[module] for module in modules if module == SHARED]
-    others = sorted((module for module in modules if module != SHARED), key=_folder)
-    return own + sorted((list(some) for _, some in groupby(others, _folder)), key=len, reverse=True)
+def _shares(modules: Sequence[str], package: Path) -> list[list[str]]:
+    """Modules that one process of Cython translates: as many shares as processors, of about one size; `shared` alone.
+
+    A process needs a second before it translates anything.
+    """
+    others = sorted(set(modules) - {SHARED}, key=lambda module: (-(package / f"{module}.py").stat().st_size, module))
+    count = min(len(others), os.cpu_count() or 1)
+    return [[SHARED]] * (SHARED in modules) + [others[at::count] for at in range(count)]
 
 
-def _folder(module: str) -> str:
-    return str(Path(module).parent).removeprefix(".")
-
-
-def _translate(package: Path, folder: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
-    """Translate modules of one folder to C: (module, its C file) of each."""
+def _translate(package: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
+    """Translate modules to C, beside their sources in a package: (module, its C file) of each."""
     cython = [sys.executable, "-m", "cython"]
-    target = folder / (modules[0] if modules[0] == SHARED else _folder(modules[0]) or package.name)
-    target.mkdir(parents=True, exist_ok=True)  # a folder below it may have been made first, by another thread
-    written = [(module, target / f"{Path(module).name}.c") for module in modules]
+    written = [(module, package / f"{module}.c") for module in modules]
     if modules[0] == SHARED:
         _run(SHARED, [*cython, f"--generate-shared={written[0][1]}"], package.parent)
         return written
     directives = [word for directive in _DIRECTIVES for word in ("-X", directive)]
     shared = f"--shared={package.name}.{SHARED.replace('/', '.')}"
     sources = [f"{package.name}/{module}.py" for module in modules]
-    what = modules[0] if len(modules) == 1 else f"{_folder(modules[0]) or package.name} ({len(modules)} modules)"
-    _run(what, [*cython, "-3", *directives, shared, "-o", str(target), *sources], package.parent)
+    what = modules[0] if len(modules) == 1 else f"one of {len(modules)} modules"
+    _run(what, [*cython, "-3", *directives, shared, *sources], package.parent)
     return written
 
 

@@ -11,11 +11,12 @@ from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.findings import finding
 from dissectors.options import Options
-from dissectors.records import Conn, Connection
+from dissectors.records import Conn, Connection, Event
 from dissectors.rows.sink import Sink
 from dissectors.session import connection_rows, foreign, preambles
 from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
 from dissectors.session.deliveries import Events, Notes, behind, by_direction, first_order, pieces
+from dissectors.session.exchange import shortened
 from dissectors.session.preambles import Preamble
 from dissectors.session.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.tcp import spurious
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _SERVER_HEAD = 16  # bytes of a server that tell what it speaks
 _NO_HANDSHAKE = {b"\x15": foreign.TLS_ALERT, b"\x16": None}
 """What a connection without a whole ServerHello is, by the server's first byte: an alert, a hello that was cut."""
+_BY_CERTIFICATE = "TLS certificate"
 
 
 class Undetermined:
@@ -66,6 +68,7 @@ class ConnectionSession:
     _protocols: tuple[Protocol, ...]
     _keylog: KeyLog | None
     _tls: TlsLayer | None = None
+    _login_told: cython.bint = False
     _bound: cython.bint = False  # whether it is known which protocol this is, or that none of ours
     _gave_up: cython.bint = False  # a search for a protocol passed places over, and none was found
     _undetermined: Undetermined | None = None
@@ -158,6 +161,7 @@ class ConnectionSession:
         self._report_stalls()
         if self.conn is None:
             self.conn = self._conn(None)
+        self._report_login()
         if "findings" in self.sink.tables:
             for conflict in connection_rows.conflicts(self.conn, self.flow, self._guess_client(), self.sink):
                 self.sink.findings.append(conflict)
@@ -214,7 +218,7 @@ class ConnectionSession:
     def _is_opaque(self) -> bool:
         """Whether nothing that is wanted can be known of a TLS connection."""
         hopeless = self._keylog is None or self._keylog.hopeless
-        return hopeless and self.sink.tables.isdisjoint(("connections", "findings"))
+        return hopeless and self.sink.tables.isdisjoint(("connections", "findings", "events"))
 
     def _start_tls(self, undetermined: Undetermined) -> None:
         """What waits is TLS records: take it through the layer, and look at what comes out."""
@@ -238,6 +242,25 @@ class ConnectionSession:
     def _report_tls(self) -> None:
         if self._tls is not None and self._tls.problem and self._keylog:
             self._report("not_decrypted", self._tls.problem)
+
+    def _report_login(self) -> None:
+        """Write whose certificate the client showed: whether the server took it, no answer says."""
+        login = self._tls.login if self._tls is not None else None
+        if login is None or self._login_told or "events" not in self.sink.tables:
+            return
+        self._login_told = True
+        assert self.conn is not None
+        self.sink.events.append(
+            Event(
+                self.conn,
+                "authenticated",
+                subject=shortened(login.subject),
+                text=_BY_CERTIFICATE,
+                direction=SIDES[CLIENT],
+                time=login.time,
+                packet_ref=login.packet_ref,
+            )
+        )
 
     # --- other peers ---
 
@@ -407,6 +430,8 @@ class ConnectionSession:
             return
         self.protocol = protocol
         self.conn = self._conn(protocol.name)
+        if events[0] or events[1]:
+            self._report_login()
         halves = self.flow.halves
         self.conversation = protocol.conversation(
             self.conn, self.sink, self.options, midstream=strange or not self._opened

@@ -441,9 +441,9 @@ class Report:
         table.put(slot, fields.EVENT_TOPIC, topic)
         table.put(slot, fields.EVENT_PARTITION, partition)
         table.put(slot, fields.EVENT_GROUP, request.group if group is None else group)
-        table.put(slot, fields.EVENT_SUBJECT, _shortened(subject))
+        table.put(slot, fields.EVENT_SUBJECT, shortened(subject))
         table.put(slot, fields.EVENT_NUMBER, number)
-        table.put(slot, fields.EVENT_TEXT, _shortened(text))
+        table.put(slot, fields.EVENT_TEXT, shortened(text))
         table.put(slot, fields.EVENT_CLIENT_ID, request.client_id)
         table.put(slot, fields.EVENT_DIRECTION, SIDES[frame.direction])
         table.put(slot, fields.EVENT_API, request.api)
@@ -461,7 +461,7 @@ class Report:
             self._hold(table, slot)
 
 
-def _shortened(text: str | None) -> str | None:
+def shortened(text: str | None) -> str | None:
     """The first characters of a text from the wire, of which an event keeps LONGEST_TEXT."""
     return text if text is None or len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 

@@ -56,7 +56,7 @@ class HandshakeWatch:
 
     def reads_messages(self, client: bool) -> bool:
         """Whether the handshake messages of a direction are in clear behind the ServerHello, and tell something."""
-        return not (client or self._tls13 or self._ciphered[1] or self._over[1])
+        return not (self._tls13 or self._ciphered[not client] or self._over[not client])
 
     def client_hello(self, offer: ClientHello) -> None:
         """The first ClientHello."""
@@ -73,7 +73,7 @@ class HandshakeWatch:
 
     def message(self, client: bool, kind: int) -> None:
         """A handshake message behind the hellos."""
-        if kind == SERVER_HELLO_DONE and self.reads_messages(client):
+        if kind == SERVER_HELLO_DONE and not client and self.reads_messages(client):
             self.resumed = False
 
     def record(self, client: bool, record: Record, pieces: Pieces, *, messages_whole: bool) -> None:

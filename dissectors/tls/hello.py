@@ -1,14 +1,15 @@
-"""What the hellos say in clear.
+"""What handshake messages say: the hellos, and a client's certificate.
 
-ClientHello            ServerHello            EncryptedExtensions
-  2  version             2  version             2+n  extensions
- 32  random             32  random
+ClientHello            ServerHello            EncryptedExtensions     Certificate
+  2  version             2  version             2+n  extensions         1+n  context (TLS 1.3 only)
+ 32  random             32  random                                      3+n  certificates, the sender's own first
   1+n session id         1+n session id       an extension:
-  2+n cipher suites      2  cipher suite        2  type
-  1+n compressions       1  compression         2+n  body
-  2+n extensions         2+n extensions
+  2+n cipher suites      2  cipher suite        2  type               a certificate:
+  1+n compressions       1  compression         2+n  body               3+n  DER
+  2+n extensions         2+n extensions                                 2+n  extensions (TLS 1.3 only)
 
-Source: RFC 8446 §4.1, RFC 5246 §7.4.1; extensions: RFC 6066 (server name), RFC 7301 (ALPN), RFC 5077 (ticket).
+Source: RFC 8446 §4.1 and §4.4.2, RFC 5246 §7.4.1 and §7.4.2; extensions: RFC 6066 (server name), RFC 7301 (ALPN),
+RFC 5077 (ticket).
 """
 
 from __future__ import annotations
@@ -104,6 +105,22 @@ def encrypted_extensions(body: bytes) -> tuple[str | None, bool]:
     """ALPN protocol, and whether early data was accepted."""
     extensions = _extensions(_Reader(body))
     return _protocol(extensions.get(ALPN)), EARLY_DATA in extensions
+
+
+def subject(body: bytes, *, tls13: bool) -> str | None:
+    """Whose the first certificate is: its subject as RFC 2253 writes it; None where there is none that can be read."""
+    reader = _Reader(body)
+    if tls13:
+        reader.vector(1)
+    own = _Reader(reader.vector(3))
+    if not own.left():
+        return None
+    from cryptography import x509  # loaded when a client shows a certificate
+
+    try:
+        return x509.load_der_x509_certificate(own.vector(3)).subject.rfc4514_string()
+    except (ValueError, TypeError, x509.InvalidVersion):  # of hostile DER; TypeError: a name that is no text
+        return None
 
 
 def session_ticket(body: bytes) -> bytes:

@@ -19,6 +19,7 @@ Where the keys are not known, records are read on, unopened, until the handshake
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Resent
 from dissectors.tls import hello, schedule
@@ -48,7 +49,15 @@ SEARCH_BYTES = 1 << 28  # ciphertext that a connection may cost in trials, in al
 
 # handshake messages that matter here
 CLIENT_HELLO, SERVER_HELLO, NEW_SESSION_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS = 1, 2, 4, 5, 8
-FINISHED, KEY_UPDATE = 20, 24
+CERTIFICATE, FINISHED, KEY_UPDATE = 11, 20, 24
+
+
+class Login(NamedTuple):
+    """A certificate by which a client says who it is."""
+
+    subject: str
+    time: int  # of the first byte of its record, ns
+    packet_ref: int
 
 
 class TlsLayer:
@@ -70,6 +79,9 @@ class TlsLayer:
         self.problem: str | None = None
         """Why there is no plaintext, or not all of it; one sentence."""
 
+        self.login: Login | None = None
+        """The first certificate that the client showed."""
+
         self.alert: tuple[int, str] | None = None
         """The first alert in clear: who sent it, and what it says."""
 
@@ -78,6 +90,7 @@ class TlsLayer:
         self._sides = (TlsSide(), TlsSide())
         self._schedule = KeySchedule(log)
         self._early_accepted: bool | None = None
+        self._place = (0, 0)  # time and packet of the first byte of the record that is read
         self._budget = SEARCH_BYTES
 
     # --- what the engine calls ---
@@ -193,6 +206,7 @@ class TlsLayer:
 
     def _record(self, direction: int, side: TlsSide, record: Record, pieces: Pieces) -> None:
         client = direction == self.client
+        self._place = pieces.times[0], pieces.packet_refs[0]
         if record.type == ALERT and record.whole and self.alert is None and (told := alert_in_clear(record.data)):
             self.alert = direction, told
         self.handshake.record(client, record, pieces, messages_whole=side.messages is not None)
@@ -349,6 +363,8 @@ class TlsLayer:
     def _message(self, direction: int, side: TlsSide, kind: int, body: bytes) -> None:
         client = direction == self.client
         self.handshake.message(client, kind)
+        if kind == CERTIFICATE and client and self.login is None and (who := self._subject(body)):
+            self.login = Login(who, *self._place)
         if self._blind:
             return
         stage = side.epoch.stage
@@ -366,6 +382,13 @@ class TlsLayer:
             self._enter(side, self._schedule.epoch(client, APPLICATION))
         elif kind == KEY_UPDATE and stage == APPLICATION and self._schedule.tls13:
             self._enter(side, self._schedule.following(client, side.epoch))
+
+    def _subject(self, body: bytes) -> str | None:
+        """Whose certificate a client shows, where the whole message is well formed."""
+        try:
+            return hello.subject(body, tls13=self._schedule.tls13)
+        except ValueError:
+            return None
 
     def _client_hello(self, message: hello.ClientHello) -> None:
         if self._schedule.offer is None:

@@ -21,6 +21,10 @@ SELECT protocol, client_ip, {SERVER} AS server, count(*) AS connections, min(sta
 FROM connections GROUP BY 1, 2, 3 ORDER BY connections DESC, 1, 2, 3
 """
 _IDS = "SELECT DISTINCT client_id FROM exchanges WHERE client_id <> '' ORDER BY 1"
+_PRINCIPALS = """
+SELECT DISTINCT subject FROM events
+WHERE kind = 'authenticated' AND coalesce(number, 0) = 0 AND subject <> '' ORDER BY 1
+"""
 _MOVED = """
 SELECT role, topic, count(*) AS batches, sum(records)::BIGINT AS messages, sum(stored_bytes)::BIGINT AS bytes,
        round(avg(records), 1) AS a_batch, string_agg(DISTINCT codec, ', ' ORDER BY codec) AS codecs,
@@ -47,6 +51,7 @@ class ClientPage(NamedTuple):
     """What a page about a client shows: its ids, and the rows of each part of the page, the largest or first on top."""
 
     ids: list[str]
+    principals: list[str]  # names that it logged in with, and subjects of its TLS certificates
     connections: list[Row]
     apis: list[Row]  # as `top` by API
     topics: list[Row]  # what it wrote and read
@@ -62,6 +67,7 @@ def client(tables: Relations, cut: str) -> ClientPage:
         verdicts = judged(duckdb, empty(tables), cut).verdicts.to_pylist()
     return ClientPage(
         [row["client_id"] for row in query(tables, _IDS)],
+        [row["subject"] for row in query(tables, _PRINCIPALS)],
         query(tables, _CONNECTIONS),
         top.top(tables, "api", "count"),
         query(tables, _MOVED),

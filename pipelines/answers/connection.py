@@ -199,7 +199,7 @@ def decoded(
     """
     tables = ("exchanges", "messages") if messages else ("exchanges",)
     payloads = read is not None
-    run = OneConnection(paths, replace(options, tables=tables, full=True, payloads=payloads), exchange)
+    run = SomeConnections(paths, replace(options, tables=tables, full=True, payloads=payloads), [exchange])
     rows = run.records() if read is None else read.of(run.records(), tables)
     made = gathered(rows, tables, full=True, payloads=payloads)
     keys = (exchange["exchange_id"], exchange["site"])
@@ -211,21 +211,23 @@ def decoded(
     return DecodedExchange(request, response, query(made, f"SELECT * {of_exchange}", keys) if messages else ())
 
 
-class OneConnection(Run):
-    """A run that looks at the packets between two addresses and ports only."""
+class SomeConnections(Run):
+    """A run that looks at the packets between some addresses and ports only."""
 
-    def __init__(self, paths: Sequence[str], options: Options, connection: Mapping[str, Any]) -> None:
+    def __init__(self, paths: Sequence[str], options: Options, connections: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(paths, options)
-        client, server = address_halves(connection["client_ip"]), address_halves(connection["server_ip"])
-        self._ends = (
-            (*client, connection["client_port"], *server, connection["server_port"]),
-            (*server, connection["server_port"], *client, connection["client_port"]),
-        )
+        self._ends: set[tuple[int, ...]] = set()
+        for each in connections:
+            client = (*address_halves(each["client_ip"]), each["client_port"])
+            server = (*address_halves(each["server_ip"]), each["server_port"])
+            self._ends |= {(*client, *server), (*server, *client)}
 
     def select(self, block: PacketBlock) -> PacketBlock | None:
-        """Those of this connection."""
-        mine = np.flatnonzero(self._between(block, self._ends[0]) | self._between(block, self._ends[1]))
-        return block.take(mine) if len(mine) else None
+        """Those of these connections."""
+        mine = np.zeros(len(block), bool)
+        for ends in self._ends:
+            mine |= self._between(block, ends)
+        return block.take(np.flatnonzero(mine)) if mine.any() else None
 
     @staticmethod
     def _between(block: PacketBlock, ends: tuple[int, ...]) -> Any:

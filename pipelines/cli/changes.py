@@ -41,7 +41,7 @@ def changes(
         int | None, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
     ] = None,
     format: RowFormat = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", metavar="FILE", help="File to write.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")] = None,
 ) -> None:
     """Who created, deleted or altered what: topics, configurations, rights, users, quotas, offsets, groups and more.
 

@@ -89,7 +89,8 @@ def client(
             return
         addresses = dict.fromkeys(row["client_ip"] for row in made.connections)
         ids = f", client ids: {', '.join(made.ids)}" if made.ids else ""
-        printing.show_text(f"{', '.join(addresses)}{ids}")
+        logins = f", logged in as {', '.join(made.principals)}" if made.principals else ""
+        printing.show_text(f"{', '.join(addresses)}{ids}{logins}")
         for heading, field, fields in TABLES:
             _show(heading, getattr(made, field), fields)
         _show_verdicts(made.verdicts)

@@ -269,9 +269,9 @@ class Reading:
                 return names_of(captures[0])
             from dissectors.capture.host_names import host_names
 
-            return host_names([path for path in captures if path != STDIN and "://" not in path], Limits())
+            return host_names([path for path in captures if path != STDIN], Limits())
 
-        hosts.use(given, told)
+        hosts.use(given, told, source=(tuple(given.items()), tuple(captures)))
 
     def inputs(self, files: Sequence[str]) -> list[str]:
         """Every file that is read: none of them may be written."""

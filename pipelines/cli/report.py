@@ -16,7 +16,7 @@ from pipelines.pandas_guard import without_pandas
 from pipelines.storage import filesystem
 
 if TYPE_CHECKING:
-    from pipelines.report.load import Comparison
+    from pipelines.report.load import Comparison, Frames
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as the times that --since takes
 
@@ -41,6 +41,15 @@ def report(
         str | None,
         typer.Option("--against", metavar="OUT2", help="An earlier OUT: the page says what changed since."),
     ] = None,
+    bytes_: Annotated[
+        bool,
+        typer.Option(
+            "--bytes",
+            help="Beside requests that verdicts name, their packets in bytes, messages among them, but no credentials; "
+            "the captures of OUT are read again.",
+        ),
+    ] = False,
+    keylog: Annotated[str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets, with --bytes.")] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -62,6 +71,7 @@ def report(
       brokerscope report lake --since 2026-01-31T08:00 --until 2026-01-31T09:00 --topic 'orders*'
       brokerscope report lake --last 24h
       brokerscope report out --against out-yesterday
+      brokerscope report out --bytes -o incident.html
     """
     from pipelines import report as pages
     from pipelines.cli import printing
@@ -79,13 +89,14 @@ def report(
     if against is not None and selection:
         raise typer.BadParameter("compares with all of OUT, not with a part", param_hint="--against")
     changed = None if against is None else _comparison(out, against)
+    frames = _frames(out, keylog) if bytes_ else None
     page = output or filesystem.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:
-        made = pages.made(out, selection or None, anew=freshness.is_behind(out), against=changed)
+        made = pages.made(out, selection or None, anew=freshness.is_behind(out), against=changed, frames=frames)
         with opened(page) as stream:
             stream.write(made)
         return
-    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out), against=changed)
+    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out), against=changed, frames=frames)
     if not quiet:
         printing.show_line(public_path(page))
 
@@ -104,6 +115,38 @@ def _comparison(out: str, earlier: str) -> Comparison:
     with counted_once(before) as (once_before, _), counted_once(after) as (once_after, _):
         made = diff.diff(once_before, once_after)
     return Comparison(public_path(earlier), made.apis, made.new, made.gone)
+
+
+def _frames(out: str, keylog: str | None) -> Frames:
+    """The bytes of requests that verdicts of an OUT name. Raises InputError where it has no records."""
+    from dissectors.options import Options
+    from pipelines.answers import connection, frame_bytes
+    from pipelines.answers.records import read_analysis
+    from pipelines.formats import units
+    from pipelines.report.load import Frames, PageFrame, loaded
+    from pipelines.storage.layout import is_analysis
+
+    if not is_analysis(out):
+        raise InputError(f"{public_path(out)}: not a local folder that `brokerscope analyze` wrote")
+    with loaded(out) as analysis:
+        evidence = [verdict["evidence"] for verdict in analysis.verdicts]
+    found = frame_bytes.of_verdicts(read_analysis(out, connection.TABLES), evidence, out, Options(keylog=keylog))
+
+    def note(frame: frame_bytes.FrameBytes) -> str:
+        if frame.secret:
+            return "not shown: credentials may lie in it"
+        more = frame.size - len(frame.data)
+        return f"{units.counted(more, 'more byte')} left out" if more > 0 else ""
+
+    return Frames(
+        {
+            (sides[0].file, sides[0].packet): [
+                PageFrame(one.side, one.packet, "\n".join(one.lines), one.data, note(one)) for one in sides
+            ]
+            for sides in found.frames
+        },
+        found.named,
+    )
 
 
 def _before_the_end(out: str, width: str, *, alone: bool) -> str:

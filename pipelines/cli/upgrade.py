@@ -43,7 +43,7 @@ def upgrade(
         ),
     ] = None,
     format: RowFormat = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", metavar="FILE", help="File to write.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")] = None,
 ) -> None:
     """What stops working with brokers of a later release, by client, library, API and version.
 

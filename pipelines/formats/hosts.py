@@ -7,7 +7,7 @@ address is never replaced, and in JSON a row keeps it and has `host_names` besid
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,19 @@ from dissectors.errors import InputError
 
 HOST_NAMES = "host_names"
 """The key of a row in JSON that holds address -> name, for the addresses in it."""
+ADDRESSED = (
+    "client_ip",
+    "server_ip",
+    "client",
+    "server",
+    "clients",
+    "servers",
+    "origin",
+    "leader",
+    "subject",
+    "detail",
+)
+"""Columns in which addresses stand."""
 _MOST_BYTES = 16 << 20  # of a file of names
 _LONGEST = 60  # characters of a name that are shown
 _ADDRESS_HEADS = ("ip", "ip_address", "address", "podip", "pod_ip", "internal-ip")
@@ -31,13 +44,18 @@ _TOKEN = re.compile(
 
 _known: dict[str, str] = {}
 _unread: list[Callable[[], Mapping[str, str]]] = []  # what tells more names, asked when the first is wanted
+_source: list[Hashable] = []  # what `use` was told last of where its names come from
 
 
-def use(names: Mapping[str, str], told: Callable[[], Mapping[str, str]] | None = None) -> None:
+def use(names: Mapping[str, str], told: Callable[[], Mapping[str, str]] | None = None, source: Hashable = None) -> None:
     """Write these names beside addresses from now on: address -> name.
 
-    told: gives more, of addresses that have none here; asked when a text or a row is first written.
+    told: gives more, of addresses that have none here; asked when a text or a row is first written
+    source: what these names come from: where it is that of the names in use, nothing is asked anew
     """
+    if source is not None and _source == [source]:
+        return
+    _source[:] = [source]
     _known.clear()
     _known.update(names)
     _unread[:] = [] if told is None else [told]

@@ -1,7 +1,8 @@
 """One JSON object a line.
 
 Timestamps are ISO 8601 in UTC with microseconds, bytes are base64, columns that hold JSON stand as what they hold, and
-64-bit integers are plain numbers. A line is put together by Arrow from columns of JSON fragments, not row by row.
+64-bit integers are plain numbers. Where names of machines are known, rows with their addresses hold them as
+`host_names`. A line is put together by Arrow from columns of JSON fragments, not row by row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from dissectors.records import JSON_COLUMNS
 from pipelines.formats import columns
+from pipelines.formats.hosts import ADDRESSED, HOST_NAMES, beside, names_in_use
 from pipelines.payloads.columns import KEY_JSON, VALUE_JSON
 
 _JSON = JSON_COLUMNS | {KEY_JSON, VALUE_JSON}
@@ -42,8 +44,17 @@ def _lines(batch: pa.RecordBatch) -> bytes:
     for at, field in enumerate(batch.schema):
         pieces.append(("{" if at == 0 else ",") + json.dumps(field.name) + ":")
         pieces.append(pc.fill_null(_fragments(field.name, batch.column(at)), "null"))
+    if names_in_use():
+        pieces.append(_host_names(batch))
     lines = pc.binary_join_element_wise(*pieces, "}\n", "")
     return b"".join(lines.cast(pa.binary()).to_pylist())
+
+
+def _host_names(batch: pa.RecordBatch) -> pa.Array:
+    """The last member of each row: the names of the machines whose addresses it has; nothing where it has none."""
+    there = [batch.column(name).to_pylist() for name in ADDRESSED if name in batch.schema.names]
+    named = (beside(row) for row in (zip(*there, strict=True) if there else [()] * batch.num_rows))
+    return pa.array([f',"{HOST_NAMES}":{json.dumps(names)}' if names else "" for names in named], pa.string())
 
 
 def _fragments(name: str, column: pa.Array) -> pa.Array:

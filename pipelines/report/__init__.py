@@ -4,6 +4,7 @@ load.py      OUT/tables, OUT/analysis.json and OUT/forensics.jsonl -> Analysis
 records.py   OUT/records, queried in SQL, in bounded memory
 requests.py  records -> requests and batches, one by one or together, with their names: what the page selects from
 packed.py    columns of numbers as one text
+harm.py      what became of whose work: the head of the page
 wrong.py     what is wrong: the grid of verdicts on top
 evidence.py  the rows that each verdict counts
 section.py   what a section is; sections/: one module each
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.report.load import Comparison
+    from pipelines.report.load import Comparison, Frames
     from pipelines.report.records import Records
     from pipelines.sql.selection import Selection
     from pipelines.storage.stored_records import RecordsAt
@@ -46,12 +47,13 @@ def write_to(
     records: Records | RecordsAt | None = None,
     anew: bool = False,
     against: Comparison | None = None,
+    frames: Frames | None = None,
 ) -> str:
     """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
 
     records: the records, open, or where they lie: OUT/records by default. anew: OUT's tables are not of these
-    records, so others are computed for the page. against: what changed from an earlier OUT. Raises InputError where
-    OUT holds no tables, or, where some are computed, no records.
+    records, so others are computed for the page. against: what changed from an earlier OUT; frames: bytes of requests.
+    Raises InputError where OUT holds no tables, or, where some are computed, no records.
     """
     from pipelines.storage import filesystem, outputs
     from pipelines.storage.layout import refuse_read_back
@@ -59,7 +61,7 @@ def write_to(
     local, root = filesystem.local_path(page), filesystem.local_path(out)
     if local is not None and root is not None:
         refuse_read_back(local, root)
-    text = made(out, selection, records=records, anew=anew, against=against)
+    text = made(out, selection, records=records, anew=anew, against=against, frames=frames)
     if local is None:
         filesystem.write(page, text)
     else:
@@ -75,6 +77,7 @@ def made(
     records: Records | RecordsAt | None = None,
     anew: bool = False,
     against: Comparison | None = None,
+    frames: Frames | None = None,
 ) -> bytes:
     """The page itself. Arguments and errors as of `write_to`."""
     from pipelines.formats import hosts
@@ -83,5 +86,5 @@ def made(
     from pipelines.storage.capture_names import HOSTS
 
     with loaded(out, selection, records, anew=anew) as analysis, hosts.used(analysis.about.get(HOSTS) or {}):
-        analysis.against = against
+        analysis.against, analysis.frames = against, frames
         return html(analysis).encode("utf-8", "backslashreplace")

@@ -44,6 +44,24 @@ class Comparison(NamedTuple):
     gone: dict[str, list[str]]  # and only the earlier
 
 
+class PageFrame(NamedTuple):
+    """A request or an answer, with the bytes of the packet in which it begins."""
+
+    side: str
+    packet: int
+    text: str  # what it decodes to, in lines
+    data: bytes  # the first bytes of the packet's payload
+    note: str  # what is not shown of them
+
+
+class Frames(NamedTuple):
+    """Bytes of requests that verdicts name."""
+
+    of: dict[tuple[str, int], list[PageFrame]]
+    """File, as records name it, and packet of a request -> it and its answer."""
+    named: int  # requests that verdicts name
+
+
 @dataclass
 class Analysis:
     """The tables, the records, and what is known about the run. Nothing is read before somebody asks for it."""
@@ -54,6 +72,7 @@ class Analysis:
     about: dict[str, Any] = field(default_factory=dict)
     cases: list[Row] = field(default_factory=list)  # what forensics found out about bad checksums
     against: Comparison | None = None  # with an earlier OUT
+    frames: Frames | None = None  # bytes of requests, where they were asked for
     _parts: dict[tuple[str, int], Loaded] = field(default_factory=dict)
     _sums: dict[str, dict[str, int]] = field(default_factory=dict)
 

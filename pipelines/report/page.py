@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.formats import units
-from pipelines.report import colours, wrong
+from pipelines.report import colours, harm, wrong
 from pipelines.report.elements import Html, join, shown, sign, tag
 from pipelines.report.load import Analysis
 from pipelines.report.payload import Payload
@@ -62,6 +62,9 @@ def _html(analysis: Analysis, share: float) -> str:
     builder = Builder(analysis, Payload(share))
     if builder.requests:
         builder.payload.requests(builder.requests.carried())
+    frames = analysis.frames
+    if frames:
+        builder.payload.frames(frames.of)
     grid = wrong.grid(builder)
     built = {section: section.html(builder) for section in SECTIONS}
     pair = [built[section] for section in SIDE_BY_SIDE if built[section]]
@@ -179,6 +182,7 @@ def _head(builder: Builder) -> Html:
                 class_="head",
             ),
             tag("ul", *lines, class_="problems") if problems else None,
+            harm.told(builder),
         ]
     )
 
@@ -280,6 +284,17 @@ def _span(analysis: Analysis) -> str:
     return f"{first:%Y-%m-%d %H:%M:%S} UTC, {units.duration((last - first).total_seconds() * 1e9)}"
 
 
+def _shown_bytes(analysis: Analysis) -> Html | None:
+    """Of how many requests bytes were asked for, and are here."""
+    frames = analysis.frames
+    if frames is None:
+        return None
+    left = frames.named - len(frames.of)
+    said = f"{units.counted(len(frames.of), 'request')} that verdicts name {'has' if len(frames.of) == 1 else 'have'} "
+    more = f" {units.count(left)} more have not: `brokerscope show FILE:PACKET --bytes` shows each." if left > 0 else ""
+    return tag("p", f"{said}bytes in the panel.{more}")
+
+
 def _foot(analysis: Analysis, empty: list[str]) -> Html:
     about: dict[str, Any] = analysis.about
     names = about.get("files", [])
@@ -290,4 +305,4 @@ def _foot(analysis: Analysis, empty: list[str]) -> Html:
     nothing = tag("p", f"Nothing of this in these captures: {', '.join(empty)}.", class_="nothing") if empty else None
     made = f"brokerscope {about.get('version', '')} · times are UTC · packet numbers count from 1 in each file"
     kept = "The records behind every number are in records/, the tables as Parquet and CSV in tables/."
-    return tag("footer", nothing, listed, tag("p", kept), tag("p", made), class_="wrap")
+    return tag("footer", nothing, listed, _shown_bytes(analysis), tag("p", kept), tag("p", made), class_="wrap")

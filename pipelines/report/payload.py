@@ -6,6 +6,7 @@
     meanings  name of an error -> what it says, both as places in `strings`
     requests  what requests.py carries; a name is a place in `strings`, that of a file [place in `files`, short name]
     verdicts  rank, kind, first and last time …
+    frames    "place of a file:packet" of a request -> [side, packet, decoded text, bytes in base64, note] of both sides
     evidence  packed: rank of a verdict, and row of a request that it counts
 
 No text of a capture stands in the page's markup: base64 has no sign that could end the block.
@@ -22,6 +23,7 @@ from typing import Any
 
 from pipelines.formats import cells, hosts
 from pipelines.report.elements import shown
+from pipelines.report.load import PageFrame
 from pipelines.report.packed import deflated
 from pipelines.tables.table import TableColumn
 
@@ -72,6 +74,7 @@ class Payload:
         self._verdicts: list[dict[str, Any]] = []
         self._requests: dict[str, Any] | None = None
         self._evidence: Mapping[str, Any] | None = None
+        self._frames: dict[str, list[list[Any]]] = {}
 
     def limit(self, most: int) -> int:
         """How many rows this page carries, of those that a page carries at most."""
@@ -153,6 +156,14 @@ class Payload:
         """Carry the requests that verdicts count: a packed table of `rank` and `row`, in this order."""
         self._evidence = packed
 
+    def frames(self, of: Mapping[tuple[str, int], Sequence[PageFrame]]) -> None:
+        """Carry the bytes of requests, as many as this page carries."""
+        for (file, packet), frames in list(of.items())[: self.limit(len(of))]:
+            place = self._files.setdefault(file, len(self._files))
+            self._frames[f"{place}:{packet}"] = [
+                [one.side, one.packet, one.text, base64.b64encode(one.data).decode(), one.note] for one in frames
+            ]
+
     def verdict(self, verdict: Row) -> None:
         """Carry what the script needs of a verdict, but for the requests that it counts."""
         times = {name: verdict[f"{name}_time"] for name in ("first", "last")}
@@ -183,6 +194,7 @@ class Payload:
             "hosts": {address: shown(name) for address, name in hosts.names_in_use().items()},
             "verdicts": self._verdicts,
             "evidence": self._evidence,
+            "frames": self._frames,
             "requests": self._requests,
         }
         return json.dumps(whole, separators=(",", ":"), allow_nan=False)

@@ -40,7 +40,7 @@ def _named(d: Dialect) -> str:
 def _happened(d: Dialect) -> str:
     """The changes that brokers answered. `life`: how often a subscription was deleted before."""
     group, conn = d.quoted("group"), ", ".join(CONNECTION)
-    login = "case when kind = 'authenticated' and number = 0 then subject end"
+    login = "case when kind = 'authenticated' and coalesce(number, 0) = 0 then subject end"
     deleted = "case when kind = 'deleted' and number = 0 then 1 else 0 end"
     fetching = """
         select distinct topic as fetched, client_ip as fetched_by, client_id as fetched_as from positions
@@ -180,7 +180,7 @@ CHANGES = Table(
         TableColumn("protocol", "kafka, pulsar or iggy"),
         TableColumn("client_ip", "address of who asked for it"),
         TableColumn("client_id", "what it calls itself"),
-        TableColumn("principal", "the name that its connection logged in with, where a login says one"),
+        TableColumn("principal", "the name that its connection logged in with, or the subject of its TLS certificate"),
         TableColumn("server", "broker that was asked"),
         TableColumn(
             "action",

@@ -21,15 +21,20 @@ def _clients(d: Dialect, ask: Ask) -> str:
         ), software as (
             select {conn}, nullif(concat_ws(' ', client_software, client_version), '') as software
             from all_connections where client_software is not null
+        ), logins as (
+            select {conn}, {d.first("subject", f"-{d.micros('time')}", "-packet")} as principal
+            from events where kind = 'authenticated' and coalesce(number, 0) = 0 and subject is not null
+            group by {conn}
         ), minutes as (
             select protocol, client_ip, count(*) as opened
             from connections group by protocol, client_ip, floor({d.micros("start_time")} / {_MINUTE_US})
         ), peaks as (
             select protocol, client_ip, max(opened) as opened from minutes group by protocol, client_ip
         ), known as (
-            select u.*, s.software, p.opened
+            select u.*, s.software, l.principal, p.opened
             from used u
                 left join software s on {equal(CONNECTION, "u", "s")}
+                left join logins l on {equal(CONNECTION, "u", "l")}
                 left join peaks p on u.protocol = p.protocol and u.client_ip = p.client_ip
         ), connected as (
             select protocol, client_ip, client_id, api, count(*) as connections from (
@@ -42,7 +47,7 @@ def _clients(d: Dialect, ask: Ask) -> str:
             {d.total("requests")} as requests, {d.total("errors")} as errors,
             max(connections) as connections,
             max(opened) as connects_peak, min(first_time) as first_time, max(last_time) as last_time,
-            {d.listed("server")} as servers
+            {d.listed("server")} as servers, {d.listed("principal")} as principals
         from known k join connected c on {alike(("protocol", "client_ip", "client_id", "api"), "k", "c")}
         group by k.protocol, k.client_ip, k.client_id, k.api
     """
@@ -80,11 +85,12 @@ CLIENTS = Table(
         TableColumn("first_time", "first request", "time"),
         TableColumn("last_time", "last request", "time"),
         TableColumn("servers", "brokers that it uses", "list"),
+        TableColumn("principals", "names that it logged in with, and subjects of its TLS certificates", "list"),
     ),
     _clients,
     headline=(
-        "protocol", "client_ip", "client_id", "software", "api", "versions", "removed", "requests", "errors",
-        "connections", "connects_peak",
+        "protocol", "client_ip", "client_id", "principals", "software", "api", "versions", "removed", "requests",
+        "errors", "connections", "connects_peak",
     ),
     order=("requests desc", "protocol", "client_ip", "client_id", "api"),
 )  # fmt: skip

@@ -69,10 +69,16 @@ def committed(id_: int, offset: int, generation: int, client: str = "tool") -> E
     return request(8, 2, id_, asked, client), response(8, 2, id_, answer)
 
 
-def fetched(id_: int, offset: int, client: str) -> Exchange:
-    """An exchange that reads the topic orders from an offset and gets nothing."""
+def deleted(id_: int, client: str = "tool") -> Exchange:
+    """An exchange that deletes the topic orders."""
+    asked = struct.pack(">i", 1) + ORDERS + struct.pack(">i", 1000)
+    return request(20, 1, id_, asked, client), response(20, 1, id_, struct.pack(">ii", 0, 1) + ORDERS + b"\0\0")
+
+
+def fetched(id_: int, offset: int, client: str, code: int = 0) -> Exchange:
+    """An exchange that reads the topic orders from an offset and gets nothing, or an error."""
     asked = struct.pack(">iiii", -1, 500, 1, 1) + ORDERS + struct.pack(">iiqi", 1, 0, offset, 1 << 20)
-    answer = struct.pack(">i", 1) + ORDERS + struct.pack(">iihqi", 1, 0, 0, offset, 0)
+    answer = struct.pack(">i", 1) + ORDERS + struct.pack(">iihqi", 1, 0, code, offset, 0)
     return request(1, 0, id_, asked, client), response(1, 0, id_, answer)
 
 
@@ -126,10 +132,28 @@ def test_a_reset_of_offsets_is_a_change_and_the_commits_of_readers_are_none(tmp_
 
 
 def test_a_change_without_an_answer_is_told_so(tmp_path: Path) -> None:
-    deletion = request(20, 1, 2, struct.pack(">i", 1) + ORDERS + struct.pack(">i", 1000))
-    path = captured(tmp_path, (CLIENT, [altered(1, "1"), (deletion, b"")]))
+    path = captured(tmp_path, (CLIENT, [altered(1, "1"), (deleted(2)[0], b"")]))
     rows = brokerscope.open(path).changes().to_pylist()
     assert [(row["action"], row["result"]) for row in rows] == [("altered", "ok"), ("deleted", "no answer")]
+
+
+def test_errors_and_verdicts_name_the_same_change_before_them(tmp_path: Path) -> None:
+    other = Side("10.0.0.3", 41000)
+    reads = [fetched(1, 0, "reader", 3), fetched(2, 0, "reader", 3)]
+    capture = brokerscope.open(captured(tmp_path, (CLIENT, [altered(1, "1"), deleted(2, "cleaner")]), (other, reads)))
+    (error,) = capture.sql("select * from t_errors").to_pylist()
+    assert (error["name"], error["count"]) == ("UNKNOWN_TOPIC_OR_PARTITION", 2)
+    assert error["changed_by"] == "cleaner on 10.0.0.2 deleted topic orders before, packet 4 of made.pcap."
+    (detail,) = [one["detail"] for one in capture.verdicts() if one["kind"] == "errors"]
+    assert detail.startswith(error["changed_by"])
+
+
+def test_errors_name_no_change_that_came_later_or_is_of_another_sort(tmp_path: Path) -> None:
+    other = Side("10.0.0.3", 41000)
+    reads = [fetched(1, 0, "reader", 3), fetched(2, 0, "reader", 3)]
+    capture = brokerscope.open(captured(tmp_path, (CLIENT, [altered(1, "1")]), (other, reads), (CLIENT, [deleted(2)])))
+    (error,) = capture.sql("select * from t_errors").to_pylist()
+    assert error["changed_by"] is None
 
 
 @pytest.mark.parametrize("cut", range(0, 60, 7))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from dissectors.limits import Limits
 from pipelines.cli import app
 from pipelines.formats import hosts
 from tests.kafka.made_sample import BROKER, NAME, START, dns_answer
-from tests.wires import Packet, pcap
+from tests.wires import Packet, ethernet, ip, pcap
 
 MADE = Path(__file__).parents[2] / "samples" / "kafka-made.pcap"
 
@@ -43,6 +43,14 @@ def told(tmp_path: Path, *packets: Packet) -> dict[str, str]:
 
 def test_an_answer_of_dns_names_an_address(tmp_path: Path) -> None:
     assert told(tmp_path, dns_answer(START, "a.example", "10.0.0.1")) == {"10.0.0.1": "a.example"}
+
+
+def test_an_answer_in_a_tunnel_names_an_address(tmp_path: Path) -> None:
+    inner = dns_answer(START, "a.example", "10.0.0.1").data
+    vxlan = struct.pack(">HHHHII", 40000, 4789, 16 + len(inner), 0, 0x08 << 24, 7 << 8) + inner
+    tagged = inner[:12] + b"\x81\x00\x00\x05" + inner[12:]
+    for data in (ethernet(ip("10.9.0.1", "10.9.0.2", 17, vxlan)), tagged):
+        assert told(tmp_path, Packet(START, data, len(data))) == {"10.0.0.1": "a.example"}
 
 
 @pytest.mark.parametrize("keep", range(42, 100, 3))
@@ -142,3 +150,26 @@ def test_out_keeps_the_names_and_its_page_shows_them(tmp_path: Path) -> None:
     hosts.use({})
     assert "intruder on 10.74.0.14 (laptop-9)" in run("summary", out)
     assert "intruder on 10.74.0.14 (laptop-9)" in (out / "report.html").read_text()
+
+
+def test_records_in_json_keep_their_addresses_and_hold_the_names_beside() -> None:
+    rows = [json.loads(line) for line in run("dissect", MADE, "-f", "json", "-q").splitlines()]
+    assert {row["server_ip"] for row in rows if row.get("host_names")} == {BROKER.ip}
+    assert {tuple(row["host_names"].items()) for row in rows if "host_names" in row} == {((BROKER.ip, NAME),)}
+
+
+def test_captures_behind_urls_are_asked_for_names_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    url = "memory://captures/made.pcap"
+    with fsspec.open(url, "wb") as file:
+        file.write(MADE.read_bytes())
+    asked: list[Sequence[str]] = []
+
+    def noted(paths: Sequence[str], limits: Limits) -> dict[str, str]:
+        asked.append(paths)
+        return host_names(paths, limits)
+
+    monkeypatch.setattr("dissectors.capture.host_names.host_names", noted)
+    assert f"{BROKER.ip}:9092 ({NAME})" in run("client", "billing", url)
+    assert asked == [[url]]

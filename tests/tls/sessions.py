@@ -31,7 +31,12 @@ def certificate(folder: Path, kind: str) -> Path:
     if path.exists():
         return path
     key = rsa.generate_private_key(65537, 2048) if kind == "rsa" else ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker.test")])
+    name = x509.Name(
+        [
+            x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "Test, Inc"),
+            x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker.test"),
+        ]
+    )
     start = datetime.datetime(2024, 1, 1)
     made = (
         x509.CertificateBuilder()
@@ -59,6 +64,7 @@ class Ends:
     kind: str = "rsa"
     tickets: bool = True
     curve: str | None = None
+    mutual: bool = False  # the client shows a certificate as well
     client: ssl.SSLContext = field(init=False)
     server: ssl.SSLContext = field(init=False)
 
@@ -70,6 +76,11 @@ class Ends:
         self.server.load_cert_chain(certificate(self.folder, self.kind))
         self.server.set_alpn_protocols(["kafka"])
         self.client.set_alpn_protocols(["kafka"])
+        if self.mutual:
+            shown = certificate(self.folder, self.kind)
+            self.client.load_cert_chain(shown)
+            self.server.verify_mode = ssl.CERT_REQUIRED
+            self.server.load_verify_locations(shown)
         for context in (self.client, self.server):
             context.minimum_version = context.maximum_version = self.version
             if self.ciphers:

@@ -1,6 +1,7 @@
 // The band of time: lanes of requests, p99 and the slowest, failures and events on one axis. Dragging selects.
 const band = { left: 0, right: 0, width: 0, bottom: 0, x: null, timeAt: null, hint: null, drag: null, cross: null, columns: null, over: null };
-const LANE = { requests: 62, durations: 92, failed: 26, event: 17 };
+const LANE = { requests: 62, durations: 92, failed: 26, lag: 30, event: 17 };
+const LAG_LINES = 6; // of groups, those farthest behind
 const SLOWEST = 40, P99_RESTS_ON = 5, LABEL = 14; // pixels between labels of an axis, at least
 const roundUp = (least) => { const power = 10 ** Math.floor(Math.log10(least)); return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999999); };
 
@@ -42,10 +43,52 @@ const bandColumns = (scale, pixels) => {
 
 // --- events ---
 const OF_BROKERS = ["broker_lost", "topic_moved", "leader_moved"];
-const LANES = { brokers: ["broker"], connections: ["reset"], groups: ["rebalance"], quotas: ["throttle"], findings: ["finding"] };
+const HARMS = ["lost", "refused", "skipped", "doubled", "stopped", "unreachable", "behind", "late"];
+const LANES = { ...Object.fromEntries(HARMS.map((what) => [what, []])), changes: [], leaders: [], brokers: ["broker"], connections: ["reset"], groups: ["rebalance"], quotas: ["throttle"], findings: ["finding"] };
+const TOGETHER = 100; // events of one text that are less than this part of the capture apart are one
+// Events of one lane that tell the same within a short time, as one. Each has `kind`: what it is called when there are more.
+const bundled = (events) => {
+  const last = new Map(), made = [];
+  for (const event of [...events].sort((a, b) => a.from - b.from)) {
+    const before = last.get(event.kind), end = event.to === null ? event.from : event.to;
+    if (before && event.from - Math.max(before.from, before.to ?? before.from) < span / TOGETHER) {
+      Object.assign(before, { count: before.count + 1, to: Math.max(before.to ?? before.from, end), messages: before.messages + (event.messages || 0) });
+      before.text = before.messages ? counted(before.messages, "message") : `${before.kind} × ${whole(before.count)}`;
+      if (before.to === before.from) before.to = null;
+    } else {
+      made.push({ ...event, count: 1, messages: event.messages || 0 });
+      last.set(event.kind, made[made.length - 1]);
+    }
+  }
+  return made;
+};
+// What became of work, who changed what, and who leads from then on: tables that tell each row with its time.
+const harmed = (row, at) => {
+  const what = string(row[at.what]), cause = string(row[at.cause]), verdict = verdicts.find(({ kind }) => kind === cause), to = row[at.until] === null ? span : row[at.until] - epoch, from = row[at.from] - epoch;
+  const of = [at.group, at.topic, at.client_id, at.client_ip].filter((place) => place !== undefined && row[place] !== null).map((place) => shortTopic(string(row[place])))[0];
+  if (!HARMS.includes(what)) return null;
+  return { lane: what, from, to: to > from ? to : null, severity: verdict ? verdict.severity : "note", kind: what, messages: row[at.messages], text: [row[at.messages] ? counted(row[at.messages], "message") : "", of].filter(Boolean).join(", ") || what };
+};
+const changed_ = (row, at) => {
+  const action = string(row[at.action]), thing = string(row[at.thing]);
+  const kind = action === "subscribed" ? action : `${action} ${thing}`, failed = row[at.result] !== null && string(row[at.result]) !== "ok";
+  return { lane: "changes", from: row[at.time] - epoch, to: null, severity: "note", kind, text: [kind, row[at.subject] === null ? "" : shortTopic(string(row[at.subject])), failed ? `(${string(row[at.result])})` : ""].filter(Boolean).join(" ") };
+};
+const ledAnew = (row, at, before) => {
+  if (!before || ["protocol", "topic", "partition"].some((name) => row[at[name]] !== before[at[name]]) || row[at.leader] === before[at.leader]) return null;
+  const of = [row[at.topic] === null ? "metadata" : shortTopic(string(row[at.topic])), row[at.partition] === null ? "" : `-${row[at.partition]}`].join("");
+  return { lane: "leaders", from: row[at.since] - epoch, to: null, severity: "note", kind: "new leader", text: `${of} is led by ${row[at.leader] === null ? "none" : string(row[at.leader])}` };
+};
+const TOLD = { impacts: harmed, changes: changed_, leaders: ledAnew };
+const toldEvents = () => Object.entries(TOLD).flatMap(([name, tell]) => {
+  const known = data.tables[name];
+  if (!known) return [];
+  const at = placesIn(known), rows = selectRows(known, ["time"]).rows;
+  return bundled(rows.map((row, place) => tell(row, at, rows[place - 1])).filter((event) => event && Number.isFinite(event.from)));
+});
 // Events of the selection: {lane, from, to (null for a moment), severity, text}
 const eventsOf = () => {
-  const found = [];
+  const found = toldEvents();
   for (const verdict of verdicts) if (OF_BROKERS.includes(verdict.kind) && timesOf(verdict)) {
     const [from, to] = timesOf(verdict);
     found.push({ lane: "brokers", from, to: to > from ? to : null, severity: verdict.severity, text: string(verdict.sentence) });
@@ -103,7 +146,9 @@ const drawBand = () => {
   Object.assign(band, { left, right, width, x, scale, timeAt: axis.timeAt });
   const columns = band.columns = bandColumns(scale, plot), { wide, n } = columns, placed = (place) => left + place / scale.shown * plot;
   const events = band.events = eventsOf(), lanes = Object.keys(LANES).filter((lane) => events.some((event) => event.lane === lane));
-  const gap = small ? 26 : 14, top = small ? 20 : 8, y1 = top, y2 = y1 + LANE.requests + gap, y3 = y2 + LANE.durations + gap, y4 = y3 + LANE.failed + gap;
+  const gap = small ? 26 : 14, top = small ? 20 : 8, y1 = top, y2 = y1 + LANE.requests + gap, y3 = y2 + LANE.durations + gap, yLag = y3 + LANE.failed + gap;
+  const lags = lagsOf(band.window).flatMap(({ group, topic, lines }) => lines.map((line) => ({ ...line, group, topic, most: Math.max(...line.points.map(([, messages]) => messages || 0)) }))).sort((a, b) => b.most - a.most).slice(0, LAG_LINES);
+  const y4 = yLag + (lags.length ? LANE.lag + gap : 0);
   const bottom = band.bottom = y4 + (lanes.length ? lanes.length * LANE.event + 4 : -gap + 4), height = bottom + 24;
   const at = (column) => placed(column * wide), parts = timeAxis(axis, top, bottom);
   const text = (px, py, inside, kind = "", anchor = "start") => svg("text", { x: round(px), y: round(py), class: kind, "text-anchor": anchor }, inside);
@@ -180,6 +225,13 @@ const drawBand = () => {
   }
   lane(y3, LANE.failed, "Failed", failures + silent ? counted(failures + silent, "request") : "none");
 
+  // lag
+  if (lags.length) {
+    lane(yLag, LANE.lag, "Lag", `${units.shortCount(lags[0].most)} ${lags[0].most === 1 ? "message" : "messages"}`);
+    parts.push(...lagLines(lags, 1, yLag, LANE.lag, lags[0].most, axis));
+    if (!small) parts.push(text(edge + 8, yLag + 11, shortened(lags[0].group, 13)));
+  }
+
   // events
   lanes.forEach((name, place) => {
     const y = y4 + place * LANE.event;
@@ -189,7 +241,7 @@ const drawBand = () => {
   if (small && lanes.length) parts.push(text(left, y4 - 6, "Events", "ink b"));
   parts.push(...drawEvents(lanes, events, [from, to], y4, small ? edge : edge + 84));
   band.over = svg("g");
-  $("plot").replaceChildren(picture(width, height, "Requests per second, p99, failures and events along time", parts.flat(3).filter(Boolean), band.over));
+  $("plot").replaceChildren(picture(width, height, "Requests per second, p99, failures, lag and events along time", parts.flat(3).filter(Boolean), band.over));
   drawRange();
 
   const button_ = (name, title, act) => button(name, { class: "btn", title }, act);

@@ -24,9 +24,11 @@ const unpack = async (table) => {
 
 const data = JSON.parse(new TextDecoder().decode(await inflated($("data").textContent)));
 const string = (place) => data.strings[place];
+// The names of the machines whose addresses stand in a text.
+const machines = (text) => [...new Set(String(text).match(/\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}/gi) || [])].map((address) => data.hosts[address]).filter(Boolean);
 // An address with the name of its machine beside, where that is known: "10.0.0.7:9092 (broker-1)".
 const hosted = (text) => {
-  const found = [...new Set(String(text).match(/\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}/gi) || [])].map((address) => data.hosts[address]).filter(Boolean);
+  const found = machines(text);
   return found.length ? `${text} (${found.join(" > ")})` : text;
 };
 const meanings = data.meanings; // of errors, by the place of their name

@@ -27,7 +27,7 @@ const lagLines = (lines, value, top, tall, highest, { x }) => {
       path += last === null ? `M${round(x(point[0]))} ${round(y(amount))}` : `H${round(x(point[0]))}V${round(y(amount))}`;
       last = amount;
     }
-    parts.push(svg("path", { class: place ? "lag" : "lag first", d: path }, svg("title", null, partition === null ? "the topic" : `partition ${partition}`)));
+    parts.unshift(svg("path", { class: place ? "lag" : "lag first", d: path }, svg("title", null, partition === null ? "the topic" : `partition ${partition}`)));
   });
   return parts;
 };

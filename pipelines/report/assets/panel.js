@@ -65,6 +65,25 @@ const commandsOf = (row) => {
     `tshark -r ${quoted(path)} -V -Y 'frame.number==${requests.packet[row]}${both ? ` || frame.number==${requests.answer_packet[row]}` : ""}'`,
   ];
 };
+// The bytes of a request and its answer beside what they decode to, where the page carries them.
+const BYTES_A_LINE = 8;
+const hexLines = (bytes) => {
+  const lines = [];
+  for (let at = 0; at < bytes.length; at += BYTES_A_LINE) {
+    const some = [...bytes.subarray(at, at + BYTES_A_LINE)], hex = some.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    lines.push(`${at.toString(16).padStart(4, "0")}  ${hex.padEnd(BYTES_A_LINE * 3 - 1)}  ${some.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : ".").join("")}`);
+  }
+  return lines.join("\n");
+};
+const framesOf = (row) => {
+  const isAsked_ = requests.packet[row] >= 0, file = fileOf(isAsked_ ? requests.file : requests.answer_file, row);
+  return (file && data.frames[`${file[0]}:${isAsked_ ? requests.packet[row] : requests.answer_packet[row]}`]) || [];
+};
+const bytesOf = (row) => framesOf(row).map(([side, packet, text, base64, note]) => {
+  const bytes = Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
+  return [el("h3", null, side === "request" ? "Request in bytes " : "Answer in bytes ", el("small", null, `payload of packet ${packet}${note ? `; ${note}` : ""}`)),
+    el("div", { class: "frame", tabindex: "0", role: "group", "aria-label": `${side}, decoded and in bytes` }, el("pre", null, text || "not decoded"), bytes.length ? el("pre", { class: "soft" }, hexLines(bytes)) : "")];
+}).flat();
 const drawPanel = () => {
   const row = state.row, panel = $("panel");
   panel.hidden = row === null;
@@ -85,7 +104,7 @@ const drawPanel = () => {
   const body = $("panel-body"), scrolled = body.scrollTop;
   const lines = commandsOf(row).map(terminalLine);
   body.replaceChildren(el("p", { class: `why ${kind}` }, why), el("h3", null, "Where the time went"), waterfall(row),
-    el("h3", null, "The request"), el("dl", null, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)])),
+    el("h3", null, "The request"), el("dl", null, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)])), ...bytesOf(row),
     el("h3", null, "Its connection around that time ", el("small", null, `0 is ${clock(requests.time[row], 6)}`)), ladder(row), ...(lines.length ? [el("h3", null, "In your terminal"), ...lines] : []));
   body.scrollTop = scrolled;
 };

@@ -36,7 +36,7 @@ const selectRows = (table, ignored = []) => {
   }
   if (state.range && !ignored.includes("time")) {
     const [from, to] = state.range.map((time) => time + epoch);
-    const when = place.time === undefined ? place.bucket : place.time;
+    const when = place.time ?? place.bucket ?? place.from ?? place.since;
     if (when !== undefined) checks.push((row) => row[when] === null || (row[when] >= from && row[when] <= to)); else unknown.push("time");
   }
   if (state.verdict !== null) {

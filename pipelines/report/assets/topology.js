@@ -56,7 +56,7 @@ const drawTopology = (box) => {
   const lost = new Map(verdicts.filter(({ kind }) => kind === "broker_lost").flatMap((verdict) => verdict.servers.map((place) => [string(place), verdict])));
   const shorter = shortenedApart([...clients.places.map(clientName), ...brokers.places.map((place) => NAMES.broker[place])], small ? 12 : 22);
   const node = (dimension, place, x, y, name, below, gone) => svg("g", { class: `node${gone ? " gone" : ""}`, ...pressable(null, () => toggle(dimension, place)) }, svg("title", null, `${dimension} ${hosted(NAMES[dimension][place])}, ${below}`), svg("rect", { x: x + 0.5, y: round(y) + 0.5, width: wide - 1, height: tall - 1, rx: 7 }),
-    svg("text", { x: x + 11, y: round(y + 16), class: "ink b" }, shorter(name)), svg("text", { x: x + 11, y: round(y + 29) }, shortened(below, small ? 14 : 26)));
+    svg("text", { x: x + 11, y: round(y + 16), class: "ink b" }, shorter(name)), svg("text", { x: x + 11, y: round(y + 29) }, shortened([...machines(NAMES[dimension][place]), below].join(" · "), small ? 14 : 26)));
   const clientNames = clients.places.map(clientName), belowOf = (place) => { // clients of one name are told apart by their address
     const count = clients.counts.get(place), repeats = clientNames.filter((name) => name === clientName(place)).length > 1;
     return repeats ? `${addressOf(carried.names.client[place])} · ${whole(count)}` : small ? whole(count) : counted(count, "request");

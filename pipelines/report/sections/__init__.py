@@ -17,6 +17,7 @@ from pipelines.report.sections import (
     forensics,
     groups,
     hops,
+    impacts,
     integrity,
     lag,
     latency,
@@ -29,8 +30,8 @@ from pipelines.report.sections.pictures import CAUSES, DURATIONS, MEMBERS, PARTI
 SIDE_BY_SIDE = (TOPOLOGY, DURATIONS)
 SECTIONS: tuple[Section, ...] = (
     against.SECTION,
-    TOPOLOGY, DURATIONS, CAUSES, cost.SECTION, errors.SECTION, events.SECTION, changes.SECTION, MEMBERS,
-    groups.SECTION, lag.SECTION, PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION,
+    TOPOLOGY, DURATIONS, CAUSES, impacts.SECTION, cost.SECTION, errors.SECTION, events.SECTION, changes.SECTION,
+    MEMBERS, groups.SECTION, lag.SECTION, PARTITIONS, leaders.SECTION, topics.SECTION, brokers.SECTION, latency.SECTION,
     hops.SECTION, integrity.SECTION, forensics.SECTION, delivery.SECTION, clients.SECTION, upgrades.SECTION,
     connections.SECTION, findings.SECTION,
 )  # fmt: skip
