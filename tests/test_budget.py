@@ -54,6 +54,7 @@ MOST: dict[str, int] = {
 
 SUM = [
     (84_700, "what there was when lines were first counted"),
+    (1_100, "schemas of payloads; harm, changes and bytes on the page; TLS certificates"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

@@ -37,6 +37,7 @@ def _changed(d: Dialect, ask: Ask) -> str:
         f"sort = {at} and ({told_by(d, one.where, 'topic = of_topic', f'{group} = of_group')})"
         for at, one in enumerate(causes)
     )
+    any_of = [f"({told_by(d, one.where, 'true', 'true')})" for one in causes]  # few: most changes create a thing
     keys, of = ", ".join(f"e.{key}" for key in _KEYS), ", ".join(f"of_{key}" for key in _KEYS)
     return f"""
         with failed as (
@@ -48,7 +49,8 @@ def _changed(d: Dialect, ask: Ask) -> str:
             where sort is not null
             group by {keys}, e.topic, x.{group}, sort
         ), done as (
-            select *, {SENTENCE} as sentence from ({CHANGES.query(d, ask)}) where result = 'ok'
+            select *, {SENTENCE} as sentence from ({CHANGES.query(d, ask)})
+            where result = 'ok' and ({" or ".join(any_of)})
         )
         select {of}, {d.first("sentence", f"-{d.micros('time')}", "-packet", "sentence")} as changed_by
         from failed join done on of_protocol = protocol and time <= until and ({" or ".join(may)})

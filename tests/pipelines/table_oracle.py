@@ -56,7 +56,7 @@ def tables(
         "leaders": _leaders(records["batches"], records.get("positions", [])),
         "changes": _changes(records, changing),
         "upgrades": _upgrades(records["exchanges"], records["connections"], removals, served),
-        "clients": _clients(records["exchanges"], records["connections"], removed),
+        "clients": _clients(records["exchanges"], records["connections"], records.get("events", []), removed),
         "traffic": _traffic(records["connections"]),
         "health": _health(records["connections"], records["findings"]),
         "findings": _findings(records["findings"]),
@@ -315,11 +315,16 @@ def _distribution(exchanges: Rows) -> Rows:
     ]
 
 
-def _clients(exchanges: Rows, connections: Rows, removed: Callable[[int, int], bool]) -> Rows:
+def _clients(exchanges: Rows, connections: Rows, events: Rows, removed: Callable[[int, int], bool]) -> Rows:
     software = {
         _connection(row): " ".join(v for v in (row["client_software"], row["client_version"]) if v is not None)
         for row in connections
         if row["client_software"] is not None
+    }
+    logins = {
+        _connection(row): row["subject"]
+        for row in sorted(events, key=_moment)
+        if row["kind"] == "authenticated" and not row["number"] and row["subject"] is not None
     }
     opened: dict[Any, int] = defaultdict(int)
     peaks: dict[Any, int] = defaultdict(int)
@@ -353,6 +358,7 @@ def _clients(exchanges: Rows, connections: Rows, removed: Callable[[int, int], b
                 "first_time": first,
                 "last_time": last,
                 "servers": _names(map(_server, rows)),
+                "principals": _names(logins.get(_connection(row)) for row in rows),
             }
         )
     return made

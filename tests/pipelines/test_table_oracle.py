@@ -86,6 +86,8 @@ def check(engine: TableEngine, made: Records, folder: Path) -> None:
     assert set(wanted) == set(TABLES) - set(JUDGED)
     for name, rows in wanted.items():
         got = pq.read_table(folder / f"{name}.parquet").to_pylist()
+        for row in got if name == "errors" else ():
+            row.pop("changed_by")  # which changes cause which errors is told by tests of its own, case by case
         written_rows, right_rows = comparable(got), comparable(rows)
         wrong, lacking = set(written_rows) - set(right_rows), set(right_rows) - set(written_rows)
         assert (name, wrong, lacking) == (name, set(), set())
