@@ -50,7 +50,10 @@ class StateReader(pickle.Unpickler):
             return super().find_class(module, name)
         package, _, rest = module.partition(".")
         known = package == "dissectors" and (rest.partition(".")[0] in _PARTS or module in _MODULES)
-        found = super().find_class(module, name) if known and "." not in name else None
+        try:
+            found = super().find_class(module, name) if known and "." not in name else None
+        except (ImportError, AttributeError):
+            raise StateError(f"{module}.{name} is of another release") from None
         if not isinstance(found, type) or found.__module__ != module:
             raise StateError(f"state does not hold {module}.{name}")
         return found

@@ -73,6 +73,12 @@ def test_nothing_else_of_this_program_is_named(module: str, name: str) -> None:
         read_state(named(module, name))
 
 
+@pytest.mark.parametrize(("module", "name"), [("dissectors.kafka.gone", "Orphan"), ("dissectors.engine", "Gone")])
+def test_what_another_release_had_is_said_to_be_of_it(module: str, name: str) -> None:
+    with pytest.raises(StateError, match="of another release"):
+        read_state(named(module, name))
+
+
 def test_an_attribute_that_is_no_method_of_an_object_is_not_reached() -> None:
     for name in ("__class__", "__init__", "__reduce_ex__"):
         with pytest.raises(StateError):
