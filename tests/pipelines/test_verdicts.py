@@ -28,9 +28,20 @@ Row = dict[str, Any]
 Rows = list[Row]
 
 
+def made_of(given: dict[str, Rows]) -> dict[str, pa.Table]:
+    """Record tables of rows; those that are not given are empty."""
+    return {name: pa.Table.from_pylist(given.get(name, []), schema=schema(name)) for name in RECORDS}
+
+
+def harmed(**given: Rows) -> Rows:
+    """The impacts of records."""
+    with database_of(made_of(given)) as duckdb:
+        return judged(duckdb).impacts.to_pylist()  # type: ignore[no-any-return]
+
+
 def said(**given: Rows) -> Rows:
     """The verdicts on records; tables that are not given are empty. No check that is left out would say anything."""
-    tables = {name: pa.Table.from_pylist(given.get(name, []), schema=schema(name)) for name in RECORDS}
+    tables = made_of(given)
     with database_of(tables) as duckdb:
         rows: Rows = judged(duckdb).verdicts.to_pylist()
         assert judged(duckdb, empty(tables)).verdicts.to_pylist() == rows
@@ -266,6 +277,23 @@ def test_of_an_error_just_before_the_end_of_a_capture_it_is_not_said_that_nothin
     assert row["sentence"].endswith("NOT_LEADER_OR_FOLLOWER; the capture ends 500 ms later, perhaps before a retry.")
     for_good = error(failed, "MESSAGE_TOO_LARGE", retriable=False)
     assert kinds(exchanges=[failed], errors=[for_good], connections=ends) == [("errors", "warning")]
+
+
+@pytest.mark.parametrize(("name", "messages"), [("MESSAGE_TOO_LARGE", 3), ("NOT_LEADER_OR_FOLLOWER", 1)])
+def test_messages_alike_are_as_many_as_were_sent_where_no_client_sends_one_again(name: str, messages: int) -> None:
+    """Of one millisecond and one size: what is refused for its size is another each time, a retry is the same."""
+    failed = [call(at, status="error") for at in (1, 1.2, 1.4)]
+    sent = [
+        batch(at, outcome="error", records=1, exchange_id=f"Produce-{at}", first_timestamp=NOON, max_timestamp=NOON)
+        for at in (1, 1.2, 1.4)
+    ]
+    errors = [error(each, name, retriable=name == "NOT_LEADER_OR_FOLLOWER", partition=0) for each in failed]
+    (row,) = (
+        row
+        for row in said(exchanges=failed, errors=errors, batches=sent, connections=[connection()])
+        if row["kind"] == "errors"
+    )
+    assert f"{messages} message" in row["sentence"], row["sentence"]
 
 
 def test_where_bytes_are_missing_an_error_is_no_warning() -> None:
@@ -938,6 +966,21 @@ def dry(granted: float | None = None) -> Rows:
     message = pulsar(answered(10, api="MESSAGE", kind="push", permits_left=0, **consumer))
     flows = [] if granted is None else [pulsar(call(granted, api="FLOW", kind="oneway", permits_left=100, **consumer))]
     return [message, *flows]
+
+
+def test_a_consumer_that_acknowledges_nothing_stands_still_until_the_capture_ends() -> None:
+    whose = {"group": "s", "client_id": "c-1", "topic": "t", "partition": None}
+    got = pulsar(batch(10, role="consume", records=20, producer=None, outcome=None, **whose))
+    granted = pulsar(place(5), what="permits", value=100, file="a.pcap", packet=1, **whose)
+    came = [pulsar(batch(at, topic="t", partition=None, client_id="boss", port=2)) for at in (20, 30)]
+    given = {"batches": [got, *came], "positions": [granted], "connections": [pulsar(connection(end=40))]}
+    (row,) = said(**given)
+    assert row["kind"] == "delivery_stopped"
+    assert "for 30.0 s, until the end of the capture: it holds 20 messages" in row["sentence"]
+    (impact,) = harmed(**given)
+    assert (impact["what"], impact["client_id"], impact["group"]) == ("stopped", "c-1", "s")
+    assert (impact["from"], impact["until"]) == (NOON + timedelta(seconds=10), NOON + timedelta(seconds=40))
+    assert impact["time_ns"] == 30 * SECOND
 
 
 def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:

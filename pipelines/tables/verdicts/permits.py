@@ -59,7 +59,8 @@ _DRY = f"""
             and b.time between s.since and s.end_time and b.outcome is distinct from 'error'
         group by s.id
     )
-    select d.* exclude (id), d.stopped_ns >= {STOOD_STILL_NS} as stuck, coalesce(p.waiting, 0) as waiting
+    select d.* exclude (id) replace (d.time + to_microseconds(d.dry_ns // 1000) as until),
+        d.stopped_ns >= {STOOD_STILL_NS} as stuck, coalesce(p.waiting, 0) as waiting
     from dry d left join published p using (id)"""
 _MORE = """
     max(dry_ns) as longest_ns, max(stopped_ns) as stopped_ns, max(waiting) as waiting,

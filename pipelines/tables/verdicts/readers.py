@@ -117,7 +117,8 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
     if not capture.keep("v_standing", standing):
         return
     rows = """
-        select b.*, s.got, s.acks, s.permits_left, s.waiting, s.last_got from v_standing s join v_batches b
+        select b.* replace ((select max(end_time) from connections) as until),
+            s.got, s.acks, s.permits_left, s.waiting, s.last_got from v_standing s join v_batches b
             using (site, connection, incarnation, "group", topic)
         where b.role = 'consume' and b.protocol = 'pulsar' and b.time = s.last_got"""
     more = f"""

@@ -7,6 +7,8 @@ for its size is stored where its messages came again in smaller ones, of times w
 
 from __future__ import annotations
 
+from pipelines.tables.verdicts.verdict import sql_list
+
 _CONTENT = """
     site, protocol, client, topic, partition, case when protocol = 'pulsar' then null else first_timestamp end,
     case when protocol = 'pulsar' then null else max_timestamp end, records,
@@ -14,17 +16,24 @@ _CONTENT = """
     case when protocol = 'pulsar' then producer end, case when protocol = 'pulsar' then base_sequence end,
     case when protocol = 'iggy' then checksum_stored end"""
 
+_NEVER_RETRIED = sql_list((
+    "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "TOPIC_AUTHORIZATION_FAILED",
+))  # fmt: skip
+"""Refusals after which no client sends a batch of one message again: the same size and time are another message's."""
+
 SENT = f"""
     with refused as (
         select client, topic from v_batches where role = 'produce' and outcome = 'error'
     ), attempts as (
-        select b.*, x.until as answered
+        select b.*, x.until as answered, (b.site, b.exchange_id, b.topic, b.partition) in (
+            select (site, exchange_id, topic, partition) from errors where name in {_NEVER_RETRIED}) as final
         from v_batches b semi join refused r on r.client = b.client and r.topic = b.topic
             join v_calls x on x.site = b.site and x.exchange_id = b.exchange_id
         where b.role = 'produce' and not coalesce(b.control, false) and x.kind <> 'oneway'
     ), batches_sent as (
         select *, min(answered) filter (outcome = 'ok') over same as stored_at,
-            row_number() over (same order by time desc, packet desc) as nth_last
+            case when final and records = 1 then 1
+                else row_number() over (same order by time desc, packet desc) end as nth_last
         from attempts window same as (partition by {_CONTENT})
     ), parts as (
         select w.site, w.exchange_id, w.stream_offset, w.file, w.packet, max(p.answered) as split_at
@@ -37,7 +46,7 @@ SENT = f"""
     from batches_sent s left join parts p on p.site = s.site and p.exchange_id = s.exchange_id and p.file = s.file
         and p.packet = s.packet and p.stream_offset = s.stream_offset"""
 """v_sent: each attempt to send a batch, of clients and topics of which a broker refused one; `done_at`: when a broker
-had stored it, null where none did; `nth_last` is 1 for the last attempt."""
+had stored it, null where none did; `nth_last` is 1 for the last attempt, and for each that no client makes again."""
 
 READ_AGAIN = """
     select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at
