@@ -66,8 +66,9 @@ def _said_of(frame: Row, messages: Sequence[Row]) -> Iterator[Row]:
                 found = f"of {units.size(row[f'{part}_bytes'])}"  # hidden
             text = found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found or "null"
             parts.append(f"{part} {cut(text, LONGEST)}")
-        if row["schema"] not in (None, "text", "json"):
-            parts.append(f"({'does not fit ' if row['misfit'] else ''}{row['schema']})")
+        schema = row.get("schema")  # None also where payloads were not read for their meaning
+        if schema not in (None, "text", "json"):
+            parts.append(f"({'does not fit ' if row['misfit'] else ''}{schema})")
         yield {**frame, "api": "", "text": " ".join(parts), "wait_ns": None}
 
 

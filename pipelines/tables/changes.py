@@ -16,8 +16,10 @@ from dissectors.session.protocols import protocols
 from pipelines.sql.words import SERVER, UNHEARD
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.groups import group_names
-from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, equal
+from pipelines.tables.table import CONNECTION, Table, TableColumn, equal
 
+KNOWN_CHANGES = "known_changes"
+"""The name by which queries of tables read what `changes` gives."""
 OK, NO_ANSWER = "ok", "no answer"
 """Values of `result`, beside the names of errors."""
 
@@ -123,7 +125,7 @@ def _unheard(d: Dialect) -> str:
         where x.kind = 'unanswered' and api in {tuple(sorted({one[1] for one in apis}))}"""
 
 
-def _changes(d: Dialect, ask: Ask) -> str:
+def changes(d: Dialect) -> str:
     group = d.quoted("group")
     latest = d.latest("value", f"partition by {_PLACE} order by time, turn, file, packet, value")
     errors = """
@@ -210,7 +212,7 @@ CHANGES = Table(
         TableColumn("file", "where it is"),
         TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
-    _changes,
+    lambda d, ask: f"select * from {KNOWN_CHANGES}",
     headline=(
         "time", "protocol", "client_ip", "client_id", "principal", "action", "thing", "subject", "topic", "partition",
         "detail", "before", "result", "file", "packet",

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from dissectors import records
+from pipelines.tables.changes import CHANGES, KNOWN_CHANGES, changes
 from pipelines.tables.dialect import Dialect
+from pipelines.tables.errors import ERRORS
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.registry import TABLES
@@ -74,6 +76,8 @@ def compute(
     """Write every table, or only some, to FOLDER/<name>.parquet. cases, judgement: as `relations` takes them."""
     known, shared = relations(engine, cases, judgement)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
+    if not {CHANGES.name, ERRORS.name}.isdisjoint(only):  # both read them
+        known[KNOWN_CHANGES] = engine.keep(KNOWN_CHANGES, bound(engine.dialect, known[KNOWN_CHANGES], known))
 
     def write(table: Table) -> None:
         engine.write(
@@ -98,8 +102,9 @@ def relations(
     engine.add(JUDGED, (judgement or Judged.empty()).verdicts)
     engine.add(MADE, (judgement or Judged.empty()).transactions)
     engine.add(HARMED, (judgement or Judged.empty()).impacts)
+    known_changes = {KNOWN_CHANGES: f"({changes(engine.dialect)})"}
     if engine.shared is not None:
-        return dict(engine.relations), engine.shared
+        return {**engine.relations, **known_changes}, engine.shared
     for name in LATER:
         if f"all_{name}" not in engine.relations:
             engine.add(f"all_{name}", records.schema(name).empty_table())
@@ -109,7 +114,7 @@ def relations(
     if not shared:
         known[POINTS] = NO_POINTS
         known.update({table: f"all_{table}" for table in SAME})
-    return known, shared
+    return known | known_changes, shared
 
 
 def counted_once(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:

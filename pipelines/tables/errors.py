@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.sql.words import CLIENT
 from pipelines.tables.changed_before import CAUSES, SENTENCE, told_by
-from pipelines.tables.changes import CHANGES
+from pipelines.tables.changes import KNOWN_CHANGES
 from pipelines.tables.dialect import LISTED, Dialect
 from pipelines.tables.table import Ask, Table, TableColumn, earliest
 
@@ -23,12 +23,12 @@ def _errors(d: Dialect, ask: Ask) -> str:
                 {d.listed("topic")} as topics, {d.listed("client")} as clients,
                 {earliest(d, "message")} as message, {earliest(d, "file")} as file, {earliest(d, "packet")} as packet
             from refused group by {keys}
-        ), changed as ({_changed(d, ask)})
+        ), changed as ({_changed(d)})
         select told.*, changed_by from told left join changed on {same}
     """
 
 
-def _changed(d: Dialect, ask: Ask) -> str:
+def _changed(d: Dialect) -> str:
     """The keys of errors (`of_protocol` …), with the last change before the last of them that may have caused them."""
     causes = [cause for cause in CAUSES if cause.errors]
     sorts = (f"when regexp_extract(name, '^({one.errors})$', 0) <> '' then {at}" for at, one in enumerate(causes))
@@ -49,7 +49,7 @@ def _changed(d: Dialect, ask: Ask) -> str:
             where sort is not null
             group by {keys}, e.topic, x.{group}, sort
         ), done as (
-            select *, {SENTENCE} as sentence from ({CHANGES.query(d, ask)})
+            select *, {SENTENCE} as sentence from {KNOWN_CHANGES}
             where result = 'ok' and ({" or ".join(any_of)})
         )
         select {of}, {d.first("sentence", f"-{d.micros('time')}", "-packet", "sentence")} as changed_by

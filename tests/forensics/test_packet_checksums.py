@@ -40,6 +40,8 @@ def test_right_wrong_and_offloaded_sums_are_distinguished(network: str, payload:
     data = bytearray(packet)
     at = len(data) - len(payload) + at % len(payload)
     data[at] ^= 1
+    changed = bytes(NETWORKS[network]() / tcp / bytes(data[-len(payload) :]))
+    assume(changed[check : check + 2] != b"\0\0")  # nor of one whose right sum is 0 now
     assert verdicts(bytes(data), payload) == (ip, "wrong")
     data[check : check + 2] = b"\0\0"
     assert verdicts(bytes(data), payload) == (ip, "zero")
