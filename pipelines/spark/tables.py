@@ -38,6 +38,7 @@ class SparkEngine:
         self._views: dict[str, DataFrame] = {}
         self.relations: Mapping[str, str] = {f"all_{name}": self._view(name, frame) for name, frame in records.items()}
         self.shared: dict[tuple[str, ...], int] | None = None
+        self.plans_dearly = exchange is None  # in one process; what executors of a cluster keep goes with each of them
 
     def __enter__(self) -> SparkEngine:
         return self
