@@ -47,14 +47,14 @@ MOST: dict[str, int] = {
     "pipelines/spark": 2_100,
     "pipelines/sql": 1_050,
     "pipelines/storage": 2_600,
-    "pipelines/tables": 10_100,
+    "pipelines/tables": 10_150,
     "pyspark_brokerscope": 50,
     "pyspark_pcap": 50,
 }
 
 SUM = [
     (84_700, "what there was when lines were first counted"),
-    (1_100, "schemas of payloads; harm, changes and bytes on the page; TLS certificates"),
+    (1_150, "schemas of payloads; harm, changes and bytes on the page; TLS certificates"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 
