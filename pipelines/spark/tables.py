@@ -28,7 +28,6 @@ class SparkEngine:
     """Runs the tables' queries over record tables. Its views have names of their own, gone at the end of `with`."""
 
     at_once = 4  # each query is a small job with pauses of its own
-    plans_dearly = True
 
     def __init__(self, spark: SparkSession, records: Mapping[str, DataFrame], exchange: str | None = None) -> None:
         """exchange: a path or URL where tasks can write what this process reads; None where they can do so anywhere."""
