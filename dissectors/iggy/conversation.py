@@ -79,8 +79,7 @@ class IggyConversation(Conversation):
         if needed:
             return inbox.order_at(pos + needed - 1)
         gap = inbox.gap_ahead
-        cut = gap is not None and self._cut_after(direction, pos, end) and frames.begins_vsr(buf, pos, end, self.most)
-        return gap.order if gap is not None and cut else NEVER
+        return gap.order if gap is not None and self._is_cut_vsr(direction, buf, pos, end) else NEVER
 
     def measure(
         self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
@@ -88,7 +87,7 @@ class IggyConversation(Conversation):
         most: cython.longlong = self.most
         if self.framing is None:
             framing = frames.detect(direction, buf, pos, end, most)
-            if framing is None and self._cut_after(direction, pos, end) and frames.begins_vsr(buf, pos, end, most):
+            if framing is None and self._is_cut_vsr(direction, buf, pos, end):
                 framing = VSR
             if framing is None:
                 return MORE
@@ -269,6 +268,10 @@ class IggyConversation(Conversation):
             return MORE
         size = frames.size_before_command(buf, pos, end, self.most)
         return size if size > 0 else end - pos + lost
+
+    def _is_cut_vsr(self, direction: int, buf: bytes, pos: int, end: int) -> bool:
+        """Whether bytes are the beginning of a VSR header of which the snap length cut the rest."""
+        return self._cut_after(direction, pos, end) > 0 and frames.begins_vsr(buf, pos, end, self.most)
 
     def _cut_after(self, direction: int, pos: int, end: int) -> int:
         """Bytes that the snap length cut off behind a beginning of a frame that shows VSR."""
