@@ -87,10 +87,11 @@ class _Told:
 def _of_port(block: RawBlock) -> Iterator[bytes]:
     """What was sent from DNS's port in a block of packets. Only packets in which the port may stand are looked at."""
     places: list[int] = []
-    at = block.buffer.find(_PORT.to_bytes(2, "big"))
+    port = _PORT.to_bytes(2, "big")
+    at = block.buffer.find(port)
     while at >= 0 and len(places) < _MOST_CANDIDATES:
         places.append(at)
-        at = block.buffer.find(_PORT.to_bytes(2, "big"), at + 1)
+        at = block.buffer.find(port, at + 1)
     some = np.unique(np.searchsorted(block.at, places, "right") - 1) if len(block) else np.empty(0, np.int64)
     some = some[some >= 0]
     layers = Layers(block.buffer, block.at[some], block.have[some], block.wire[some], block.link[some])

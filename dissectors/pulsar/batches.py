@@ -46,7 +46,7 @@ from dissectors.wire.reader import WireReader
 
 BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = 0x0E02, 0x0E01
 FORMAT = "entry"
-"""As `batches.format` has it."""
+"""What the column `format` of `batches` says of an entry of Pulsar."""
 
 CODECS = {1: "lz4-block", 2: "zlib", 3: "zstd", 4: "snappy"}
 CODEC_NAMES = {0: "none", 1: "lz4", 2: "zlib", 3: "zstd", 4: "snappy"}

@@ -23,13 +23,13 @@ from pipelines.jobs.joining import join_all
 from pipelines.jobs.listings import Listing
 from pipelines.jobs.plan import checked, decoded, plan, read_keylog
 from pipelines.jobs.surveys import Surveys
-from pipelines.storage import filesystem, outputs, scratch
+from pipelines.storage import filesystem, outputs
 from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import RecordWriter, TableFile, Written, has_many_sites, write_empty
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.storage.working_folders import keep_only, run_of, working_folder
 from pipelines.tables.compute import TableEngine
-from pipelines.tables.on_duckdb import LocalEngine
+from pipelines.tables.on_duckdb import engine_over
 
 Mode = Literal["overwrite", "errorifexists"]
 Naming = Callable[[Sequence[TableFile]], list[list[Written] | None]]  # `decode.put_in_names`, all but its files
@@ -71,10 +71,7 @@ class DecodedRecords:
     @contextmanager
     def engine(self) -> Iterator[TableEngine]:
         """Computes tables of these records in this process."""
-        stored = self.stored
-        sources = {name: stored.sources(name) for name in stored.files}
-        with scratch.folder() as room, LocalEngine(self.folder, sources, room, self.table_memory) as engine:
-            engine.limit_threads()
+        with engine_over(self.stored, self.table_memory) as engine:
             yield engine
 
 

@@ -9,8 +9,7 @@ Each task reads the records that it needs by DuckDB, in MEMORY, and writes besid
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +24,7 @@ from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.storage.stored_records import RecordsAt, StoredRecords
 from pipelines.storage.working_folders import working_folder
 from pipelines.tables.compute import Computed, choose_bucket, compute
-from pipelines.tables.on_duckdb import LocalEngine
+from pipelines.tables.on_duckdb import engine_over
 from pipelines.tables.registry import TABLES
 from pipelines.tables.verdicts.verdict import Judged
 
@@ -109,13 +108,13 @@ def _prepare(wanted: TablesToMake, what: str) -> int | bool:
         return True
     if wanted.bucket_us is not None:
         return wanted.bucket_us
-    with _engine(wanted.stored) as engine:
+    with engine_over(wanted.stored, MEMORY) as engine:
         return choose_bucket(engine)
 
 
 def _tables(wanted: TablesToMake, names: Sequence[str]) -> Computed:
     """Write some tables below staging."""
-    with scratch.folder() as room, _engine(wanted.stored) as engine:
+    with scratch.folder() as room, engine_over(wanted.stored, MEMORY) as engine:
         given: Mapping[str, Any] = {"cases": wanted.cases, "judgement": _read_judged(wanted.staging)}
         computed = compute(engine, room / TABLE_FOLDER, wanted.by, wanted.bucket_us, names, **given)
         filesystem.upload(room, wanted.staging, [room / TABLE_FOLDER / f"{name}.parquet" for name in names])
@@ -126,11 +125,3 @@ def _read_judged(staging: str) -> Judged:
     data = filesystem.read(filesystem.join(staging, _JUDGED))
     assert data is not None
     return cast(Judged, pickle.loads(data))
-
-
-@contextmanager
-def _engine(stored: StoredRecords) -> Iterator[LocalEngine]:
-    sources = {name: stored.sources(name) for name in stored.files}
-    with scratch.folder() as room, LocalEngine(stored.folder, sources, room, MEMORY) as engine:
-        engine.limit_threads()
-        yield engine

@@ -37,7 +37,10 @@ class TableEngine(Protocol):
     relations: Mapping[str, str]
     """What the names that queries read stand for: `all_exchanges`, `all_batches`, … and `cases`."""
     shared: dict[tuple[str, ...], int] | None
-    """As of Computed, where the engine has all record tables by name, each row counted once; None where it has not."""
+    """Sets of capture points -> connections that all of them saw, as `Computed.shared` has it.
+
+    Known where record tables have their names in the engine and hold once what several points saw; None before that.
+    """
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Give a table of few rows a name that queries may read."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,8 @@ from pipelines.tables.table import Table, TableColumn
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyarrow.dataset import Dataset
+
+    from pipelines.storage.stored_records import StoredRecords
 
 MEMORY = "256MB"  # that reading the tables takes; what does not fit goes to temporary files
 THREAD_MEMORY = "400MB"  # that a thread takes where the queries of all tables go to temporary files
@@ -115,6 +117,15 @@ class LocalEngine(_Connection):
         with pq.ParquetWriter(path, rows.schema, compression="zstd") as writer:
             for batch in rows:
                 writer.write_batch(batch)
+
+
+@contextmanager
+def engine_over(stored: StoredRecords, memory: str | None) -> Iterator[LocalEngine]:
+    """An engine over all files of stored records, with as many threads as `memory` is enough for."""
+    sources = {name: stored.sources(name) for name in stored.files}
+    with scratch.folder() as room, LocalEngine(stored.folder, sources, room, memory) as engine:
+        engine.limit_threads()
+        yield engine
 
 
 class First(NamedTuple):

@@ -105,7 +105,7 @@ class Request(NamedTuple):
 
 
 def digest(text: str, size: int) -> bytes:
-    """So many bytes that stand for a text: the same whenever it is exported."""
+    """An id of so many bytes, made of a text by a digest: each export gives it the same id."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
