@@ -37,7 +37,7 @@ demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables 
 
 compile: $(VENV)/.compiled  ## compile what is compiled, after a change
 
-check: $(VENV)/.compiled  ## the tests that take milliseconds: no JVM, no browser, no command; under a minute
+check: $(VENV)/.compiled  ## the tests that take milliseconds: no JVM, no browser, no command; a minute on two cores
 	$(BIN)/pytest -n $(JOBS) -m "not process and not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.compiled  ## run the tests
