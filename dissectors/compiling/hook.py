@@ -31,7 +31,8 @@ class CompilingHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and say which wheel it is."""
         build, wanted = self._build()
-        record = build.compile_in_place(Path(self.root) / "dissectors", wanted=wanted)
+        package = Path(self.root) / "dissectors"
+        record = build.compile_in_place(package, wanted=wanted, told=self.app.display_info)  # shown by pip install -v
         build_data["artifacts"].append("/dissectors/compiling/built.txt")
         if record.reason:
             self.app.display_warning(f"brokerscope is not compiled, and slower: {record.reason}")
