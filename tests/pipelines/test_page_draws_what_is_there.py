@@ -306,9 +306,10 @@ def test_members_of_a_group_are_drawn_from_their_requests(browser: Tab, tmp_path
     assert "joining" in says
 
 
-def test_owners_are_drawn_where_one_changed(browser: Tab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("topic", ["t", None])  # a cluster's metadata is of no topic
+def test_owners_are_drawn_where_one_changed(browser: Tab, tmp_path: Path, topic: str | None) -> None:
     start = fabricate.START
-    known = {**fabricate.rows("leaders", 1)[0], "topic": "t", "partition": 0}
+    known = {**fabricate.rows("leaders", 1)[0], "topic": topic, "partition": None if topic is None else 0}
     moved, end = start + timedelta(seconds=3), start + timedelta(seconds=8)
     rows = [
         {**known, "leader": leader, "since": since, "until": until}

@@ -21,10 +21,11 @@ const drawOwners = (box) => {
   if (!known) return null;
   const at = placesIn(known), [from, to] = windowOf(), partitions = new Map(), leaders = new Map();
   for (const row of known.rows) if (row[at.leader] !== null && !leaders.has(row[at.leader])) leaders.set(row[at.leader], leaders.size + 1);
+  const topicOf = (row) => row[at.topic] === null ? "metadata" : string(row[at.topic]); // what is led of no topic
   for (const row of selectRows(known, ["time"]).rows) {
-    const since = row[at.since] - epoch, until = (row[at.until] === null ? row[at.since] : row[at.until]) - epoch, key = `${string(row[at.topic])} ${row[at.partition]}`;
+    const since = row[at.since] - epoch, until = (row[at.until] === null ? row[at.since] : row[at.until]) - epoch, key = `${topicOf(row)} ${row[at.partition]}`;
     if (since > to || until < from) continue;
-    if (!partitions.has(key)) partitions.set(key, { name: `${shortTopic(string(row[at.topic]))}${row[at.partition] === null ? "" : ` ${row[at.partition]}`}`, whole: string(row[at.topic]), spans: [] });
+    if (!partitions.has(key)) partitions.set(key, { name: `${shortTopic(topicOf(row))}${row[at.partition] === null ? "" : ` ${row[at.partition]}`}`, whole: topicOf(row), spans: [] });
     partitions.get(key).spans.push({ since, until, leader: row[at.leader], isr: row[at.isr_least], packet: row[at.packet] });
   }
   const served = brokersOf([...partitions].flatMap(([key, { spans }]) => spans.map((span) => ({ ...span, key }))));

@@ -18,12 +18,18 @@ const drawFolds = () => document.querySelectorAll("main section").forEach((one) 
 });
 // Pictures side by side have the whole width where the other one has nothing to show: then they are drawn once more.
 const hiddenPairs = () => [...document.querySelectorAll(".pair > section")].map((one) => one.hidden).join();
+const drawView = ({ place, draw }) => {
+  try { draw(); } catch (error) { // the other parts of the page are drawn all the same
+    console.error(error);
+    place.replaceChildren(el("p", { class: "note" }, "This part could not be drawn."));
+  }
+};
 const drawRest = () => {
   closePopover();
   drawFolds();
   const before = hiddenPairs();
-  for (const { draw } of views) draw();
-  if (hiddenPairs() !== before) for (const { place, draw } of views) if (place.closest(".pair")) draw();
+  views.forEach(drawView);
+  if (hiddenPairs() !== before) for (const view of views) if (view.place.closest(".pair")) drawView(view);
   drawPanel();
 };
 const compute = () => Object.assign(selection, choose({ ...state, verdict: chosenVerdict() }));
