@@ -1,9 +1,10 @@
-"""Compile modules in place: python -m dissectors.compiling.build
+"""Compile modules: python -m dissectors.compiling.build
 
 Every module that marks classes or functions becomes one file of CPython's stable interface, which any Python from 3.11
 on loads. `declare` writes what Cython reads, into a folder of its own; some processes of Cython translate all modules,
 then the C compiler compiles each. Only modules are compiled again of which, or of what they cimport, something
 else was written than before. Cython's own functions are compiled once, in compiling/shared, instead of once a module.
+Compiled modules lie in a folder of the package that is theirs (record.py), never among the sources.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -76,14 +76,13 @@ def compile_in_place(package: Path, *, wanted: bool = True, told: Told = lambda 
 
     told: called with what is being done, as words: `compiled 12 of 74: kafka/walk`.
     """
-    begun_ns = time.time_ns()
     compiler = machine_compiler()
     if not compiler and find_spec("ziglang") is not None:
         compiler = [sys.executable, "-m", "ziglang", "cc"]
     reason = obstacle() if wanted else _NOT_WANTED
     reason = reason or ("" if compiler else _NO_COMPILER)
     done = BuildRecord("", reason, {}, {}) if reason else _compile(package, compiler, told)
-    record.write(package, done, begun_ns)
+    record.write(package, done)
     return done
 
 
@@ -100,7 +99,7 @@ def _compile(package: Path, compiler: list[str], told: Told) -> BuildRecord:
             tree = Path(folder) / "sources"
             modules, sources = write_sources(package, tree / package.name)
             made = BuildRecord(_how(compiler), "", _digests(package, sources), _needed(package, tree, modules))
-            wanted = {package / f"{module}{SUFFIX}" for module in made.modules}
+            wanted = {_file_of(package, module) for module in made.modules}
             for leftover in set(package.rglob(f"*{SUFFIX}")) - wanted:
                 leftover.unlink()
             changed = [name for name in made.modules if not _is_current(package, name, before, made)]
@@ -169,7 +168,7 @@ def _needed(package: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]
 
 def _is_current(package: Path, module: str, before: BuildRecord | None, now: BuildRecord) -> bool:
     """Whether a module was compiled before, in the same way and from the same texts."""
-    if before is None or before.compiler != now.compiler or not (package / f"{module}{SUFFIX}").exists():
+    if before is None or before.compiler != now.compiler or not _file_of(package, module).exists():
         return False
     return before.modules.get(module) == now.modules[module]
 
@@ -204,7 +203,8 @@ def _compile_one(package: Path, compiler: Sequence[str], module: str, code: Path
     made = code.with_suffix(".so")
     include = [f"-I{_headers()}", f"-I{package}", f"-I{(package / module).parent}"]
     _run(module, [*compiler, *_flags(), *_LINK, *include, str(code), "-o", str(made)], code.parent)
-    target = package / f"{module}{SUFFIX}"
+    target = _file_of(package, module)
+    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, beside := target.with_suffix(".new"))
     beside.replace(target)  # a process that runs it keeps the old file
     return module
@@ -224,6 +224,10 @@ def _run(module: str, command: list[str], folder: Path) -> None:
 def _flags() -> list[str]:
     """The compiler's flags, those of the environment last."""
     return [*_FLAGS, *shlex.split(os.environ.get("CFLAGS", "")), *shlex.split(os.environ.get("ARCHFLAGS", ""))]
+
+
+def _file_of(package: Path, module: str) -> Path:
+    return package / record.FOLDER / f"{module}{SUFFIX}"
 
 
 def _headers() -> Path:

@@ -29,7 +29,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-MARK, CARRIED = "compiled", "carried"
+MARK, CARRIED, CYTHON = "compiled", "carried", "cython"
 _C_TYPES = {
     "int": "int", "uint": "unsigned int", "longlong": "long long", "ulonglong": "unsigned long long",
     "Py_ssize_t": "Py_ssize_t", "bint": "bint", "double": "double",
@@ -185,7 +185,7 @@ class Module:
             known = types.pop() if len(types) == 1 else "object"
             return known if known in _BUILTINS or self.class_of(known) else "object"
         if isinstance(annotation, ast.Attribute):
-            is_cython = isinstance(annotation.value, ast.Name) and annotation.value.id == "cython"
+            is_cython = isinstance(annotation.value, ast.Name) and annotation.value.id == CYTHON
             return _C_TYPES[annotation.attr] if is_cython else "object"
         if isinstance(annotation, ast.Subscript):
             of = annotation.value
@@ -252,7 +252,7 @@ class Module:
         methods = {
             each.name for node in self.classes.values() for each in node.body if isinstance(each, ast.FunctionDef)
         }
-        names = sorted((plain & self.used) - declared - methods - self.constants.keys() - {"cython", MARK})
+        names = sorted((plain & self.used) - declared - methods - self.constants.keys() - {CYTHON, MARK})
         types = {name: self.type_of(name) for name in names}
         return {name: kind if _is_known(kind) or self.class_of(kind) else "object" for name, kind in types.items()}
 
@@ -394,13 +394,17 @@ class Module:
         return f"{CARRIED}({node.name}, {told!r})\n"
 
     def _replace_import(self, lines: list[str], node: ast.ImportFrom) -> None:
-        """Without names that are cimported or constants; classes stay, so that their modules are imported."""
+        """Without names that are cimported or constants; classes stay, so that their modules are imported.
+
+        Cython knows its own module `cython` only, in the place of which sources import compiling/cython.py.
+        """
         declared = {each.partition(" as ")[2] or each for names in self.cimports.values() for each in names}
         gone = {*self.constants, *(name for name in declared if not self.class_of(name))}
-        names = [alias for alias in node.names if (alias.asname or alias.name) not in gone | {MARK}]
+        names = [alias for alias in node.names if (alias.asname or alias.name) not in gone | {MARK, CYTHON}]
         if len(names) < len(node.names):
-            left = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
-            _blank(lines, node, f"from {node.module} import {', '.join(left)}" if left else "")
+            left = ", ".join(f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names)
+            is_shadow = any(alias.name == CYTHON for alias in node.names)  # compiling/cython.py
+            _blank(lines, node, "import cython" if is_shadow else f"from {node.module} import {left}" if left else "")
 
     def _replace_assignment(self, lines: list[str], node: ast.stmt) -> None:
         """Constants and C variables are set in the module's dictionary too, where Python looks."""

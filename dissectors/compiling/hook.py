@@ -32,11 +32,11 @@ class CompilingHook(BuildHookInterface[Any]):
         """Compile, and say which wheel it is."""
         build, wanted = self._build()
         record = build.compile_in_place(Path(self.root) / "dissectors", wanted=wanted)
-        build_data["artifacts"].append("/dissectors/compiling/built.txt")
+        build_data["artifacts"].append("/dissectors/compiled/built.txt")
         if record.reason:
             self.app.display_warning(f"brokerscope is not compiled, and slower: {record.reason}")
             return
-        build_data["artifacts"].append("/dissectors/**/*.abi3.so")
+        build_data["artifacts"].append("/dissectors/compiled/**/*.abi3.so")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{_platform_tag(self.build_config.macos_max_compat)}"
 

@@ -8,8 +8,7 @@ Every function takes int64[n] of numbers and gives (offsets, characters).
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Bytes, Ints, ReadOnlyNumbers, Writable

@@ -51,9 +51,8 @@ def write(stream: BinaryIO, *, dependencies: bool = False, others: Sequence[str]
 
 
 def _usable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """An entry of the archive; None for what was compiled of other sources than those that go with it."""
-    is_built = entry.name.endswith((record.SUFFIX, record.NAME))
-    return None if is_built and not STATE.is_compiled else entry
+    """An entry of the archive; None for the compiled modules where they do not run here."""
+    return None if entry.name == f"dissectors/{record.FOLDER}" and not STATE.is_compiled else entry
 
 
 def _closure(names: Iterable[str], without: frozenset[str]) -> Iterator[Distribution]:
