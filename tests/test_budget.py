@@ -28,7 +28,7 @@ MOST: dict[str, int] = {
     "dissectors/forensics": 2_300,
     "dissectors/iggy": 7_250,
     "dissectors/kafka": 8_900,
-    "dissectors/pulsar": 4_700,
+    "dissectors/pulsar": 4_850,
     "dissectors/rows": 1_500,
     "dissectors/session": 3_700,
     "dissectors/tcp": 2_650,
@@ -55,6 +55,7 @@ MOST: dict[str, int] = {
 SUM = [
     (84_700, "what there was when lines were first counted"),
     (1_150, "schemas of payloads; harm, changes and bytes on the page; TLS certificates"),
+    (150, "Pulsar's schema is read as it is written, in place of a compiled form of it that a program wrote"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 
