@@ -203,6 +203,41 @@ def test_where_no_compiler_is_the_sources_run(package: Path, monkeypatch: pytest
     assert said(package) == ("42 False not compiled: no C compiler was found when it was installed", "")
 
 
+def test_builds_of_distributions_take_nothing_but_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (loading.VARIABLE, build.VARIABLE, "SOURCE_DATE_EPOCH"):
+        monkeypatch.delenv(name, raising=False)
+    assert build.allowed() == build.ANY
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1790000000")
+    assert build.allowed() == build.MACHINE
+    monkeypatch.setenv(build.VARIABLE, "any")
+    assert build.allowed() == build.ANY
+    monkeypatch.setenv(loading.VARIABLE, "1")
+    assert build.allowed() == build.NONE
+    monkeypatch.setenv(loading.VARIABLE, "0")
+    monkeypatch.setenv(build.VARIABLE, "gcc")
+    with pytest.raises(build.CompilerError, match="may be any, machine or none"):
+        build.allowed()
+
+
+@pytest.mark.parametrize(("by", "reason"), [(build.MACHINE, "no C compiler was found"), (build.NONE, "was asked for")])
+def test_a_compiler_from_a_wheel_is_used_only_where_any_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, reason: str
+) -> None:
+    monkeypatch.setattr(build, "machine_compiler", list)
+    monkeypatch.setattr(build, "find_spec", lambda name: "ziglang is installed")
+    assert reason in build.compile_in_place(tmp_path, by).reason
+
+
+@can_compile
+def test_two_builds_of_the_same_sources_are_the_same_to_the_byte(built: Path, tmp_path: Path) -> None:
+    again = tmp_path / "elsewhere" / "dissectors"
+    shutil.copytree(built, again, ignore=shutil.ignore_patterns(FOLDER))
+    assert not build.compile_in_place(again).reason
+    for module in (SHARED, "twice"):
+        ours, theirs = (package / FOLDER / f"{module}{SUFFIX}" for package in (built, again))
+        assert ours.read_bytes() == theirs.read_bytes(), module
+
+
 @pytest.mark.parametrize("text", ["", "\0\xff", "compiled by cc\nno-digest"])
 def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / FOLDER).mkdir()

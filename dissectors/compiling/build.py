@@ -24,11 +24,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dissectors.compiling import record
+from dissectors.compiling import loading, record
 from dissectors.compiling.declare import DeclarationError, Package
 from dissectors.compiling.record import SHARED, SUFFIX, BuildRecord
 
 COMPILERS = ("cc", "gcc", "clang")
+VARIABLE = "BROKERSCOPE_COMPILER"
+ANY, MACHINE, NONE = "any", "machine", "none"  # its values
 _CIMPORT = re.compile(r"^from (\S+) cimport (.+)", re.M)
 _ERROR = re.compile(r"^(?!performance hint|warning).*:\d+:\d+: (?!warning)")  # file:line:column: what is wrong
 _DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False", "auto_pickle=False")
@@ -42,7 +44,7 @@ _FLAGS = (
     '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))',
 )  # fmt: skip
 _LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
-_NOT_WANTED = "BROKERSCOPE_UNCOMPILED was set when it was installed"
+_NOT_WANTED = "that was asked for when it was installed"
 _NO_COMPILER = "no C compiler was found when it was installed"
 
 
@@ -60,6 +62,20 @@ def machine_compiler() -> list[str]:
     return next(([name] for name in COMPILERS if shutil.which(name)), [])
 
 
+def allowed() -> str:
+    """Which compilers a build may use: any, so also one that comes as a wheel; the machine's; none.
+
+    Where nothing is said, a build for a distribution, which sets SOURCE_DATE_EPOCH, takes nothing but what the machine
+    has. Raises CompilerError where $BROKERSCOPE_COMPILER says anything else.
+    """
+    if loading.is_forced():
+        return NONE
+    said = os.environ.get(VARIABLE, "") or (MACHINE if "SOURCE_DATE_EPOCH" in os.environ else ANY)
+    if said not in (ANY, MACHINE, NONE):
+        raise CompilerError(f"{VARIABLE} is {said!r}, and may be {ANY}, {MACHINE} or {NONE}")
+    return said
+
+
 def obstacle() -> str:
     """Why no C compiler could make modules for this Python; "" where one can."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -71,15 +87,16 @@ def obstacle() -> str:
     return ""
 
 
-def compile_in_place(package: Path, *, wanted: bool = True, told: Told = lambda text: None) -> BuildRecord:
+def compile_in_place(package: Path, by: str = ANY, *, told: Told = lambda text: None) -> BuildRecord:
     """Compile the modules of the package in a folder, and write the record. Where nothing is compiled it says why.
 
+    by: which compilers may be used, as `allowed` says.
     told: called with what is being done, as words: `compiled 12 of 74: kafka/walk`.
     """
     compiler = machine_compiler()
-    if not compiler and find_spec("ziglang") is not None:
+    if not compiler and by == ANY and find_spec("ziglang") is not None:
         compiler = [sys.executable, "-m", "ziglang", "cc"]
-    reason = obstacle() if wanted else _NOT_WANTED
+    reason = _NOT_WANTED if by == NONE else obstacle()
     reason = reason or ("" if compiler else _NO_COMPILER)
     done = BuildRecord("", reason, {}, {}) if reason else _compile(package, compiler, told)
     record.write(package, done)
