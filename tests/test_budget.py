@@ -24,7 +24,7 @@ MOST: dict[str, int] = {
     "dissectors": 2_800,
     "dissectors/capture": 3_450,
     "dissectors/checksum": 1_300,
-    "dissectors/compiling": 1_300,
+    "dissectors/compiling": 1_350,
     "dissectors/forensics": 2_300,
     "dissectors/iggy": 7_250,
     "dissectors/kafka": 8_900,
@@ -48,8 +48,8 @@ MOST: dict[str, int] = {
     "pipelines/sql": 1_050,
     "pipelines/storage": 2_600,
     "pipelines/tables": 10_150,
-    "pyspark_brokerscope": 50,
-    "pyspark_pcap": 50,
+    "pyspark_brokerscope": 25,
+    "pyspark_pcap": 25,
 }
 
 SUM = [

@@ -11,7 +11,6 @@ BROKERSCOPE_COMPILER says by what:
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_UNCOMPILED = "BROKERSCOPE_UNCOMPILED"
 _ZIG_MACHINES = ("x86_64", "aarch64", "arm64")  # that ziglang has wheels for
 
 
@@ -51,16 +49,11 @@ class CompilingHook(BuildHookInterface[Any]):
 
     def _build(self) -> tuple[ModuleType, str]:
         """dissectors.compiling.build of these sources, and which compilers may be used."""
-        given = os.environ.get(_UNCOMPILED)
         sys.path.insert(0, self.root)
-        os.environ[_UNCOMPILED] = "1"  # compiled modules that lie there may be out of date: none is loaded
         try:
             from dissectors.compiling import build
         finally:
             sys.path.remove(self.root)
-            del os.environ[_UNCOMPILED]
-            if given is not None:
-                os.environ[_UNCOMPILED] = given
         try:
             return build, build.allowed()
         except build.CompilerError as error:
