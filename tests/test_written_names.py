@@ -84,22 +84,16 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 def found_by_import(name: str) -> bool:
-    """Whether a dotted name is a module, or what one holds."""
-    module, _, last = name.rpartition(".")
-    while module:
-        try:
-            found = import_module(module)
-        except ImportError:
-            module, _, above = module.rpartition(".")
-            last = f"{above}.{last}"
-            continue
-        for part in last.split("."):
-            if not hasattr(found, part):
-                try:
-                    found = import_module(f"{found.__name__}.{part}")
-                    continue
-                except (ImportError, AttributeError):
-                    return False
-            found = getattr(found, part)
-        return True
-    return False
+    """Whether a dotted name is a module, or what one holds; also by its name where it is installed."""
+    name = re.sub(r"^brokerscope\.(?=dissectors|pipelines)", "", name)
+    first, *others = name.split(".")
+    found = import_module(first)
+    for part in others:
+        if not hasattr(found, part):
+            try:
+                found = import_module(f"{found.__name__}.{part}")
+                continue
+            except (ImportError, AttributeError):
+                return False
+        found = getattr(found, part)
+    return True

@@ -87,10 +87,10 @@ def obstacle() -> str:
     return ""
 
 
-def compile_in_place(package: Path, by: str = ANY, *, told: Told = lambda text: None) -> BuildRecord:
+def compile_in_place(package: Path, by: str = ANY, name: str = "", *, told: Told = lambda text: None) -> BuildRecord:
     """Compile the modules of the package in a folder, and write the record. Where nothing is compiled it says why.
 
-    by: which compilers may be used, as `allowed` says.
+    by: which compilers may be used, as `allowed` says. name: of the package, where another one holds it.
     told: called with what is being done, as words: `compiled 12 of 74: kafka/walk`.
     """
     compiler = machine_compiler()
@@ -98,7 +98,7 @@ def compile_in_place(package: Path, by: str = ANY, *, told: Told = lambda text: 
         compiler = [sys.executable, "-m", "ziglang", "cc"]
     reason = _NOT_WANTED if by == NONE else obstacle()
     reason = reason or ("" if compiler else _NO_COMPILER)
-    done = BuildRecord("", reason, {}, {}) if reason else _compile(package, compiler, told)
+    done = BuildRecord("", reason, {}, {}) if reason else _compile(package, name or package.name, compiler, told)
     record.write(package, done)
     return done
 
@@ -108,21 +108,22 @@ def compiled_modules(package: Path) -> list[str]:
     return sorted(Package(package).compiled())
 
 
-def _compile(package: Path, compiler: list[str], told: Told) -> BuildRecord:
+def _compile(package: Path, name: str, compiler: list[str], told: Told) -> BuildRecord:
     before = record.read(str(package))
     (package / record.NAME).unlink(missing_ok=True)  # until all is compiled, nothing is
     with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as workers:
         try:
             tree = Path(folder) / "sources"
-            modules, sources = write_sources(package, tree / package.name)
-            made = BuildRecord(_how(compiler), "", _digests(package, sources), _needed(package, tree, modules))
+            place = tree / name.replace(".", "/")
+            modules, sources = write_sources(package, place, name)
+            made = BuildRecord(_how(compiler), "", _digests(package, sources), _needed(place, tree, modules))
             wanted = {_file_of(package, module) for module in made.modules}
             for leftover in set(package.rglob(f"*{SUFFIX}")) - wanted:
                 leftover.unlink()
-            changed = [name for name in made.modules if not _is_current(package, name, before, made)]
-            shares = _shares(changed, tree / package.name)
+            changed = [module for module in made.modules if not _is_current(package, module, before, made)]
+            shares = _shares(changed, place)
             written: list[tuple[str, Path]] = []
-            for pairs in workers.map(partial(_translate, tree / package.name), shares):
+            for pairs in workers.map(partial(_translate, tree, name), shares):
                 written += pairs
                 told(f"translated {len(written)} of {len(changed)} modules to C")
             made_whole = workers.map(lambda pair: _compile_one(package, compiler, *pair), written)
@@ -133,17 +134,18 @@ def _compile(package: Path, compiler: list[str], told: Told) -> BuildRecord:
     return made
 
 
-def write_sources(package: Path, tree: Path) -> tuple[list[str], list[Path]]:
+def write_sources(package: Path, tree: Path, name: str = "") -> tuple[list[str], list[Path]]:
     """Write what the compiler reads of a package into a folder: the modules, and the sources that they are made of."""
-    declared = Package(package)
+    declared = Package(package, name)
     modules = declared.compiled()
     given = [path for suffix in ("pxd", "h") for path in package.rglob(f"*.{suffix}")]
-    for name, module in modules.items():
-        _write(tree / f"{name}.py", module.source())
-        _write(tree / f"{name}.pxd", module.declaration())
-    for path in given:
-        _write(tree / path.relative_to(package), path.read_text())
-    for place in {tree, *(path.parent for path in tree.rglob("*.pxd"))}:
+    for path, module in modules.items():
+        _write(tree / f"{path}.py", module.source())
+        _write(tree / f"{path}.pxd", module.declaration())
+    for file in given:
+        _write(tree / file.relative_to(package), file.read_text())
+    above = {tree.parents[number] for number in range(declared.name.count("."))}
+    for place in {tree, *above, *(path.parent for path in tree.rglob("*.pxd"))}:
         if not (place / "__init__.py").exists():
             _write(place / "__init__.py", "")
     return sorted(modules), sorted({*given, *declared.told, *(module.path for module in modules.values())})
@@ -162,9 +164,8 @@ def _digests(package: Path, sources: Sequence[Path]) -> dict[str, str]:
     return {str(path.relative_to(package)): record.digest(path.read_bytes()) for path in sources}
 
 
-def _needed(package: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]:
+def _needed(root: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]:
     """The digest of all that each module is compiled from; of `shared` nothing, for it is Cython's alone."""
-    root = tree / package.name
     headers = b"".join(path.read_bytes() for path in sorted(root.rglob("*.h")))
     texts = {path: path.read_text() for path in root.rglob("*.pxd")}
     found = {SHARED: record.digest(b"")}
@@ -200,18 +201,19 @@ def _shares(modules: Sequence[str], package: Path) -> list[list[str]]:
     return [[SHARED]] * (SHARED in modules) + [others[at::count] for at in range(count)]
 
 
-def _translate(package: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
-    """Translate modules to C, beside their sources in a package: (module, its C file) of each."""
+def _translate(tree: Path, name: str, modules: Sequence[str]) -> list[tuple[str, Path]]:
+    """Translate modules of a package to C, beside their sources in a tree: (module, its C file) of each."""
     cython = [sys.executable, "-m", "cython"]
-    written = [(module, package / f"{module}.c") for module in modules]
+    within = name.replace(".", "/")
+    written = [(module, tree / within / f"{module}.c") for module in modules]
     if modules[0] == SHARED:
-        _run(SHARED, [*cython, f"--generate-shared={written[0][1]}"], package.parent)
+        _run(SHARED, [*cython, f"--generate-shared={written[0][1]}"], tree)
         return written
     directives = [word for directive in _DIRECTIVES for word in ("-X", directive)]
-    shared = f"--shared={package.name}.{SHARED.replace('/', '.')}"
-    sources = [f"{package.name}/{module}.py" for module in modules]
+    shared = f"--shared={name}.{SHARED.replace('/', '.')}"
+    sources = [f"{within}/{module}.py" for module in modules]
     what = modules[0] if len(modules) == 1 else f"one of {len(modules)} modules"
-    _run(what, [*cython, "-3", *directives, shared, *sources], package.parent)
+    _run(what, [*cython, "-3", *directives, shared, *sources], tree)
     return written
 
 

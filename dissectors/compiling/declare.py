@@ -80,7 +80,7 @@ class Module:
         self.assigned: dict[ast.stmt, list[str]] = {}  # statements that give names their only value
         seen: list[str] = []
         for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package.name:
+            if isinstance(node, ast.ImportFrom) and package.holds(node.module or ""):
                 for alias in node.names:
                     self.imports[alias.asname or alias.name] = Import(node.module or "", alias.name)
             elif isinstance(node, ast.ClassDef) and mark_of(node):
@@ -431,19 +431,24 @@ class Module:
 class Package:
     """The modules of a package, read when they are asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "") -> None:
+        """name: its dotted name, where another package holds it."""
         self.folder = folder
-        self.name = folder.name
+        self.name = name or folder.name
+        self.root = folder.parents[self.name.count(".")]
         self.told: set[Path] = set()  # sources from which constants and types were taken
         self._modules: dict[str, Module | None] = {}
+
+    def holds(self, name: str) -> bool:
+        """Whether a dotted name is one of this package."""
+        return f"{name}.".startswith(f"{self.name}.")
 
     def module(self, name: str) -> Module | None:
         """A module by its dotted name; None where there is no such source."""
         if name not in self._modules:
-            base = self.folder.parent / name.replace(".", "/")
+            base = self.root / name.replace(".", "/")
             path = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
-            is_own = name.split(".")[0] == self.name
-            self._modules[name] = Module(self, name, path) if path and is_own else None
+            self._modules[name] = Module(self, name, path) if path and self.holds(name) else None
         return self._modules[name]
 
     def compiled(self) -> dict[str, Module]:
@@ -469,7 +474,7 @@ class Package:
 
     def declared(self, name: str) -> str | None:
         """The dotted name of a module, if a .pxd of it lies in the tree, written by hand or by a program; or None."""
-        path = self.folder.parent / f"{name.replace('.', '/')}.pxd"
+        path = self.root / f"{name.replace('.', '/')}.pxd"
         return name if path.is_file() else None
 
     def is_declared_module(self, imported: Import | None) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import platform
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -32,10 +33,20 @@ class CompilingHook(BuildHookInterface[Any]):
         return ["ziglang"] if needed and platform.machine() in _ZIG_MACHINES else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and say which wheel it is. Ends the build where the machine's compiler had to do, and did not."""
+        """Compile, and say which wheel it is. Ends the build where the machine's compiler had to do, and did not.
+
+        What is installed for good is a tree of its own (installed.py); what can be edited is compiled where it lies.
+        """
         build, by = self._build()
-        record = build.compile_in_place(Path(self.root) / "dissectors", by)
-        build_data["artifacts"].append("/dissectors/compiled/built.txt")
+        if version == "editable":
+            record = build.compile_in_place(Path(self.root) / "dissectors", by)
+        else:
+            from dissectors.compiling import installed
+
+            self._tree = TemporaryDirectory()
+            package = installed.write_tree(Path(self.root), Path(self._tree.name))
+            record = build.compile_in_place(package, by, f"{installed.HOME}.dissectors")
+            build_data["force_include"][self._tree.name] = "/"
         if record.reason and by == build.MACHINE:
             self.app.abort(
                 f"brokerscope is not compiled: {record.reason}; {build.VARIABLE}=none builds the sources alone"
@@ -43,7 +54,6 @@ class CompilingHook(BuildHookInterface[Any]):
         if record.reason:
             self.app.display_warning(f"brokerscope is not compiled, and slower: {record.reason}")
             return
-        build_data["artifacts"].append("/dissectors/compiled/**/*.abi3.so")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{_platform_tag(self.build_config.macos_max_compat)}"
 

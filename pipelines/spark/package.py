@@ -16,7 +16,12 @@ from dissectors.errors import InputError
 from dissectors.wire.proto import proto
 
 FOLDER = "brokerscope"  # that Spark unpacks the archive into
-PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+PACKAGES = tuple(  # of the repository, or as they are installed, where `brokerscope` holds those that stand behind it
+    dict.fromkeys(
+        name.partition(".")[0]
+        for name in ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+    )
+)
 _ON_DRIVER = frozenset({"rich", "typer"})  # that no worker uses
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
@@ -52,7 +57,7 @@ def write(stream: BinaryIO, *, dependencies: bool = False, others: Sequence[str]
 
 def _usable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """An entry of the archive; None for the compiled modules where they do not run here."""
-    return None if entry.name == f"dissectors/{record.FOLDER}" and not STATE.is_compiled else entry
+    return None if entry.name.endswith(f"dissectors/{record.FOLDER}") and not STATE.is_compiled else entry
 
 
 def _closure(names: Iterable[str], without: frozenset[str]) -> Iterator[Distribution]:
