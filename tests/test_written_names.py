@@ -57,10 +57,11 @@ def test_names_of_modules_functions_and_classes_that_a_page_gives_exist(page: Pa
         if re.fullmatch(r"(brokerscope|dissectors|pipelines)(\.\w+)+", name):
             assert found_by_import(name), name
     text = " ".join(page.read_text(encoding="utf-8").split())
-    for inside, path in re.findall(r"`(\w+)`\)? (?:of|in) `([\w/]+\.py)`", text):
+    for inside, path in re.findall(r"`([\w.]+)`\)? (?:of|in) `([\w/]+\.py)`", text):
         files = [*ROOT.glob(f"dissectors/**/{path}"), *ROOT.glob(f"pipelines/**/{path}"), *ROOT.glob(path)]
         known = [file.read_text(encoding="utf-8") for file in files]
-        assert any(re.search(rf"\b{inside}\b", source) for source in known), (inside, path)
+        for part in () if inside.endswith(".py") else inside.split("."):
+            assert any(re.search(rf"\b{part}\b", source) for source in known), (inside, path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
