@@ -14,8 +14,11 @@ COMPILED := $(shell find dissectors -name '*.py' -o -name '*.pxd' -o -name '*.h'
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
 BYTECODE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap
-COMPILE = echo "compiling; later only what has changed" && \
-  { BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || $(PIP) --no-deps -e .; } && \
+# Where no C compiler is installed, one is; where none can be had, the sources run.
+COMPILER = { [ -n "$$CC" ] || command -v cc || command -v gcc || command -v clang || $(BIN)/python -m ziglang version; } \
+  >/dev/null 2>&1 || { echo "installing a C compiler into $(VENV)"; $(PIP) ziglang || :; }
+COMPILE = { $(COMPILER); } && echo "compiling; later only what has changed" && \
+  { BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || :; } && \
   $(BYTECODE) && $(BIN)/brokerscope --version
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -34,7 +37,7 @@ demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables 
 
 compile: $(VENV)/.compiled  ## compile what is compiled, after a change
 
-check: $(VENV)/.compiled  ## the tests that take milliseconds: no JVM, no browser, no command; under a minute
+check: $(VENV)/.compiled  ## the tests that take milliseconds: no JVM, no browser, no command; a minute on two cores
 	$(BIN)/pytest -n $(JOBS) -m "not process and not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.compiled  ## run the tests
@@ -107,7 +110,6 @@ $(VENV)/.test: $(VENV)/.libraries $(VENV)/.spark
 	@$(PIP) --group dev
 	@touch $@
 
-# Where no C compiler is installed, pip gets one; where none can be had, the sources run.
 $(VENV)/.compiled: $(VENV)/.test $(COMPILED)
 	@$(COMPILE)
 	@touch $(VENV)/.installed $@

@@ -279,8 +279,14 @@ class OpenCapture:
         investigation.run()
         return AnswerRows([report.as_json(case) for case in investigation.cases()])
 
-    def diff(self, other: OpenCapture) -> Difference:
-        """What changed from these captures to other ones: `apis`, names that are `new`, names that are `gone`."""
+    def diff(self, other: OpenCapture | CaptureInput) -> Difference:
+        """What changed from these captures to other ones: `apis`, names that are `new`, names that are `gone`.
+
+        other: opened, or what `open` takes.
+        """
+        if not isinstance(other, OpenCapture):
+            with open_captures(other) as opened:
+                return self.diff(opened)
         with self._once(*diff.TABLES) as before, other._once(*diff.TABLES) as after:
             return diff.diff(before, after)
 

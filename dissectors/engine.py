@@ -113,6 +113,7 @@ class Engine:
             full=options.full,
             bodies_of=options.bodies_of,
             payloads=options.payloads,
+            coded=options.coded,
             limits=options.limits,
         )
         self.sink.files = files

@@ -27,6 +27,9 @@ class Options:
     payloads: bool = False
     """Add key, value and headers to `messages`."""
 
+    coded: bool = False
+    """Give texts that come again as Arrow dictionaries, which files take as they are."""
+
     site: str = "place"
     """Capture point of a file: `place`, its folder less dates and hours; `folder`; `file`; or a regular expression
     whose first group is the name."""

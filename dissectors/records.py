@@ -671,7 +671,25 @@ def ordered_by(table: str) -> tuple[str, ...]:
     return tuple(name.replace("packet_ref", "packet") for name in ORDER[table])
 
 
+NAMED_COLUMNS = ("topic", "topics", "dialect")
+"""Columns whose texts may be names that are learned later: see `rows.late_names`."""
+CODED = pa.dictionary(pa.int32(), pa.string())
+
+
+def is_coded(column: Column, kind: str) -> bool:
+    """Whether a column of a field of this kind has texts that come again, so that a dictionary of them is smaller."""
+    return column.type == pa.string() and kind not in LOOSE_KINDS and column.name not in NAMED_COLUMNS
+
+
 @cache
-def schema(table: str, *, full: bool = False, payloads: bool = False) -> pa.Schema:
-    """The Arrow schema of a table."""
-    return pa.schema([(c.name, c.type) for c in columns(table, full=full, payloads=payloads)])
+def schema(table: str, *, full: bool = False, payloads: bool = False, coded: bool = False) -> pa.Schema:
+    """The Arrow schema of a table. coded: see `Options.coded`."""
+    have = {"": True, "full": full, "payloads": payloads}
+    return pa.schema(
+        [
+            (column.name, CODED if coded and is_coded(column, field.kind) else column.type)
+            for field in fields(table)
+            if have[field.only]
+            for column in field.columns
+        ]
+    )

@@ -85,7 +85,7 @@ class Run:
         self.sums.update(outcome.sums)
         findings = self._findings() + overflowing(outcome.overflow, self.options.limits) + refusal(rows)
         if findings and "findings" in self.options.tables:
-            last = Decoded([("findings", to_batch("findings", findings, self.files))], [])
+            last = Decoded([("findings", to_batch("findings", findings, self.files, coded=self.options.coded))], [])
             yield from rows.take(DecodedRows(self._clock, [last]))
         yield from rows.finish()
 

@@ -287,7 +287,8 @@ def _streamed(
 ) -> DecodedRecords:
     """Decode in this process; with what messages add to other tables that do not fit their schemas."""
     if read is None:
-        return records.stream_to_records(Run(files, options, progress), store, name)
+        run = Run(files, replace(options, coded=True), progress)
+        return records.stream_to_records(run, store, name, options=options)
     from pipelines.payloads.columns import read_for
 
     run = Run(files, replace(options, tables=read_for(options.tables), payloads=True), progress)

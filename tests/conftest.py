@@ -3,7 +3,7 @@
 A test gets its marker here, by what it uses or where it lies, and nowhere else:
 
     process    it starts one: a JVM, a browser, a command
-    slow       it decodes many whole captures, or searches long: seconds, not milliseconds
+    slow       its module analyses whole captures, or searches long: seconds a test, not milliseconds
 """
 
 from __future__ import annotations
@@ -23,23 +23,21 @@ from dissectors.compiling import record
 ROOT = Path(__file__).parent
 STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "module", "chromium": "module"}
 SLOW = (
-    *("checksum/test_locate.py", "fuzz/test_fuzz.py", "tls/test_sessions.py"),
-    *(
-        "test_engine.py",
-        "test_invariants.py",
-        "test_memory.py",
-        "session/test_resends.py",
-        "test_together.py",
-        "test_workers.py",
-    ),
+    *("checksum/test_locate.py", "forensics/test_seeded.py", "fuzz/test_fuzz.py", "kafka/test_captures.py"),
+    *("kafka/test_together.py", "pulsar/test_captures.py", "session/test_resends.py", "tls/test_sessions.py"),
+    *("test_engine.py", "test_invariants.py", "test_memory.py", "test_notebooks.py", "test_plots.py"),
+    *("test_python_api.py", "test_schema_misfits.py", "test_together.py", "test_workers.py"),
     *(
         f"pipelines/test_{name}.py"
         for name in (
-            *("analyze", "growing_captures", "growing_store", "hostile_names", "one_verdict", "planted_secrets"),
-            *("points", "report", "spark_equals_local", "updates"),
+            *("analyze", "audit", "audit_of_captures", "captures_gone", "changes", "cookbook", "dated_folders"),
+            *("expire_and_compact", "export", "forecast", "forensics", "full_shares", "growing_captures"),
+            *("growing_store", "host_names", "hostile_names", "joining", "messages_and_client", "one_verdict"),
+            *("out_from_anywhere", "planted_secrets", "points", "positions_of_captures", "report", "report_bytes"),
+            *("rows_source", "rows_stream", "selection", "shown_outputs", "spark_equals_local", "table_oracle"),
+            *("tables", "transactions", "updates", "verdicts", "verdicts_of_requests", "working_folders"),
         )
     ),
-    "pipelines/test_selection.py",
 )
 QUICK = 10  # examples of a property, however many its test asks for
 

@@ -21,7 +21,7 @@ STEP = 50
 
 MOST: dict[str, int] = {
     "brokerscope": 1_250,
-    "dissectors": 2_800,
+    "dissectors": 2_850,
     "dissectors/capture": 3_450,
     "dissectors/checksum": 1_300,
     "dissectors/compiling": 1_400,
@@ -29,7 +29,7 @@ MOST: dict[str, int] = {
     "dissectors/iggy": 7_250,
     "dissectors/kafka": 8_900,
     "dissectors/pulsar": 4_850,
-    "dissectors/rows": 1_500,
+    "dissectors/rows": 1_550,
     "dissectors/session": 3_700,
     "dissectors/tcp": 2_650,
     "dissectors/tls": 1_600,
@@ -58,6 +58,7 @@ SUM = [
     (150, "Pulsar's schema is read as it is written, in place of a compiled form of it that a program wrote"),
     (50, "what outputs promise, as a number and a digest"),
     (50, "what is installed lies below one name, of the same sources"),
+    (100, "texts as dictionaries: an exchange in a twelfth fewer instructions"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

@@ -38,14 +38,15 @@ class CompilingHook(BuildHookInterface[Any]):
         What is installed for good is a tree of its own (installed.py); what can be edited is compiled where it lies.
         """
         build, by = self._build()
+        told = self.app.display_info  # shown by pip install -v
         if version == "editable":
-            record = build.compile_in_place(Path(self.root) / "dissectors", by)
+            record = build.compile_in_place(Path(self.root) / "dissectors", by, told=told)
         else:
             from dissectors.compiling import installed
 
             self._tree = TemporaryDirectory()
             package = installed.write_tree(Path(self.root), Path(self._tree.name))
-            record = build.compile_in_place(package, by, f"{installed.HOME}.dissectors")
+            record = build.compile_in_place(package, by, f"{installed.HOME}.dissectors", told=told)
             build_data["force_include"][self._tree.name] = "/"
         if record.reason and by == build.MACHINE:
             self.app.abort(

@@ -19,7 +19,7 @@ from dissectors.arrow import Bools, Ints
 from dissectors.records import ORDER, PACKET_MASK, PACKET_SHIFT
 from dissectors.redaction import public_path
 from dissectors.rows.connections import ConnectionColumns
-from dissectors.rows.gather import checksums, exchange_ids, numbered
+from dissectors.rows.gather import checksums, coded, exchange_ids, numbered
 from dissectors.rows.layout import ABSENT, Kind
 from dissectors.rows.table import RowTable
 from dissectors.wire.arrays import Bytes, Numbers
@@ -34,14 +34,19 @@ def take_batch(
     *,
     full: bool = False,
     payloads: bool = False,
+    coded: bool = False,
 ) -> pa.RecordBatch | None:
-    """Take the finished rows of a table, in order; None where there are none. files: file index -> path."""
+    """Take the finished rows of a table, in order; None where there are none.
+
+    files: file index -> path; coded: see `Options.coded`.
+    """
     blocks, loose = table.take()
     if not blocks:
         return None
-    schema = records.schema(table.layout.table, full=full, payloads=payloads)
+    schema = records.schema(table.layout.table, full=full, payloads=payloads, coded=coded)
     have = {"": True, "full": full, "payloads": payloads}
-    return pa.RecordBatch.from_arrays(_Rows(table, conns, blocks, loose, files).arrays(have), schema=schema)
+    rows = _Rows(table, conns, blocks, loose, files, coded=coded)
+    return pa.RecordBatch.from_arrays(rows.arrays(have), schema=schema)
 
 
 class _Rows:
@@ -54,6 +59,8 @@ class _Rows:
         blocks: list[tuple[Numbers, int]],
         loose: list[Any],
         files: Sequence[str],
+        *,
+        coded: bool,
     ) -> None:
         self._table = table
         self._conns = conns
@@ -61,6 +68,8 @@ class _Rows:
         self._blocks = [np.asarray(block)[:, :rows] for block, rows in blocks]
         self._loose = loose
         self._files = files
+        self._coded = coded
+        self._places: Ints = np.zeros(0, np.int64)  # of texts in the dictionary of a column
         self._turn: Ints | None = None
         self._turn = order([self._key(name) for name in ORDER[self._layout.table]])
 
@@ -95,14 +104,14 @@ class _Rows:
         if kind == Kind.CONN:
             return self._connections(numbers, absent)
         if field.kind == "packet_ref":
-            return packets(numbers, absent, self._files)
+            return packets(numbers, absent, self._files, coded=self._coded)
         if field.kind == "time":
             return [arrow.times(numbers, absent)]
         type = field.columns[0].type
+        if kind == Kind.TEXT:
+            return [self._text(field.columns[0], field.kind, numbers)]
         if absent.all():
             return [pa.nulls(len(numbers), type)]
-        if kind == Kind.TEXT:
-            return [texts(self._table.texts.arena, self._table.texts.starts, numbers)]
         if kind == Kind.LIST:
             lists, index = _distinct(self._table.lists.values, numbers, absent)
             return [arrow.take(column_of(lists, type), arrow.column(index, missing=absent))]
@@ -111,6 +120,15 @@ class _Rows:
         if field.is_flag:
             return [arrow.column(numbers == 1, missing=absent)]
         return [whole_numbers(numbers, type, absent)]
+
+    def _text(self, column: records.Column, kind: str, numbers: Ints) -> pa.Array:
+        """Texts by their numbers. kind: of their field."""
+        known = self._table.texts
+        if not (self._coded and records.is_coded(column, kind)):
+            return texts(known.arena, known.starts, numbers)
+        if len(self._places) < known.count:
+            self._places = np.zeros(known.count, np.int64)
+        return coded_texts(known.arena, known.starts, numbers, self._places)
 
     def _loose_column(self, field: records.Field, numbers: Ints, absent: Bools) -> pa.Array:
         """Numbers as what the kind of the field makes of them, and loose values."""
@@ -139,7 +157,7 @@ class _Rows:
         found = []
         for numbers, column in zip(self._conns.numbers(conns, absent), records.CONNECTION_COLUMNS, strict=True):
             if column.type == pa.string():
-                found.append(texts(self._table.texts.arena, self._table.texts.starts, numbers))
+                found.append(self._text(column, "conn", numbers))
             else:
                 found.append(whole_numbers(numbers, column.type, numbers == ABSENT))
         return found
@@ -165,28 +183,44 @@ def texts(arena: Bytes, starts: Numbers, numbers: Ints) -> pa.Array:
     return _text_column(numbered(arena, starts, numbers.data), numbers)
 
 
+def coded_texts(arena: Bytes, starts: Numbers, numbers: Ints, places: Ints) -> pa.DictionaryArray:
+    """The same as a dictionary. places: as of `gather.coded`."""
+    if (numbers == ABSENT).all():
+        return pa.nulls(len(numbers), records.CODED)
+    indices, held = coded(numbers.data, places.data)
+    index = pa.Array.from_buffers(pa.int32(), len(numbers), [_validity(numbers), pa.py_buffer(indices)])
+    known = texts(arena, starts, np.frombuffer(held, np.int64))
+    return pa.DictionaryArray.from_arrays(index, known, safe=False)  # the places are ours
+
+
 def _text_column(gathered: tuple[bytearray, bytearray], numbers: Ints) -> pa.Array:
     """What `gather` made of numbers, as a column."""
+    return pa.Array.from_buffers(pa.string(), len(numbers), [_validity(numbers), *map(pa.py_buffer, gathered)])
+
+
+def _validity(numbers: Ints) -> pa.Buffer | None:
+    """Which numbers are not ABSENT, as bits; None where all are there."""
     absent = numbers == ABSENT
-    valid = arrow.bits(~absent) if absent.any() else None
-    return pa.Array.from_buffers(pa.string(), len(numbers), [valid, *map(pa.py_buffer, gathered)])
+    return arrow.bits(~absent) if absent.any() else None
 
 
-def _some_of(values: Sequence[str | None], index: Ints) -> pa.Array:
+def _some_of(values: Sequence[str | None], index: Ints, *, coded: bool) -> pa.Array:
     """The text values[i] for each i of the index, which may be ABSENT."""
     raw = [b"" if value is None else value.encode("utf-8", "backslashreplace") for value in values]
     starts = array("q", [0, *accumulate(map(len, raw))])
     if None in values:
         of_value = np.array([ABSENT if value is None else i for i, value in enumerate(values)])
         index = np.where(index == ABSENT, ABSENT, of_value[np.maximum(index, 0)])
+    if coded:
+        return coded_texts(b"".join(raw), starts, index, np.zeros(len(values), np.int64))
     return texts(b"".join(raw), starts, index)
 
 
-def packets(references: Ints, missing: Bools, files: Sequence[str]) -> list[pa.Array]:
+def packets(references: Ints, missing: Bools, files: Sequence[str], *, coded: bool = False) -> list[pa.Array]:
     """Files and packet numbers of packet references."""
     names = [*map(public_path, files)]
     index = np.where(missing, ABSENT, references >> PACKET_SHIFT)
-    return [_some_of(names, index), arrow.column(references & PACKET_MASK, missing=missing)]
+    return [_some_of(names, index, coded=coded), arrow.column(references & PACKET_MASK, missing=missing)]
 
 
 def whole_numbers(numbers: Ints, type: pa.DataType, missing: Bools) -> pa.Array:

@@ -3,7 +3,7 @@
     offsets      int32[n + 1]: text i is characters[offsets[i] : offsets[i + 1]]; of no length where it is ABSENT
     characters   UTF-8
 
-Every function takes int64[n] of numbers and gives (offsets, characters).
+Functions take int64[n] of numbers and give (offsets, characters), but for `coded`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.layout import ABSENT
-from dissectors.wire.arrays import Bytes, Ints, ReadOnlyNumbers, Writable
+from dissectors.wire.arrays import Bytes, Ints, Numbers, ReadOnlyNumbers, Writable
 from dissectors.wire.memory import copy, copy_texts
 
 MOST, ID_SIZE, LONGEST_ID = 0x7FFFFFFF, 16, 16 + 2 + 19
@@ -38,6 +38,35 @@ def numbered(arena: Bytes, starts: ReadOnlyNumbers, which: ReadOnlyNumbers) -> C
     characters = bytearray(total)
     copy_texts(characters, ends, arena, starts, which)
     return offsets, characters
+
+
+@compiled
+def coded(which: ReadOnlyNumbers, places: Numbers) -> tuple[bytearray, bytearray]:
+    """(int32[n] of places in a dictionary, 0 for ABSENT; int64[m] of the numbers that it holds, as they come).
+
+    places: int64, 0 for each number that there may be; left so.
+    """
+    i: cython.Py_ssize_t
+    w: cython.longlong
+    n: cython.Py_ssize_t = len(which)
+    count: cython.Py_ssize_t = 0
+    indices = bytearray(4 * n)
+    found: Ints = memoryview(indices).cast("i")
+    for i in range(n):
+        w = which[i]
+        if w != ABSENT:
+            if places[w] == 0:
+                count += 1
+                places[w] = count
+            found[i] = places[w] - 1
+    held = bytearray(8 * count)
+    numbers_: Numbers = memoryview(held).cast("q")
+    for i in range(n):
+        w = which[i]
+        if w != ABSENT and places[w]:
+            numbers_[places[w] - 1] = w
+            places[w] = 0
+    return indices, held
 
 
 @compiled

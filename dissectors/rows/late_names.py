@@ -28,9 +28,9 @@ import pyarrow as pa
 from dissectors import arrow
 from dissectors.arrow import Bools, Ints
 from dissectors.limits import Limits
+from dissectors.records import NAMED_COLUMNS
 
 MARK = "\0"
-NAMED_COLUMNS = ("topic", "topics", "dialect")  # the columns in which tokens may stand
 LIKELY = "?"  # behind a key: its names are likely only
 FOREVER = 1 << 63  # later than any packet
 _TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")

@@ -68,12 +68,14 @@ class Sink:
         full: bool = False,
         bodies_of: Iterable[str] = (),
         payloads: bool = False,
+        coded: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self.tables = frozenset(tables)
         self.full = full
         self.bodies_of = frozenset(bodies_of)
         self.payloads = payloads
+        self._coded = coded
         self._make_tables()
         self.names: list[Name] = []  # reported since the last `take_names`, each that says something new
         self._most_names = (limits or Limits()).names
@@ -156,7 +158,9 @@ class Sink:
         """Take away the waiting rows, in order, as one record batch a table."""
         self._room = self._most_messages - self._waiting
         for name, table in self._tables.items():
-            batch = take_batch(table, self._conn_columns, self.files, full=self.full, payloads=self.payloads)
+            batch = take_batch(
+                table, self._conn_columns, self.files, full=self.full, payloads=self.payloads, coded=self._coded
+            )
             if batch is not None and name in self.tables:
                 yield name, batch
         if max(self._texts.count, len(self._lists.values), len(self._conns.values)) > self._most_names:
@@ -200,10 +204,16 @@ class Sink:
 
 
 def to_batch(
-    table: str, rows: Iterable[tuple[Any, ...]], files: Sequence[str], *, full: bool = False, payloads: bool = False
+    table: str,
+    rows: Iterable[tuple[Any, ...]],
+    files: Sequence[str],
+    *,
+    full: bool = False,
+    payloads: bool = False,
+    coded: bool = False,
 ) -> pa.RecordBatch:
     """Rows of a table, at least one, as one record batch with the table's schema."""
-    sink = Sink([table], full=full, payloads=payloads)
+    sink = Sink([table], full=full, payloads=payloads, coded=coded)
     sink.files = [*files]
     getattr(sink, table).extend(rows)
     return next(sink.drain())[1]

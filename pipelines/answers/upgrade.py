@@ -36,7 +36,7 @@ def targets(asked: str | None) -> dict[str, str]:
         fitting = [each for each, releases in known.items() if release in releases and name in ("", each)]
         if not fitting or (equals and not name):
             there = "; ".join(f"{each}: {', '.join(releases)}" for each, releases in known.items())
-            raise UsageError(f"--to: no release {part!r}; there are {there}")
+            raise UsageError(f"no release {part!r}; there are {there}")
         found |= dict.fromkeys(fitting, release)
     return found
 

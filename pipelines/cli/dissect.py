@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,6 +109,11 @@ def dissect(
             wanted[name] = _wanted(name, condition, full=full, payloads=payload.payloads)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--where") from None
+    coded = format == "parquet" and not payload.payloads and all(rows.keep is None for rows in wanted.values())
+
+    def options_for(some: tuple[str, ...]) -> Options:
+        return replace(reading.options(some, full=full, payloads=payload.payloads), coded=coded)
+
     if len(tables) > 1:
         for option, value in (("--columns", columns), ("--sort", sort), ("--head", head)):
             if value is not None:
@@ -116,7 +121,7 @@ def dissect(
         if out is None or out == "-":
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
         read_tables = read_for(tables) if payload.payloads else tables
-        options = reading.options(read_tables, full=full, payloads=payload.payloads)
+        options = options_for(read_tables)
         _write_each(captures, reading, payload, options, wanted, format, Path(out), names_seen)
         _say_missing(names_seen)
         return
@@ -124,7 +129,7 @@ def dissect(
     with_notes = format == "text" and not reading.quiet
     shown = (one, "connections") if with_notes and one != "connections" else (one,)
     read_tables = read_for(shown) if payload.payloads else shown
-    options = reading.options(read_tables, full=full, payloads=payload.payloads)
+    options = options_for(read_tables)
     names = _columns(columns, rows.schema, one)
     order = _order(sort, rows.schema, one)
     from dissectors.arrow import first_rows

@@ -5,6 +5,7 @@ Intervals, for which Arrow's Parquet has no type, are durations in µs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ def open_writer(stream: Any, schema: pa.Schema) -> FileWriter:
 
     A dictionary of values that hardly repeat costs a third of the writing and half as many bytes again: those are
     written one after the other. Least and greatest values are kept of numbers and times only: rows of a group have the
-    same time, about, but any text.
+    same time, about, but any text. Texts may come as dictionaries: readers are told of plain ones.
     """
     numbers = [field.name for field in schema if pa.types.is_int64(field.type) or pa.types.is_timestamp(field.type)]
     repeating = [
@@ -34,9 +35,11 @@ def open_writer(stream: Any, schema: pa.Schema) -> FileWriter:
         if field.name not in (*numbers, "exchange_id")
     ]
     encodings = dict.fromkeys(numbers, "DELTA_BINARY_PACKED")
+    coded = any(map(pa.types.is_dictionary, schema.types))
     return FileWriter(
         stream,
         schema,
+        store_schema=not coded,  # of records with plain texts Parquet's own types say all
         compression="zstd",
         compression_level=1,
         use_dictionary=repeating,
@@ -46,15 +49,22 @@ def open_writer(stream: Any, schema: pa.Schema) -> FileWriter:
     )
 
 
+def row_group(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Batches as one table, whose dictionaries are the same in all of them: only such are written as they are."""
+    return pa.Table.from_batches(batches).unify_dictionaries()
+
+
 class ParquetWriter:
     """Writes batches as Parquet."""
 
     def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
+        """schema: of the batches, all of which may have dictionaries in the place of texts."""
         self._intervals = [at for at, kind in enumerate(schema.types) if intervals.is_interval(kind)]
         for at in self._intervals:
             schema = schema.set(at, schema.field(at).with_type(intervals.DURATION))
         self._schema = schema
-        self._out = open_writer(pa.PythonFile(stream, mode="w"), schema)
+        self._stream = stream
+        self._out: FileWriter | None = None  # open once it is known how texts come
         self._gathered: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
@@ -72,13 +82,19 @@ class ParquetWriter:
 
     def close(self) -> None:
         self._flush()
-        self._out.close()
+        self._opened(self._schema).close()
 
     def abandon(self) -> None:
         self._gathered.clear()
 
+    def _opened(self, schema: pa.Schema) -> FileWriter:
+        if self._out is None:
+            self._out = open_writer(pa.PythonFile(self._stream, mode="w"), schema)
+        return self._out
+
     def _flush(self) -> None:
         if self._gathered:
-            self._out.write_table(pa.Table.from_batches(self._gathered))
+            table = row_group(self._gathered)
+            self._opened(table.schema).write_table(table)
             self._gathered.clear()
             self._rows = self._bytes = 0

@@ -119,7 +119,7 @@ def decode_to_records(
     out = filesystem.absolute(out)
     with working_folder(out) as staging:
         executor.check(staging)
-        job, works = plan(executor, files, options, staging, keylog, surveys=surveys)
+        job, works = plan(executor, files, replace(options, coded=True), staging, keylog, surveys=surveys)
         job = replace(job, by_site=not has_many_sites(files, options))
         made = decoded(executor, job, works, decode.decode_part)
         problems = checked([problem for report in made.reports for problem in report.problems], len(files))

@@ -28,6 +28,7 @@ class SparkEngine:
     """Runs the tables' queries over record tables. Its views have names of their own, gone at the end of `with`."""
 
     at_once = 4  # each query is a small job with pauses of its own
+    plans_dearly = True
 
     def __init__(self, spark: SparkSession, records: Mapping[str, DataFrame], exchange: str | None = None) -> None:
         """exchange: a path or URL where tasks can write what this process reads; None where they can do so anywhere."""
@@ -36,7 +37,9 @@ class SparkEngine:
         self._spark = spark
         self._prefix = f"brokerscope_{secrets.token_hex(8)}"
         self._views: dict[str, DataFrame] = {}
-        self.relations: Mapping[str, str] = {f"all_{name}": self._view(name, frame) for name, frame in records.items()}
+        self.relations: Mapping[str, str] = {
+            f"all_{name}": self._view(f"all_{name}", frame) for name, frame in records.items()
+        }
         self.shared: dict[tuple[str, ...], int] | None = None
 
     def __enter__(self) -> SparkEngine:

@@ -29,7 +29,7 @@ from dissectors import records
 from dissectors.capture.files import site_of
 from dissectors.limits import MIB
 from dissectors.options import Options
-from pipelines.formats.parquet import open_writer
+from pipelines.formats.parquet import open_writer, row_group
 from pipelines.storage import filesystem
 
 DATE = "date"  # the column
@@ -179,7 +179,7 @@ class RecordWriter:
             file.stream = filesystem.create(filesystem.join(self._root, file.path))
             file.writer = open_writer(file.stream, file.schema)
         if file.waiting:
-            table = pa.Table.from_batches(file.waiting)
+            table = row_group(file.waiting)
             file.writer.write_table(table, row_group_size=max(1, table.num_rows))
             file.rows += table.num_rows
         file.waiting, file.size = [], 0

@@ -34,6 +34,8 @@ class TableEngine(Protocol):
     dialect: Dialect
     at_once: int
     """Queries worth running side by side."""
+    plans_dearly: bool
+    """Whether to compute a query anew wherever it is named costs more than to keep its rows, however many."""
     relations: Mapping[str, str]
     """What the names that queries read stand for: `all_exchanges`, `all_batches`, … and `cases`."""
     shared: dict[tuple[str, ...], int] | None
@@ -131,7 +133,10 @@ def counted_once(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, .
     shared = {tuple(row["sites"]): row["connections"] for row in rows}
     for table in SAME if shared else ():
         if f"all_{table}" in engine.relations:
-            known[table] = f"({counted(engine.dialect, table, engine.columns(known[f'all_{table}']))})"
+            once = counted(engine.dialect, table, engine.columns(known[f"all_{table}"]))
+            known[table] = (
+                engine.keep(table, bound(engine.dialect, once, known)) if engine.plans_dearly else f"({once})"
+            )
     return known, shared
 
 

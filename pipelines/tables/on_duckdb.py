@@ -76,6 +76,7 @@ class LocalEngine(_Connection):
     """Runs the tables' queries over OUT/records. What does not fit in `memory` goes to files in `room`."""
 
     at_once = 1  # a query uses all cores
+    plans_dearly = False
 
     def __init__(
         self, folder: str, sources: Mapping[str, Sequence[str]], room: Path, memory: str | None = None

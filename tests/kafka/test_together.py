@@ -124,7 +124,7 @@ def test_regular_connections_give_the_same_rows(seed: int) -> None:
     scripts: list[Script] = []
     for _ in range(rng.randrange(1, 9)):
         pairs = [regular_exchange(rng, id_) for id_ in range(1, 40)]
-        scripts.append([part for sent, answer in pairs for part in ((CLIENT, sent), (SERVER, answer))])
+        scripts.append([part for request, answer in pairs for part in ((CLIENT, request), (SERVER, answer))])
     scripts += [pipelined(rng, [sent(rng, id_, rng.choice((0, 1, -1))) for id_ in range(40)]) for _ in range(3)]
     assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=0)
 

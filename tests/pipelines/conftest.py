@@ -21,12 +21,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Queries over few rows: to compile them takes longer than to run them. Those that start a process compile."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     from pipelines.spark import session
 
-    running = session.start("local[2]", light=True)
+    running = session.start("local[2]", light=True, conf=INTERPRETED)
     yield running
     running.stop()
 

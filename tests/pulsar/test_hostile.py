@@ -178,7 +178,7 @@ def test_a_secret_is_not_shown_where_bytes_of_the_command_are_missing() -> None:
 
 
 def test_a_command_that_announces_more_than_it_may_is_not_decoded() -> None:
-    command = wire.base(wire.ACK, [(3, b"")] * 4_500_000)
+    command = wire.message([(1, wire.ACK), (wire.ACK, wire.field(3, b"") * 4_500_000)])
     frame = wire.u32(len(command) + 4) + wire.u32(len(command)) + command
     sink, _ = feed(PROTOCOL, [(CLIENT, frame)])
     assert [f.kind for f in sink.findings] == ["malformed_frame"]

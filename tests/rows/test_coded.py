@@ -1,0 +1,72 @@
+"""Texts as dictionaries say what plain texts say, in memory and in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors import records
+from dissectors.options import Options
+from dissectors.rows import blocks
+from dissectors.rows.layout import ABSENT
+from dissectors.rows.texts import Texts
+from dissectors.run import Run
+from pipelines.formats.parquet import ParquetWriter
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+ALL = tuple(records.TABLES)
+
+
+def tables(*, coded: bool) -> dict[str, pa.Table]:
+    """The records of the samples."""
+    captures = [str(path) for path in sorted(SAMPLES.glob("*.pcap"))]
+    run = Run(captures, Options(tables=ALL, coded=coded))
+    made: dict[str, list[pa.RecordBatch]] = {table: [] for table in ALL}
+    for table, batch in run.records():
+        batch.validate(full=True)
+        made[table].append(batch)
+    return {table: pa.Table.from_batches(some, records.schema(table, coded=coded)) for table, some in made.items()}
+
+
+@given(st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "orders", "\0", "größe"])), max_size=40))
+def test_a_dictionary_holds_each_text_once_and_gives_all_back(some: list[str | None]) -> None:
+    known = Texts()
+    numbers = np.array([ABSENT if text is None else known.of(text) for text in some], np.int64)
+    places = np.zeros(known.count, np.int64)
+    column = blocks.coded_texts(known.arena, known.starts, numbers, places)
+    column.validate(full=True)
+    assert column.type == records.CODED
+    assert column.to_pylist() == some
+    assert column.dictionary.to_pylist() == list(dict.fromkeys(text for text in some if text is not None))
+    assert not places.any()
+
+
+def test_records_are_the_same_in_memory_and_as_parquet(tmp_path: Path) -> None:
+    plain, coded = tables(coded=False), tables(coded=True)
+    for name, table in plain.items():
+        assert coded[name].cast(table.schema).equals(table), name
+        files = [tmp_path / f"{name}-{number}.parquet" for number in range(2)]
+        for rows, file in zip((table, coded[name]), files, strict=True):
+            with file.open("wb") as stream:
+                writer = ParquetWriter(table.schema, stream)
+                for batch in rows.to_batches(max_chunksize=100):
+                    writer.write(batch)
+                writer.close()
+        one, other = map(pq.read_table, files)
+        assert one.schema == other.schema, name
+        assert one.equals(other), name
+
+
+@pytest.mark.parametrize("table", ALL)
+def test_names_that_are_learned_later_are_in_no_dictionary(table: str) -> None:
+    coded = records.schema(table, coded=True)
+    assert all(
+        not pa.types.is_dictionary(coded.field(name).type) for name in records.NAMED_COLUMNS if name in coded.names
+    )
+    assert any(map(pa.types.is_dictionary, coded.types))
