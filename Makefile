@@ -72,8 +72,9 @@ bench: $(VENV)/.compiled  ## speed beside tshark's, on one core
 cost: $(VENV)/.compiled  ## instructions an exchange takes, also on a busy machine; needs valgrind
 	$(BIN)/python tests/benchmarks/instructions.py
 
-fuzz: $(VENV)/.compiled  ## mutated captures, for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
+fuzz: $(VENV)/.compiled  ## mutated captures and streams, each for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
 	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m tests.fuzz.harness all
 
 # Stamps: made again when the dependencies change. An existing environment is kept.
 

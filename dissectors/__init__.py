@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dissectors.compiling import loading
+from dissectors.compiling import STATE as STATE
 
 if TYPE_CHECKING:
     from dissectors.api import dissect, iter_records
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dissectors.options import Options
 
 __all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "UsageError", "dissect", "iter_records"]
-
-STATE = loading.prepare()  # before any module is loaded that may be compiled
 
 _HOMES = {
     "BrokerscopeError": "errors",

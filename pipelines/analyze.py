@@ -25,7 +25,7 @@ from pipelines.storage import filesystem
 from pipelines.storage.capture_names import HOSTS, names_of
 from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
-from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, SCHEMA, TABLE_FOLDER
 from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import Computed, TableEngine, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
@@ -394,6 +394,7 @@ def _describe(
     """Write OUT/analysis.json. updated: the store that is brought up to date, where one is."""
     about = {
         "version": product_version(),
+        "schema": SCHEMA,
         "engine": engine,
         "files": [public_path(path) for path in files],
         "problems": [message for _, message in problems],

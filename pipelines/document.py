@@ -29,7 +29,7 @@ _HEAD = "<!-- Written by `make docs`; change the code, not this page. -->\n"
 
 _RECORDS = """# Records
 
-What `brokerscope dissect` and `dissectors.dissect()` give, and what `analyze` writes to OUT/records (there with
+What `brokerscope dissect` and `brokerscope.dissect()` give, and what `analyze` writes to OUT/records (there with
 `date`, the day of the row's time in UTC; [spark.md](spark.md#reading-out) says how to read it). Durations are
 nanoseconds from the capture's own clock, sizes are bytes, packet numbers count from 1 within their file as in
 Wireshark, and a column is null where its value is not known. In JSON, 64-bit integers are plain numbers, 128-bit ids

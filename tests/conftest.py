@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import dissectors
+from dissectors.compiling import record
+
 ROOT = Path(__file__).parent
 STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "module", "chromium": "module"}
 SLOW = (
@@ -45,6 +48,8 @@ settings.load_profile("noisy")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if dissectors.STATE.is_compiled and not record.is_fresh(ROOT.parent / "dissectors"):
+        raise pytest.UsageError("a source has changed since it was compiled: make compile, or BROKERSCOPE_UNCOMPILED=1")
     for marker in ("process: starts a JVM, a browser or a command", "slow: takes seconds"):
         config.addinivalue_line("markers", marker)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job: commands would inherit it

@@ -24,11 +24,11 @@ MOST: dict[str, int] = {
     "dissectors": 2_850,
     "dissectors/capture": 3_450,
     "dissectors/checksum": 1_300,
-    "dissectors/compiling": 1_300,
+    "dissectors/compiling": 1_400,
     "dissectors/forensics": 2_300,
     "dissectors/iggy": 7_250,
     "dissectors/kafka": 8_900,
-    "dissectors/pulsar": 4_700,
+    "dissectors/pulsar": 4_850,
     "dissectors/rows": 1_550,
     "dissectors/session": 3_700,
     "dissectors/tcp": 2_650,
@@ -36,7 +36,7 @@ MOST: dict[str, int] = {
     "dissectors/wire": 1_900,
     "pipelines": 800,
     "pipelines/answers": 3_950,
-    "pipelines/cli": 5_400,
+    "pipelines/cli": 5_450,
     "pipelines/executors": 300,
     "pipelines/formats": 1_800,
     "pipelines/jobs": 2_200,
@@ -48,13 +48,16 @@ MOST: dict[str, int] = {
     "pipelines/sql": 1_050,
     "pipelines/storage": 2_600,
     "pipelines/tables": 10_150,
-    "pyspark_brokerscope": 50,
-    "pyspark_pcap": 50,
+    "pyspark_brokerscope": 25,
+    "pyspark_pcap": 25,
 }
 
 SUM = [
     (84_700, "what there was when lines were first counted"),
     (1_150, "schemas of payloads; harm, changes and bytes on the page; TLS certificates"),
+    (150, "Pulsar's schema is read as it is written, in place of a compiled form of it that a program wrote"),
+    (50, "what outputs promise, as a number and a digest"),
+    (50, "what is installed lies below one name, of the same sources"),
     (100, "texts as dictionaries: an exchange in a twelfth fewer instructions"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""

@@ -1,7 +1,8 @@
-"""Compiled modules run only where they are of the sources that lie beside them; anywhere else the sources do."""
+"""Compiled modules run where they can be loaded and nobody asks for the sources; these run anywhere else."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 import dissectors
 from dissectors.compiling import build, loading, record
-from dissectors.compiling.record import SHARED, SUFFIX
+from dissectors.compiling.record import FOLDER, SHARED, SUFFIX
 from pipelines.cli import reading
 from pipelines.spark import package as archive
 
@@ -25,8 +26,7 @@ can_compile = pytest.mark.skipif(
 
 SOURCE = """from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.numbers import TWO
 
@@ -39,6 +39,10 @@ def doubled(number: cython.longlong) -> cython.longlong:
 def is_compiled() -> bool:
     return cython.compiled
 """
+INIT = """from dissectors.compiling import STATE
+from dissectors.compiling.loading import prefer_compiled
+prefer_compiled(__path__)
+"""
 SAY = "import dissectors, dissectors.twice as twice; print(twice.doubled(21), twice.is_compiled(), dissectors.STATE)"
 
 
@@ -46,8 +50,8 @@ SAY = "import dissectors, dissectors.twice as twice; print(twice.doubled(21), tw
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package of the same name that loads its modules as this one does, and has one that is compiled."""
     package = tmp_path_factory.mktemp("built") / "dissectors"
-    shutil.copytree(PACKAGE / "compiling", package / "compiling")  # with what all modules share, where it is compiled
-    (package / "__init__.py").write_text("from dissectors.compiling import loading\nSTATE = loading.prepare()\n")
+    shutil.copytree(PACKAGE / "compiling", package / "compiling")
+    (package / "__init__.py").write_text(INIT)
     (package / "twice.py").write_text(SOURCE)
     (package / "numbers.py").write_text("TWO = 2\n")
     (package / "other.py").write_text("THREE = 3\n")
@@ -77,7 +81,9 @@ def said(package: Path, code: str = SAY, **environment: str) -> tuple[str, str]:
 def test_the_modules_are_compiled_where_a_compiler_is() -> None:
     assert str(dissectors.STATE) == "compiled"
     for module in build.compiled_modules(PACKAGE):
-        assert (PACKAGE / f"{module}{SUFFIX}").exists()
+        assert (PACKAGE / FOLDER / f"{module}{SUFFIX}").exists()
+        loaded = importlib.import_module(f"dissectors.{module.replace('/', '.')}")
+        assert loaded.__file__ == str(PACKAGE / FOLDER / f"{module}{SUFFIX}")
 
 
 def test_what_is_forced_to_run_uncompiled_is_loaded_from_its_source() -> None:
@@ -98,22 +104,23 @@ def test_a_module_without_marks_is_not_compiled(package: Path) -> None:
 
 
 @can_compile
-@pytest.mark.parametrize("changed", ["twice.py", "numbers.py"])
-def test_a_compiled_module_older_than_its_source_is_not_used_and_one_line_says_so(package: Path, changed: str) -> None:
-    with (package / changed).open("a") as file:
-        file.write("# a later thought\n")
-    out, err = said(package)
-    assert out == "42 False not compiled: the compiled modules are older than their sources"
-    assert err.startswith("brokerscope: the compiled modules are older than their sources")
-    assert "make compile" in err
-    assert err.count("\n") == 0
+@pytest.mark.parametrize("changed", ["twice.py", "numbers.py", f"{FOLDER}/twice{SUFFIX}"])
+def test_whether_compiled_modules_are_of_these_sources_is_known(package: Path, changed: str) -> None:
+    assert record.is_fresh(package)
+    (package / "other.py").write_text("THREE = 4\n")
+    assert record.is_fresh(package)
+    (package / changed).unlink()
+    assert not record.is_fresh(package)
 
 
 @can_compile
-@pytest.mark.parametrize("lost", [f"twice{SUFFIX}", f"{SHARED}{SUFFIX}"])
-def test_where_a_compiled_module_is_lost_all_sources_run(package: Path, lost: str) -> None:
-    (package / lost).unlink()
-    assert said(package)[0] == "42 False not compiled: the compiled modules are older than their sources"
+def test_importing_leaves_the_finders_of_python_alone_and_prints_nothing(package: Path) -> None:
+    code = (
+        "import sys; before = list(sys.meta_path), list(sys.path_hooks); import dissectors.twice; "
+        "print((sys.meta_path, sys.path_hooks) == before, 'cython' in sys.modules)"
+    )
+    assert said(package, code) == ("True False", "")
+    assert said(package, code, BROKERSCOPE_UNCOMPILED="1") == ("True False", "")
 
 
 @can_compile
@@ -132,17 +139,17 @@ def test_modules_compiled_for_another_platform_give_way_to_their_sources(package
 @can_compile
 def test_the_sources_run_without_cython(package: Path) -> None:
     (package / record.NAME).unlink()
-    without = f"import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]; {SAY}; print(twice.cython)"
-    assert said(package, without)[0] == "42 False not compiled: it was not compiled\n<module 'cython'>"
+    without = f"import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]; {SAY}"
+    assert said(package, without) == ("42 False not compiled: it was not compiled", "")
 
 
 @can_compile
 def test_only_what_has_changed_is_compiled_again(package: Path) -> None:
-    before = (package / f"{SHARED}{SUFFIX}").stat().st_mtime_ns
+    before = (package / FOLDER / f"{SHARED}{SUFFIX}").stat().st_mtime_ns
     (package / "twice.py").write_text(SOURCE.replace("TWO * number", "3 * number"))
     assert not build.compile_in_place(package).reason
     assert said(package) == ("63 True compiled", "")
-    assert (package / f"{SHARED}{SUFFIX}").stat().st_mtime_ns == before
+    assert (package / FOLDER / f"{SHARED}{SUFFIX}").stat().st_mtime_ns == before
 
 
 @can_compile
@@ -157,11 +164,11 @@ def test_only_what_has_changed_is_compiled_again(package: Path) -> None:
 def test_a_module_is_compiled_again_where_a_constant_of_another_that_it_uses_has_changed(
     package: Path, changed: str, text: str, result: str, again: bool
 ) -> None:
-    before = (package / f"twice{SUFFIX}").stat().st_mtime_ns
+    before = (package / FOLDER / f"twice{SUFFIX}").stat().st_mtime_ns
     (package / changed).write_text(text)
     assert not build.compile_in_place(package).reason
     assert said(package) == (f"{result} True compiled", "")
-    assert ((package / f"twice{SUFFIX}").stat().st_mtime_ns != before) == again
+    assert ((package / FOLDER / f"twice{SUFFIX}").stat().st_mtime_ns != before) == again
 
 
 @can_compile
@@ -196,15 +203,50 @@ def test_where_no_compiler_is_the_sources_run(package: Path, monkeypatch: pytest
     assert said(package) == ("42 False not compiled: no C compiler was found when it was installed", "")
 
 
+def test_builds_of_distributions_take_nothing_but_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (loading.VARIABLE, build.VARIABLE, "SOURCE_DATE_EPOCH"):
+        monkeypatch.delenv(name, raising=False)
+    assert build.allowed() == build.ANY
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1790000000")
+    assert build.allowed() == build.MACHINE
+    monkeypatch.setenv(build.VARIABLE, "any")
+    assert build.allowed() == build.ANY
+    monkeypatch.setenv(loading.VARIABLE, "1")
+    assert build.allowed() == build.NONE
+    monkeypatch.setenv(loading.VARIABLE, "0")
+    monkeypatch.setenv(build.VARIABLE, "gcc")
+    with pytest.raises(build.CompilerError, match="may be any, machine or none"):
+        build.allowed()
+
+
+@pytest.mark.parametrize(("by", "reason"), [(build.MACHINE, "no C compiler was found"), (build.NONE, "was asked for")])
+def test_a_compiler_from_a_wheel_is_used_only_where_any_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, reason: str
+) -> None:
+    monkeypatch.setattr(build, "machine_compiler", list)
+    monkeypatch.setattr(build, "find_spec", lambda name: "ziglang is installed")
+    assert reason in build.compile_in_place(tmp_path, by).reason
+
+
+@can_compile
+def test_two_builds_of_the_same_sources_are_the_same_to_the_byte(built: Path, tmp_path: Path) -> None:
+    again = tmp_path / "elsewhere" / "dissectors"
+    shutil.copytree(built, again, ignore=shutil.ignore_patterns(FOLDER))
+    assert not build.compile_in_place(again).reason
+    for module in (SHARED, "twice"):
+        ours, theirs = (package / FOLDER / f"{module}{SUFFIX}" for package in (built, again))
+        assert ours.read_bytes() == theirs.read_bytes(), module
+
+
 @pytest.mark.parametrize("text", ["", "\0\xff", "compiled by cc\nno-digest"])
 def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "compiling").mkdir()
+    (tmp_path / FOLDER).mkdir()
     (tmp_path / record.NAME).write_bytes(text.encode("latin-1"))
     assert record.read(str(tmp_path)) is None
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    (tmp_path / "compiling").mkdir()
+    (tmp_path / FOLDER).mkdir()
     for one in (
         record.BuildRecord("", "why not", {}, {}),
         record.BuildRecord("cc", "", {"a.py": "00", "b c.pxd": "01"}, {"a": "02"}),
@@ -224,7 +266,7 @@ def test_an_archive_for_workers_brings_what_is_compiled_of_its_sources(
         names = set(written.getnames())
         written.extractall(tmp_path, filter="data")
     assert "dissectors/wire/memory.py" in names
-    built = {name for name in names if name.endswith((SUFFIX, record.NAME))}
+    built = {name for name in names if name.startswith(f"dissectors/{FOLDER}/")}
     assert bool(built) is (is_compiled and (PACKAGE / record.NAME).exists())
     out, _ = said(tmp_path / "dissectors", "import dissectors.wire.memory as m; print(m.crc32c(b'123456789', 0, 9))")
     assert int(out) == 0xE3069283

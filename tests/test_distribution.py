@@ -11,11 +11,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from dissectors.compiling import build
+from dissectors.compiling import build, installed
 
 hook = pytest.importorskip("dissectors.compiling.hook", reason="hatchling is not installed")
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+PACKAGES = (*installed.WHOLE, *installed.MOVED)
 UNCOMPILED = {"BROKERSCOPE_UNCOMPILED": "1"}
 
 
@@ -46,11 +46,12 @@ def files(folder: Path) -> set[str]:
 
 
 def test_the_wheel_has_the_packages_whole_and_nothing_else(wheel: Path) -> None:
-    assert {path.name for path in wheel.iterdir() if path.suffix != ".dist-info"} == set(PACKAGES)
-    for package in PACKAGES:
-        installed = {name for name in files(wheel / package) if not name.startswith("_proto/")}
-        assert installed == files(ROOT / package)
-    assert files(wheel / "dissectors" / "_proto") == files(ROOT / "proto")
+    assert {path.name for path in wheel.iterdir() if path.suffix != ".dist-info"} == set(installed.WHOLE)
+    moved = {f"{package}/{name}" for package in installed.MOVED for name in files(ROOT / package)}
+    wire = {f"dissectors/_proto/{name}" for name in files(ROOT / "proto")}
+    assert files(wheel / installed.HOME) == files(ROOT / installed.HOME) | moved | wire
+    for package in ("pyspark_brokerscope", "pyspark_pcap"):
+        assert files(wheel / package) == files(ROOT / package)
 
 
 def test_what_is_installed_runs_far_from_the_repository(wheel: Path, tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_what_is_installed_runs_far_from_the_repository(wheel: Path, tmp_path: P
     paths = {**os.environ, **UNCOMPILED, "PYTHONPATH": str(wheel)}
     said = subprocess.run(command, cwd=tmp_path, env=paths, check=True, capture_output=True, text=True)
     assert "1 of 13 checksums is wrong" in said.stdout
-    where = [sys.executable, "-c", "import dissectors; print(dissectors.__file__)"]
+    where = [sys.executable, "-c", "import brokerscope.dissectors as here; print(here.__file__)"]
     found = subprocess.run(where, cwd=tmp_path, env=paths, check=True, capture_output=True, text=True)
     assert Path(found.stdout).is_relative_to(wheel)
 
@@ -68,6 +69,8 @@ def test_what_is_installed_runs_far_from_the_repository(wheel: Path, tmp_path: P
 def test_a_compiler_is_asked_for_where_none_is_installed(
     compiler: str, uncompiled: str, wanted: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    for name in (build.VARIABLE, "SOURCE_DATE_EPOCH"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CC", compiler)
     monkeypatch.setenv("BROKERSCOPE_UNCOMPILED", uncompiled)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import final
 
-import cython
 import numpy as np
 import numpy.typing as npt
 
@@ -56,6 +55,7 @@ from dissectors.capture.headers import (
     kind_of_link,
 )
 from dissectors.capture.tcp_options import DUPLICATE, STAMPS, read_options
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import AnyBytes, Bytes, Grid, Numbers, numbers
 from dissectors.wire.big_endian import BigEndian

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes, Grid, Numbers
 

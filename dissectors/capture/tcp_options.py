@@ -5,8 +5,7 @@ Both are pairs of 32-bit numbers in one number of 64 bits, `first << 32 | second
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Numbers
 from dissectors.wire.big_endian import BigEndian

@@ -1,9 +1,10 @@
-"""Compile modules in place: python -m dissectors.compiling.build
+"""Compile modules: python -m dissectors.compiling.build
 
 Every module that marks classes or functions becomes one file of CPython's stable interface, which any Python from 3.11
 on loads. `declare` writes what Cython reads, into a folder of its own; some processes of Cython translate all modules,
 then the C compiler compiles each. Only modules are compiled again of which, or of what they cimport, something
 else was written than before. Cython's own functions are compiled once, in compiling/shared, instead of once a module.
+Compiled modules lie in a folder of the package that is theirs (record.py), never among the sources.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,11 +24,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dissectors.compiling import record
+from dissectors.compiling import loading, record
 from dissectors.compiling.declare import DeclarationError, Package
 from dissectors.compiling.record import SHARED, SUFFIX, BuildRecord
 
 COMPILERS = ("cc", "gcc", "clang")
+VARIABLE = "BROKERSCOPE_COMPILER"
+ANY, MACHINE, NONE = "any", "machine", "none"  # its values
 _CIMPORT = re.compile(r"^from (\S+) cimport (.+)", re.M)
 _ERROR = re.compile(r"^(?!performance hint|warning).*:\d+:\d+: (?!warning)")  # file:line:column: what is wrong
 _DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False", "auto_pickle=False")
@@ -42,7 +44,7 @@ _FLAGS = (
     '-DCYTHON_SMALL_CODE=__attribute__((cold,optimize("O0")))',
 )  # fmt: skip
 _LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
-_NOT_WANTED = "BROKERSCOPE_UNCOMPILED was set when it was installed"
+_NOT_WANTED = "that was asked for when it was installed"
 _NO_COMPILER = "no C compiler was found when it was installed"
 
 
@@ -60,6 +62,20 @@ def machine_compiler() -> list[str]:
     return next(([name] for name in COMPILERS if shutil.which(name)), [])
 
 
+def allowed() -> str:
+    """Which compilers a build may use: any, so also one that comes as a wheel; the machine's; none.
+
+    Where nothing is said, a build for a distribution, which sets SOURCE_DATE_EPOCH, takes nothing but what the machine
+    has. Raises CompilerError where $BROKERSCOPE_COMPILER says anything else.
+    """
+    if loading.is_forced():
+        return NONE
+    said = os.environ.get(VARIABLE, "") or (MACHINE if "SOURCE_DATE_EPOCH" in os.environ else ANY)
+    if said not in (ANY, MACHINE, NONE):
+        raise CompilerError(f"{VARIABLE} is {said!r}, and may be {ANY}, {MACHINE} or {NONE}")
+    return said
+
+
 def obstacle() -> str:
     """Why no C compiler could make modules for this Python; "" where one can."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -71,19 +87,19 @@ def obstacle() -> str:
     return ""
 
 
-def compile_in_place(package: Path, *, wanted: bool = True, told: Told = lambda text: None) -> BuildRecord:
+def compile_in_place(package: Path, by: str = ANY, name: str = "", *, told: Told = lambda text: None) -> BuildRecord:
     """Compile the modules of the package in a folder, and write the record. Where nothing is compiled it says why.
 
+    by: which compilers may be used, as `allowed` says. name: of the package, where another one holds it.
     told: called with what is being done, as words: `compiled 12 of 74: kafka/walk`.
     """
-    begun_ns = time.time_ns()
     compiler = machine_compiler()
-    if not compiler and find_spec("ziglang") is not None:
+    if not compiler and by == ANY and find_spec("ziglang") is not None:
         compiler = [sys.executable, "-m", "ziglang", "cc"]
-    reason = obstacle() if wanted else _NOT_WANTED
+    reason = _NOT_WANTED if by == NONE else obstacle()
     reason = reason or ("" if compiler else _NO_COMPILER)
-    done = BuildRecord("", reason, {}, {}) if reason else _compile(package, compiler, told)
-    record.write(package, done, begun_ns)
+    done = BuildRecord("", reason, {}, {}) if reason else _compile(package, name or package.name, compiler, told)
+    record.write(package, done)
     return done
 
 
@@ -92,21 +108,22 @@ def compiled_modules(package: Path) -> list[str]:
     return sorted(Package(package).compiled())
 
 
-def _compile(package: Path, compiler: list[str], told: Told) -> BuildRecord:
+def _compile(package: Path, name: str, compiler: list[str], told: Told) -> BuildRecord:
     before = record.read(str(package))
     (package / record.NAME).unlink(missing_ok=True)  # until all is compiled, nothing is
     with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as workers:
         try:
             tree = Path(folder) / "sources"
-            modules, sources = write_sources(package, tree / package.name)
-            made = BuildRecord(_how(compiler), "", _digests(package, sources), _needed(package, tree, modules))
-            wanted = {package / f"{module}{SUFFIX}" for module in made.modules}
+            place = tree / name.replace(".", "/")
+            modules, sources = write_sources(package, place, name)
+            made = BuildRecord(_how(compiler), "", _digests(package, sources), _needed(place, tree, modules))
+            wanted = {_file_of(package, module) for module in made.modules}
             for leftover in set(package.rglob(f"*{SUFFIX}")) - wanted:
                 leftover.unlink()
-            changed = [name for name in made.modules if not _is_current(package, name, before, made)]
-            shares = _shares(changed, tree / package.name)
+            changed = [module for module in made.modules if not _is_current(package, module, before, made)]
+            shares = _shares(changed, place)
             written: list[tuple[str, Path]] = []
-            for pairs in workers.map(partial(_translate, tree / package.name), shares):
+            for pairs in workers.map(partial(_translate, tree, name), shares):
                 written += pairs
                 told(f"translated {len(written)} of {len(changed)} modules to C")
             made_whole = workers.map(lambda pair: _compile_one(package, compiler, *pair), written)
@@ -117,17 +134,18 @@ def _compile(package: Path, compiler: list[str], told: Told) -> BuildRecord:
     return made
 
 
-def write_sources(package: Path, tree: Path) -> tuple[list[str], list[Path]]:
+def write_sources(package: Path, tree: Path, name: str = "") -> tuple[list[str], list[Path]]:
     """Write what the compiler reads of a package into a folder: the modules, and the sources that they are made of."""
-    declared = Package(package)
+    declared = Package(package, name)
     modules = declared.compiled()
     given = [path for suffix in ("pxd", "h") for path in package.rglob(f"*.{suffix}")]
-    for name, module in modules.items():
-        _write(tree / f"{name}.py", module.source())
-        _write(tree / f"{name}.pxd", module.declaration())
-    for path in given:
-        _write(tree / path.relative_to(package), path.read_text())
-    for place in {tree, *(path.parent for path in tree.rglob("*.pxd"))}:
+    for path, module in modules.items():
+        _write(tree / f"{path}.py", module.source())
+        _write(tree / f"{path}.pxd", module.declaration())
+    for file in given:
+        _write(tree / file.relative_to(package), file.read_text())
+    above = {tree.parents[number] for number in range(declared.name.count("."))}
+    for place in {tree, *above, *(path.parent for path in tree.rglob("*.pxd"))}:
         if not (place / "__init__.py").exists():
             _write(place / "__init__.py", "")
     return sorted(modules), sorted({*given, *declared.told, *(module.path for module in modules.values())})
@@ -146,9 +164,8 @@ def _digests(package: Path, sources: Sequence[Path]) -> dict[str, str]:
     return {str(path.relative_to(package)): record.digest(path.read_bytes()) for path in sources}
 
 
-def _needed(package: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]:
+def _needed(root: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]:
     """The digest of all that each module is compiled from; of `shared` nothing, for it is Cython's alone."""
-    root = tree / package.name
     headers = b"".join(path.read_bytes() for path in sorted(root.rglob("*.h")))
     texts = {path: path.read_text() for path in root.rglob("*.pxd")}
     found = {SHARED: record.digest(b"")}
@@ -169,7 +186,7 @@ def _needed(package: Path, tree: Path, modules: Sequence[str]) -> dict[str, str]
 
 def _is_current(package: Path, module: str, before: BuildRecord | None, now: BuildRecord) -> bool:
     """Whether a module was compiled before, in the same way and from the same texts."""
-    if before is None or before.compiler != now.compiler or not (package / f"{module}{SUFFIX}").exists():
+    if before is None or before.compiler != now.compiler or not _file_of(package, module).exists():
         return False
     return before.modules.get(module) == now.modules[module]
 
@@ -184,18 +201,19 @@ def _shares(modules: Sequence[str], package: Path) -> list[list[str]]:
     return [[SHARED]] * (SHARED in modules) + [others[at::count] for at in range(count)]
 
 
-def _translate(package: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
-    """Translate modules to C, beside their sources in a package: (module, its C file) of each."""
+def _translate(tree: Path, name: str, modules: Sequence[str]) -> list[tuple[str, Path]]:
+    """Translate modules of a package to C, beside their sources in a tree: (module, its C file) of each."""
     cython = [sys.executable, "-m", "cython"]
-    written = [(module, package / f"{module}.c") for module in modules]
+    within = name.replace(".", "/")
+    written = [(module, tree / within / f"{module}.c") for module in modules]
     if modules[0] == SHARED:
-        _run(SHARED, [*cython, f"--generate-shared={written[0][1]}"], package.parent)
+        _run(SHARED, [*cython, f"--generate-shared={written[0][1]}"], tree)
         return written
     directives = [word for directive in _DIRECTIVES for word in ("-X", directive)]
-    shared = f"--shared={package.name}.{SHARED.replace('/', '.')}"
-    sources = [f"{package.name}/{module}.py" for module in modules]
+    shared = f"--shared={name}.{SHARED.replace('/', '.')}"
+    sources = [f"{within}/{module}.py" for module in modules]
     what = modules[0] if len(modules) == 1 else f"one of {len(modules)} modules"
-    _run(what, [*cython, "-3", *directives, shared, *sources], package.parent)
+    _run(what, [*cython, "-3", *directives, shared, *sources], tree)
     return written
 
 
@@ -204,7 +222,8 @@ def _compile_one(package: Path, compiler: Sequence[str], module: str, code: Path
     made = code.with_suffix(".so")
     include = [f"-I{_headers()}", f"-I{package}", f"-I{(package / module).parent}"]
     _run(module, [*compiler, *_flags(), *_LINK, *include, str(code), "-o", str(made)], code.parent)
-    target = package / f"{module}{SUFFIX}"
+    target = _file_of(package, module)
+    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, beside := target.with_suffix(".new"))
     beside.replace(target)  # a process that runs it keeps the old file
     return module
@@ -224,6 +243,10 @@ def _run(module: str, command: list[str], folder: Path) -> None:
 def _flags() -> list[str]:
     """The compiler's flags, those of the environment last."""
     return [*_FLAGS, *shlex.split(os.environ.get("CFLAGS", "")), *shlex.split(os.environ.get("ARCHFLAGS", ""))]
+
+
+def _file_of(package: Path, module: str) -> Path:
+    return package / record.FOLDER / f"{module}{SUFFIX}"
 
 
 def _headers() -> Path:

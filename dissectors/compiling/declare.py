@@ -29,7 +29,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-MARK, CARRIED = "compiled", "carried"
+MARK, CARRIED, CYTHON = "compiled", "carried", "cython"
 _C_TYPES = {
     "int": "int", "uint": "unsigned int", "longlong": "long long", "ulonglong": "unsigned long long",
     "Py_ssize_t": "Py_ssize_t", "bint": "bint", "double": "double",
@@ -80,7 +80,7 @@ class Module:
         self.assigned: dict[ast.stmt, list[str]] = {}  # statements that give names their only value
         seen: list[str] = []
         for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package.name:
+            if isinstance(node, ast.ImportFrom) and package.holds(node.module or ""):
                 for alias in node.names:
                     self.imports[alias.asname or alias.name] = Import(node.module or "", alias.name)
             elif isinstance(node, ast.ClassDef) and mark_of(node):
@@ -185,7 +185,7 @@ class Module:
             known = types.pop() if len(types) == 1 else "object"
             return known if known in _BUILTINS or self.class_of(known) else "object"
         if isinstance(annotation, ast.Attribute):
-            is_cython = isinstance(annotation.value, ast.Name) and annotation.value.id == "cython"
+            is_cython = isinstance(annotation.value, ast.Name) and annotation.value.id == CYTHON
             return _C_TYPES[annotation.attr] if is_cython else "object"
         if isinstance(annotation, ast.Subscript):
             of = annotation.value
@@ -252,7 +252,7 @@ class Module:
         methods = {
             each.name for node in self.classes.values() for each in node.body if isinstance(each, ast.FunctionDef)
         }
-        names = sorted((plain & self.used) - declared - methods - self.constants.keys() - {"cython", MARK})
+        names = sorted((plain & self.used) - declared - methods - self.constants.keys() - {CYTHON, MARK})
         types = {name: self.type_of(name) for name in names}
         return {name: kind if _is_known(kind) or self.class_of(kind) else "object" for name, kind in types.items()}
 
@@ -394,13 +394,17 @@ class Module:
         return f"{CARRIED}({node.name}, {told!r})\n"
 
     def _replace_import(self, lines: list[str], node: ast.ImportFrom) -> None:
-        """Without names that are cimported or constants; classes stay, so that their modules are imported."""
+        """Without names that are cimported or constants; classes stay, so that their modules are imported.
+
+        Cython knows its own module `cython` only, in the place of which sources import compiling/cython.py.
+        """
         declared = {each.partition(" as ")[2] or each for names in self.cimports.values() for each in names}
         gone = {*self.constants, *(name for name in declared if not self.class_of(name))}
-        names = [alias for alias in node.names if (alias.asname or alias.name) not in gone | {MARK}]
+        names = [alias for alias in node.names if (alias.asname or alias.name) not in gone | {MARK, CYTHON}]
         if len(names) < len(node.names):
-            left = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
-            _blank(lines, node, f"from {node.module} import {', '.join(left)}" if left else "")
+            left = ", ".join(f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names)
+            is_shadow = any(alias.name == CYTHON for alias in node.names)  # compiling/cython.py
+            _blank(lines, node, "import cython" if is_shadow else f"from {node.module} import {left}" if left else "")
 
     def _replace_assignment(self, lines: list[str], node: ast.stmt) -> None:
         """Constants and C variables are set in the module's dictionary too, where Python looks."""
@@ -427,19 +431,24 @@ class Module:
 class Package:
     """The modules of a package, read when they are asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "") -> None:
+        """name: its dotted name, where another package holds it."""
         self.folder = folder
-        self.name = folder.name
+        self.name = name or folder.name
+        self.root = folder.parents[self.name.count(".")]
         self.told: set[Path] = set()  # sources from which constants and types were taken
         self._modules: dict[str, Module | None] = {}
+
+    def holds(self, name: str) -> bool:
+        """Whether a dotted name is one of this package."""
+        return f"{name}.".startswith(f"{self.name}.")
 
     def module(self, name: str) -> Module | None:
         """A module by its dotted name; None where there is no such source."""
         if name not in self._modules:
-            base = self.folder.parent / name.replace(".", "/")
+            base = self.root / name.replace(".", "/")
             path = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
-            is_own = name.split(".")[0] == self.name
-            self._modules[name] = Module(self, name, path) if path and is_own else None
+            self._modules[name] = Module(self, name, path) if path and self.holds(name) else None
         return self._modules[name]
 
     def compiled(self) -> dict[str, Module]:
@@ -465,7 +474,7 @@ class Package:
 
     def declared(self, name: str) -> str | None:
         """The dotted name of a module, if a .pxd of it lies in the tree, written by hand or by a program; or None."""
-        path = self.folder.parent / f"{name.replace('.', '/')}.pxd"
+        path = self.root / f"{name.replace('.', '/')}.pxd"
         return name if path.is_file() else None
 
     def is_declared_module(self, imported: Import | None) -> bool:

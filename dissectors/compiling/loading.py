@@ -1,24 +1,25 @@
 """Compiled modules or their sources: decided once, when `dissectors` is imported, for all modules together.
 
-Compiled modules run only if they are of the sources that lie beside them. Otherwise a finder in front of Python's own
-loads the sources, so that a compiled module that is out of date is never used.
+Compiled modules lie in folders of their own. Where they run, each package of this one that has some looks there first,
+by one line of its `__init__`, which stands before its modules are imported:
+
+    prefer_compiled(__path__)
+
+Whether compiled modules are of the sources that lie here is not asked: the build knows (`make compile`), and the tests
+refuse to run where they are not.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import MutableSequence
 from importlib import import_module
-from importlib.machinery import FileFinder, ModuleSpec, PathFinder, SourceFileLoader
-from types import ModuleType
 from typing import NamedTuple
 
 from dissectors.compiling import record
 
 VARIABLE = "BROKERSCOPE_UNCOMPILED"
 PACKAGE = __file__.rsplit(os.sep, 2)[0]
-_STALE = "the compiled modules are older than their sources"
 
 
 class State(NamedTuple):
@@ -35,24 +36,6 @@ class State(NamedTuple):
         return f"not compiled: {self.reason}" if self.reason else "compiled"
 
 
-class SourceFinder:
-    """Finds the source of a module of this package, also where a compiled one lies beside it."""
-
-    def __init__(self) -> None:
-        self._folders: dict[str, FileFinder] = {}
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The module's source; None for modules of others, which Python's own finders look for."""
-        if path is None or not name.startswith("dissectors."):
-            return None
-        for folder in path:
-            if folder not in self._folders:
-                self._folders[folder] = FileFinder(folder, (SourceFileLoader, [".py"]))
-            if found := self._folders[folder].find_spec(name):
-                return found
-        return None
-
-
 def is_forced() -> bool:
     """Whether the user wants the sources to run."""
     return os.environ.get(VARIABLE, "0") not in ("", "0")
@@ -63,38 +46,30 @@ def state_of(package: str) -> State:
     if is_forced():
         return State(f"{VARIABLE} is set")
     found = record.read(package)
-    if found is None:
-        return State("it was not compiled")
-    if found.reason:
-        return State(found.reason)
-    return State("" if record.is_fresh(package, found) else _STALE)
+    return State("it was not compiled" if found is None else found.reason)
 
 
-def prepare() -> State:
-    """Let compiled modules run, or their sources; on stderr, say so where the former are out of date."""
+def decide(path: MutableSequence[str]) -> State:
+    """Which code of this package runs. path: `__path__` of `dissectors.compiling`, where this is tried first."""
     state = state_of(PACKAGE)
-    if state.is_compiled and not _can_be_loaded():
-        state = State("the compiled modules are of another platform")
-    if not state.is_compiled:
-        _run_sources()
-    if state.reason == _STALE:
-        print(f"brokerscope: {_STALE}, which run instead, slowly; to compile: make compile", file=sys.stderr)
+    if state.is_compiled:
+        path.insert(0, _compiled_folder(path[0]))
+        try:
+            import_module(f"dissectors.{record.SHARED.replace('/', '.')}")  # what all compiled modules need
+        except ImportError:
+            del path[0]
+            return State("the compiled modules are of another platform")
     return state
 
 
-def _can_be_loaded() -> bool:
-    """Whether compiled modules are of this platform: the one that all others need says it for all."""
-    try:
-        import_module(f"dissectors.{record.SHARED.replace('/', '.')}")
-    except ImportError:
-        return False
-    return True
+def _compiled_folder(folder: str) -> str:
+    """Where what is compiled of a folder's modules lies."""
+    return f"{PACKAGE}/{record.FOLDER}{folder.removeprefix(PACKAGE)}"
 
 
-def _run_sources() -> None:
-    """Find sources first. They import `cython`, which needs to say only that they are not compiled."""
-    sys.meta_path.insert(0, SourceFinder())
-    if "cython" not in sys.modules and PathFinder.find_spec("cython") is None:
-        stand_in = ModuleType("cython", "Stands for Cython where it is not installed.")
-        stand_in.compiled = False  # type: ignore[attr-defined]
-        sys.modules["cython"] = stand_in
+def prefer_compiled(path: MutableSequence[str]) -> None:
+    """Let a package's modules be looked for among the compiled ones first, where these run. path: its `__path__`."""
+    from dissectors.compiling import STATE
+
+    if STATE.is_compiled:
+        path.insert(0, _compiled_folder(path[0]))

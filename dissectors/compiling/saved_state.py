@@ -13,6 +13,7 @@ from typing import Any
 
 from dissectors.compiling.state import StateError
 
+_PACKAGE = "dissectors."
 _PARTS = ("compiling", "iggy", "kafka", "pulsar", "rows", "session", "tcp", "tls", "wire")
 _MODULES = frozenset(
     f"dissectors.{name}" for name in ("engine", "limits", "options", "records", "release", "capture.fragments")
@@ -48,8 +49,8 @@ class StateReader(pickle.Unpickler):
             return _method
         if (module, name) in _PLAIN:
             return super().find_class(module, name)
-        package, _, rest = module.partition(".")
-        known = package == "dissectors" and (rest.partition(".")[0] in _PARTS or module in _MODULES)
+        within = module.removeprefix(_PACKAGE)
+        known = within != module and (within.partition(".")[0] in _PARTS or module in _MODULES)
         try:
             found = super().find_class(module, name) if known and "." not in name else None
         except (ImportError, AttributeError):

@@ -42,9 +42,8 @@ from functools import partial
 from struct import Struct
 from typing import Any, final
 
-import cython
-
 from dissectors.checksum import CRC32, NONE, XXH3
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy.field_types import MalformedBodyError, headers, need
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved

@@ -20,8 +20,7 @@ from itertools import takewhile
 from struct import Struct
 from typing import Any, NamedTuple, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.batches import read as read_run

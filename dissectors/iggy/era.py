@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import tables

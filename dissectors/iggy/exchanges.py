@@ -12,8 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import events, layouts, positions, tables

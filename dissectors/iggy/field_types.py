@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy.secrets import option_value
 from dissectors.wording import plural

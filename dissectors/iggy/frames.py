@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.errors import UsageError
 from dissectors.iggy import tables

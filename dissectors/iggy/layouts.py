@@ -13,8 +13,7 @@ from itertools import takewhile
 from struct import calcsize
 from typing import Any, NamedTuple, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy import tables
 from dissectors.iggy.field_types import READERS

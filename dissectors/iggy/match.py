@@ -25,8 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy.frames import SEND_MESSAGES

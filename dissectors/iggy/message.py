@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Grid, grid

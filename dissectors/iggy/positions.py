@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy.decode import Body
 from dissectors.iggy.layouts import BodyLayout

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import cython
-
 from dissectors.checksum import NONE, XXH3, function, shown
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy.message import COVERED, END, MASK64, START, STORED, IggyUnit, MessageRun, VsrBatch
 

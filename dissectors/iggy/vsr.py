@@ -6,8 +6,7 @@ one that it became, and begins with a result section where the operation changes
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import layouts, replica, tables

@@ -23,8 +23,7 @@ import base64
 from collections.abc import Callable
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy.field_types import CONSUMERS, STRATEGIES, MalformedBodyError, need, text
 from dissectors.redaction import REDACTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dissectors.checksum.unit_format import UnitFormat
+from dissectors.compiling.loading import prefer_compiled
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
@@ -12,6 +13,8 @@ from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, Protocol, Removal
 from dissectors.session.search import Recogniser
 from dissectors.session.spans import FrameSpans
+
+prefer_compiled(__path__)
 
 
 class Kafka(Protocol):

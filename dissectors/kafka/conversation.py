@@ -5,8 +5,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Any
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import Derived, carried
 from dissectors.kafka import bodies, positions, special

@@ -12,8 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.kafka import schema
 from dissectors.kafka.body_notes import BodyNotes

@@ -18,8 +18,7 @@ from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.kafka import batches
 from dissectors.kafka.body_notes import Topic

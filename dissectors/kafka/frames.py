@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 import struct
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.errors import UsageError
 from dissectors.kafka import schema

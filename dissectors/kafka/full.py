@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.kafka import nested, schema, secrets
 from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField

@@ -14,8 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.kafka.pending import KafkaRequest

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet, Topic

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.kafka import secrets

@@ -10,9 +10,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, final
 
-import cython
-
 from dissectors.checksum import shown
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import Derived, carried
 from dissectors.kafka import batches, internal, messages

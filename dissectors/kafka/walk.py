@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import final
 from weakref import WeakKeyDictionary
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.kafka.body_notes import (
     AT_PARTITION,

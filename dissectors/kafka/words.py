@@ -40,8 +40,7 @@ from __future__ import annotations
 from array import array
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Ints
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dissectors.compiling.loading import prefer_compiled
 from dissectors.session.conversation import Protocol
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from dissectors.session.conversation import Conversation
     from dissectors.session.search import Recogniser
 from dissectors.session.spans import FrameSpans
+
+prefer_compiled(__path__)
 
 
 class Pulsar(Protocol):

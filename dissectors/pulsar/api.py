@@ -3,7 +3,7 @@ classes of the protobuf library for bodies, `api.MessageMetadata`, `api.BaseComm
 
 What protoc generates for Python is tied to two major versions of the protobuf runtime and registers its messages for
 the whole process, where an application's own Pulsar client would clash with it. This needs neither: the classes come
-from a private pool, each when first used, and the schema's compiled form is data beside the schema.
+from a private pool, each when first used, and the pool gets the schema as it is written.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
 
-from dissectors.wire import protobuf
+from dissectors.pulsar.schema import descriptor
 from dissectors.wire.proto import proto
 from dissectors.wire.protobuf import FLAG, INT32, INT64, INTEGERS, MESSAGE, OCTETS, OTHER, UINT32, MessageShape
 
 
-def _file_descriptor(compiled: bytes) -> bytes:
-    """The one FileDescriptorProto in a FileDescriptorSet."""
-    file = next(protobuf.fields(compiled, 0, len(compiled)))
-    return compiled[file.start : file.end]
-
-
 def _file() -> Any:
     pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(_file_descriptor(proto("pulsar", "PulsarApi.binpb").read_bytes()))
+    pool.AddSerializedFile(descriptor("PulsarApi.proto", proto("pulsar", "PulsarApi.proto").read_text()))
     return pool.FindFileByName("PulsarApi.proto")
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.options import Options

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.pulsar import api
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, SPACES, CommandType, part_of

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.pulsar import batches

@@ -15,8 +15,7 @@ Source: Pulsar binary protocol specification, "Framing".
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
 from dissectors.session.inbox import INVALID, MORE

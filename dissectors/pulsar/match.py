@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import SEND

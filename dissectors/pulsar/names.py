@@ -10,8 +10,7 @@ import re
 from functools import lru_cache
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import FLOW, MESSAGE, SUBSCRIBE

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.pulsar.decode import ID_SHAPE, PulsarCommand
 from dissectors.pulsar.fields import (

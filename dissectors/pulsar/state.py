@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.pulsar.api import shape

@@ -8,3 +8,7 @@ blocks      finished rows -> Arrow
 sink        all tables of a run, and the names that decoders learn
 late_names  names that a connection does not know: tokens, and what is put in for them
 """
+
+from dissectors.compiling.loading import prefer_compiled
+
+prefer_compiled(__path__)

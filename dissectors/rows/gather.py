@@ -8,8 +8,7 @@ Functions take int64[n] of numbers and give (offsets, characters), but for `code
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Bytes, Ints, Numbers, ReadOnlyNumbers, Writable

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, final
 
-import cython
-
 from dissectors import records
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout

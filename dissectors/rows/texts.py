@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes, Numbers, Writable, numbers
 from dissectors.wire.memory import address_of, copy

@@ -10,3 +10,7 @@ exchange.py      pending requests, errors, the formulas of `exchanges`; writes r
 resends.py       which bytes were sent more than once
 reporter.py      findings of a connection
 """
+
+from dissectors.compiling.loading import prefer_compiled
+
+prefer_compiled(__path__)

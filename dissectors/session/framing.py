@@ -7,8 +7,7 @@ is counted once: framed, skipped, or pending (of a frame that never ended).
 
 from __future__ import annotations
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.options import Options

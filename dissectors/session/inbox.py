@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import Derived, carried
 from dissectors.rows.layout import ABSENT

@@ -17,8 +17,7 @@ from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.limits import Limits
 from dissectors.tcp import spurious

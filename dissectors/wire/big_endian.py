@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import AnyBytes, Bytes
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Bytes, Grid, Ints, ReadOnlyNumbers, Writable
 

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 
 if cython.compiled:

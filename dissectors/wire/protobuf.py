@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, final
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader

@@ -132,12 +132,26 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _schema_version(wanted: bool) -> None:
+    if wanted:
+        from pipelines.cli.schema_version import schema_version
+
+        typer.echo(schema_version())
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="The version, and whether it is compiled."),
+    ] = False,
+    schema_version: Annotated[
+        bool,
+        typer.Option(
+            "--schema-version", callback=_schema_version, is_eager=True, help="What is promised of names in outputs."
+        ),
     ] = False,
 ) -> None:
     if ctx.invoked_subcommand is None:

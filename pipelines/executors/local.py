@@ -27,7 +27,7 @@ from pipelines.executors.executor import Item, Result
 from pipelines.executors.worker import TaskToRun
 
 WORTH_BYTES = 64 * MIB  # to read, from which on other processes help
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from pipelines.executors.worker import main; main({handle})"
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from {worker} import main; main({handle})"
 
 
 class LocalExecutor:
@@ -99,7 +99,7 @@ def _end(workers: list[_Worker]) -> None:
 
 def _started() -> _Worker:
     ours, theirs = Pipe()
-    program = _PROGRAM.format(path=sys.path, handle=theirs.fileno())
+    program = _PROGRAM.format(path=sys.path, worker=TaskToRun.__module__, handle=theirs.fileno())
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,  # closes with this process, whatever becomes of it, and then the other one ends

@@ -16,7 +16,12 @@ from dissectors.errors import InputError
 from dissectors.wire.proto import proto
 
 FOLDER = "brokerscope"  # that Spark unpacks the archive into
-PACKAGES = ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+PACKAGES = tuple(  # of the repository, or as they are installed, where `brokerscope` holds those that stand behind it
+    dict.fromkeys(
+        name.partition(".")[0]
+        for name in ("brokerscope", "dissectors", "pipelines", "pyspark_brokerscope", "pyspark_pcap")
+    )
+)
 _ON_DRIVER = frozenset({"rich", "typer"})  # that no worker uses
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
@@ -51,9 +56,8 @@ def write(stream: BinaryIO, *, dependencies: bool = False, others: Sequence[str]
 
 
 def _usable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """An entry of the archive; None for what was compiled of other sources than those that go with it."""
-    is_built = entry.name.endswith((record.SUFFIX, record.NAME))
-    return None if is_built and not STATE.is_compiled else entry
+    """An entry of the archive; None for the compiled modules where they do not run here."""
+    return None if entry.name.endswith(f"dissectors/{record.FOLDER}") and not STATE.is_compiled else entry
 
 
 def _closure(names: Iterable[str], without: frozenset[str]) -> Iterator[Distribution]:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dissectors.errors import InputError
 from pipelines.storage import outputs
 
+SCHEMA = 2
+"""Of names in outputs: raised where one goes or means something else. In 1, 0.1.0, some verdicts were findings."""
 RECORD_FOLDER = "records"
 TABLE_FOLDER = "tables"
 LAKE_FOLDER = ".lake"  # of an OUT that `analyze --update` keeps
@@ -42,3 +45,10 @@ def read_about(out: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def refuse_newer(out: str) -> None:
+    """Raise InputError where OUT was written by a release whose names mean other things than those of this one."""
+    about = read_about(out)
+    if isinstance(found := about.get("schema"), int) and found > SCHEMA:
+        raise InputError(f"{out}: was written by brokerscope {about.get('version')}, which this release cannot read")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dissectors.errors import InputError
 from pipelines.storage import filesystem, lake_files, working_folders
-from pipelines.storage.layout import ABOUT, RECORD_FOLDER
+from pipelines.storage.layout import ABOUT, RECORD_FOLDER, refuse_newer
 
 LISTED = "records"  # in OUT/analysis.json: table -> files of it, where OUT is not local
 
@@ -26,12 +26,13 @@ class StoredRecords:
     def of(cls, folder: str) -> StoredRecords:
         """The tables in OUT/records: those of a lake's last commit, else those that OUT lists, or all Parquet files.
 
-        Raises BrokerscopeError where the manifest of a lake, or the list, is damaged.
+        Raises BrokerscopeError where the manifest of a lake, or the list, is damaged, or OUT is of a newer release.
         """
+        refuse_newer(out := posixpath.dirname(folder.rstrip("/")))
         commit = lake_files.commit_of(folder)
         local = filesystem.local_path(folder) is not None
         if commit is None:
-            known = None if local else listed(posixpath.dirname(folder.rstrip("/")))
+            known = None if local else listed(out)
             return cls(folder, _by_table(filesystem.find(folder) if known is None else sorted(known)), local)
         found = _by_table(file.path for file in commit.manifest.records())
         return cls(commit.records, found, local and commit.manifest.is_flat)

@@ -8,6 +8,7 @@
     kafka.py    pulsar.py  iggy.py   frames, bodies, batches; bodies that the schema allows and nobody sends
     cases.py    a seed number and a case number -> a mutated capture
     check.py    what must hold of every capture
+    harness.py  targets for libFuzzer and OSS-Fuzz: each protocol, TCP, TLS, containers
     __main__.py runs cases as long as one likes: `make fuzz`
 
 A mutator is a small function of a random number generator and of what it mutates. A case is a function of its seed

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import islice
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import dissectors
-from tests.fuzz import cases, check, files, packets
+from tests.fuzz import cases, check, files, harness, packets
 from tests.fuzz.seeds import CLIENT, SERVER, SERVER_PORTS, frame_size, frames, on_wire, seeds
 from tests.wires import pcap
 
@@ -36,6 +38,15 @@ def test_mutated_captures_are_rows_and_findings(tmp_path: Path) -> None:
     )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", harness.targets())
+def test_each_target_of_the_harness_takes_what_the_samples_hold(name: str) -> None:
+    target = harness.targets()[name]
+    for data in target.corpus()[:2]:
+        harness.run(target, data)
+    for data in islice(harness.mutated(Random(1), target.corpus()), 5):
+        harness.run(target, data)
 
 
 # --- the fuzzer itself -----------------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
-"""The schema that is checked in is the one that is used, and it agrees with the protocol's message tables."""
+"""The schema is understood as protoc understands it, and agrees with the protocol's message tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from dissectors.pulsar import api
+from dissectors.pulsar.schema import descriptor
 from dissectors.wire.proto import proto
 from tests.captures import facts, needs_facts
 
@@ -15,13 +17,35 @@ LABELS = {1: "optional", 2: "required", 3: "repeated"}
 TYPES = {1: "double", 3: "int64", 4: "uint64", 5: "int32", 8: "bool", 9: "string", 12: "bytes", 13: "uint32"}
 
 
-def test_what_is_compiled_is_what_is_written(tmp_path: Path) -> None:
+def test_the_schema_is_understood_as_protoc_understands_it(tmp_path: Path) -> None:
     protoc = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     code = protoc.main(
-        ["protoc", f"-I{proto('pulsar')}", f"--descriptor_set_out={tmp_path / 'new.binpb'}", "PulsarApi.proto"]
+        ["protoc", f"-I{proto('pulsar')}", f"--descriptor_set_out={tmp_path / 'set'}", "PulsarApi.proto"]
     )
     assert code == 0
-    assert (tmp_path / "new.binpb").read_bytes() == proto("pulsar", "PulsarApi.binpb").read_bytes()
+    theirs = FileDescriptorSet.FromString((tmp_path / "set").read_bytes()).file[0]
+    ours = FileDescriptorProto.FromString(descriptor("PulsarApi.proto", proto("pulsar", "PulsarApi.proto").read_text()))
+    for message in theirs.message_type:
+        for field in message.field:
+            field.ClearField("json_name")
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import "other.proto";',
+        'syntax = "proto3";',
+        "message One { optional Unknown it = 1; }",
+        "message One { optional int32 it = 1 [packed = true]; }",
+        "message One { optional int32 it 1; }",
+        "enum One { A = 0",
+        "message One",
+    ],
+)
+def test_a_schema_that_is_not_understood_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, StopIteration)):
+        descriptor("x.proto", text)
 
 
 def fields() -> set[tuple[str, int, str, str, str]]:

@@ -20,6 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dissectors.compiling.loading import prefer_compiled
+
+prefer_compiled(__path__)
+
 from dissectors.wire.codecs.common import CodecError, Data, TooLargeError, too_large
 from dissectors.wire.codecs.deflate import gzip_members, zlib_stream
 from dissectors.wire.codecs.lz4 import lz4_block, lz4_frames

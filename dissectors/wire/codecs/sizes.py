@@ -9,8 +9,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 
-import cython
-
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.codecs import decompress, listeners
 from dissectors.wire.codecs.common import Data
