@@ -26,7 +26,7 @@ from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.batches import read as read_run
 from dissectors.iggy.era import Era
-from dissectors.iggy.field_types import MalformedBodyError
+from dissectors.iggy.field_types import Misfit
 from dissectors.iggy.frames import HEADER, RESERVED_END
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.message import MessageRun
@@ -51,86 +51,90 @@ REQUEST_CHECKSUM_AT = 144
 class Body:
     """A body as a layout read it.
 
-    layout: None where none is known
+    layout: None where none is known; name: of its command
     fields: what it says
     run: its messages; None where it holds none
-    problem: why no layout read it to its end; None where one did
-    at: where the problem is: of `read` an index in the body, of `body` one in the buffer
+    misfit: why no layout read it to its end
+    exact: whether a layout read it to its end; misread: whether layouts are known and none did
     trailing: bytes after the last field
     """
 
     layout: BodyLayout | None
+    name: str | None
     fields: Fields
     run: MessageRun | None
     _run: MessageRun
-    problem: str | None
-    at: cython.Py_ssize_t
+    misfit: Misfit
+    exact: cython.bint
+    misread: cython.bint
     trailing: cython.Py_ssize_t
 
     def __init__(self) -> None:
-        self.fields = Fields()
-        self._run = MessageRun()
+        self.misfit = Misfit()
+        self.fields = Fields(self.misfit)
+        self._run = MessageRun(self.misfit)
         self.clear(None)
 
     @compiled
     def clear(self, layout: BodyLayout | None) -> None:
         """Forget the body before."""
         self.layout = layout
+        self.name = None if layout is None else layout.name
         self.fields.reached = 0
         self.run = None
-        self.problem = None
-        self.at = 0
+        self.misfit.found = False
+        self.exact = self.misread = False
         self.trailing = 0
 
     @compiled
-    def read(self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
-        """Read buf[pos:end], all of which was captured, by one layout."""
-        after: cython.Py_ssize_t
+    def read(
+        self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, repair: cython.bint = True
+    ) -> None:
+        """Read buf[pos:end], all of which was captured, by one layout. repair: as `batches.read` has it."""
         self.clear(layout)
-        try:
-            after = self.fields.read(layout.plan, buf, pos, end)
-            if not layout.run:
-                self.trailing = end - after
-            elif metadata_fits(layout, self.fields, pos, after):
-                self.run = read_run(layout.run, buf, after, end, end, announced(layout, self.fields), True, self._run)
-            else:
-                self.problem = "metadata_length does not fit what it covers"
-        except MalformedBodyError as error:
-            self.problem, self.at = error.what, error.at - pos
+        after: cython.Py_ssize_t = self.fields.read(layout.plan, buf, pos, end)
+        if after >= 0 and not layout.run:
+            self.trailing = end - after
+        elif after >= 0:
+            self._read_run(layout, buf, pos, after, end, end, repair)
+        self.misread = self.misfit.found or self.trailing > 0
+        self.exact = not self.misread
 
     @compiled
     def read_part(
         self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t
     ) -> None:
         """Read buf[pos:end] up to `limit`, the first byte that is missing."""
-        after: cython.Py_ssize_t
         self.clear(layout)
-        try:
-            after = self.fields.read(layout.plan, buf, pos, limit)
-            if layout.run and metadata_fits(layout, self.fields, pos, after):
-                self.run = read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), True, self._run)
-        except MalformedBodyError:
-            pass
+        after: cython.Py_ssize_t = self.fields.read(layout.plan, buf, pos, limit)
+        if after >= 0 and layout.run:
+            self._read_run(layout, buf, pos, after, end, limit, True)
+        self.misfit.found = False
+        self.exact = True
 
-    @property
-    def name(self) -> str | None:
-        """The layout's command."""
-        return None if self.layout is None else self.layout.name
+    @compiled
+    def _read_run(
+        self,
+        layout: BodyLayout,
+        buf: bytes,
+        pos: cython.Py_ssize_t,
+        after: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        limit: cython.Py_ssize_t,
+        repair: cython.bint,
+    ) -> None:
+        """Read the messages behind the fields, which are buf[pos:after]."""
+        if not metadata_fits(layout, self.fields, pos, after):
+            self.misfit.refuse(pos, "metadata_length does not fit what it covers")
+            return
+        read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), repair, self._run)
+        if not self.misfit.found:
+            self.run = self._run
 
     @property
     def values(self) -> dict[str, Any]:
         """The fields by name, as JSON has them."""
         return self.fields.values()
-
-    @property
-    def exact(self) -> bool:
-        """Whether a layout read it to its end."""
-        return self.problem is None and not self.trailing and self.layout is not None
-
-    @property
-    def misread(self) -> bool:
-        """Whether layouts are known and none read it to its end."""
-        return self.problem is not None or self.trailing > 0
 
 
 NO_BODY = Body()
@@ -234,7 +238,6 @@ def _tried(
     if chosen is None:
         assert failed is not None
         _keep_certain(found, failed)
-        failed.at += pos
         return failed
     empty_answer: cython.bint = side == layouts.RESPONSE and end == pos  # nothing found, in every release
     if readers & allowed != allowed and not empty_answer:
@@ -275,7 +278,9 @@ def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
 @compiled
 def _is_nearer(one: Body, other: Body) -> cython.bint:
     """Whether a layout that did not fit came closer: to the last field, else further into the bytes."""
-    return (one.problem is None, one.at) > (other.problem is None, other.at)
+    if one.misfit.found != other.misfit.found:
+        return other.misfit.found
+    return one.misfit.found and one.misfit.at > other.misfit.at
 
 
 def releases_text(releases: int) -> str:

@@ -165,7 +165,7 @@ class IggyExchanges:
         self.state.request(request, request.partition if run is not None else ABSENT)
         if run is not None:
             request.records = run.total
-            request.payload_bytes = run.payload_bytes if frame.complete else ABSENT
+            request.payload_bytes = run.payload_bytes() if frame.complete else ABSENT
             request.client_id = self.state.user
             key = None if read.layout is None else read.fields.key(read.layout.at_partitioning)
             request.batches = self.rows.batches(run, frame, request.frame, PRODUCE, request.partition, request, key)
@@ -233,7 +233,7 @@ class IggyExchanges:
         if self.rows.report.wants_positions and not status:
             positions.answered(self.rows.report, request, read, facts)
         if self.rows.report.wants_events and request.api in events.KINDS:
-            values = read.values if read is not None and not read.problem else _NOTHING
+            values = read.values if read is not None and not read.misfit.found else _NOTHING
             self.events.answered(request, values, facts, errors, self.state.user)
         self.rows.report_answer(request, facts, errors, OK, shown, long_poll)
 
@@ -265,7 +265,7 @@ class IggyExchanges:
         if "sections" in values:
             failed = [section["status"] for section in values["sections"] if section["status"]]
             errors = tuple(error(code, self.era.allowed) for code in failed)
-        if not read.problem:
+        if not read.misfit.found:
             self._learn(request, values, facts)
         return errors
 
@@ -284,7 +284,7 @@ class IggyExchanges:
         assert layout is not None
         request.client_id = self.state.user
         self.rows.report_batches(run, frame, facts, CONSUME, partition_of(layout, read.fields), request)
-        request.records, request.payload_bytes = run.total, run.payload_bytes
+        request.records, request.payload_bytes = run.total, run.payload_bytes()
         request.partitions = len(read.values["sections"]) if "sections" in layout.plan.names else 1
         return run.total
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 import cython
 
 from dissectors.compiling.marks import compiled
+from dissectors.iggy.field_types import Misfit
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Grid, grid
 
@@ -114,6 +115,7 @@ class MessageRun:
     base, base_time, origin: of the VSR batch that is read: what the numbers of its messages count from
     units: what has a row in `batches`, in order
     problem: what does not fit although every message could be read
+    misfit: why they are no such messages
     """
 
     cells: Grid
@@ -127,8 +129,10 @@ class MessageRun:
     origin: cython.longlong = 0
     units: list[IggyUnit]
     problem: str | None
+    misfit: Misfit
 
-    def __init__(self) -> None:
+    def __init__(self, misfit: Misfit | None = None) -> None:
+        self.misfit = Misfit() if misfit is None else misfit
         self.cells = grid(_FIRST, CELLS)
         self.begin("", "", False)
 
@@ -142,6 +146,7 @@ class MessageRun:
         self.count = 0  # messages that were read
         self.units = []
         self.problem = None
+        self.misfit.found = False
         if self.cells.shape[0] > _MOST:
             self.cells = grid(_FIRST, CELLS)
 
@@ -196,8 +201,8 @@ class MessageRun:
         """The messages of a unit."""
         return [self.message(i) for i in range(unit.first, unit.last)]
 
-    @property
-    def payload_bytes(self) -> int:
+    @compiled
+    def payload_bytes(self) -> cython.longlong:
         """Bytes of all payloads."""
         size: cython.longlong = 0
         i: cython.Py_ssize_t

@@ -38,7 +38,7 @@ _LEADS = 0  # role of a node
 @compiled
 def answered(report: Report, request: IggyRequest, read: Body | None, facts: FrameFacts) -> None:
     """Write what a request and its answer without an error say. read: the body of the answer, if it was read."""
-    layout: BodyLayout | None = None if read is None or read.problem is not None else read.layout
+    layout: BodyLayout | None = None if read is None or read.misfit.found else read.layout
     if request.api == STORE:
         if request.offset >= 0:
             _write(report, request, request.frame, request.partition, COMMITTED, request.offset + 1)

@@ -144,20 +144,16 @@ class IggySpans(FrameSpans):
                 continue
             fields = Fields()
             fields.told = partial(_field, visitor)
-            try:
-                after = fields.read(layout.plan, data, at, end)
-                if layout.run:
-                    self._run(visitor, layout.run, after, announced(layout, fields))
-            except MalformedBodyError:
-                pass  # bytes are missing
+            after = fields.read(layout.plan, data, at, end)  # it fails where bytes are missing
+            if layout.run and after >= 0:
+                self._run(visitor, layout.run, after, announced(layout, fields))
             return
 
     def _run(self, visitor: SpanVisitor, name: str, at: int, count: int) -> None:
         """Tell of a run of messages. count: as announced; -1 where nothing announces it."""
         limit = visitor.first_hole(at)
-        try:
-            run = batches.read(name, visitor.source, at, visitor.size, limit, count)
-        except MalformedBodyError:
+        run = batches.read(name, visitor.source, at, visitor.size, limit, count)
+        if run.misfit.found:
             return
         if run.units and run.units[0].batch is None:
             visitor.keep(at, run.messages[0].start if run.messages else at)  # the index of a send

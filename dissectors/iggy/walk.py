@@ -26,7 +26,7 @@ from typing import Any, final
 import cython
 
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.field_types import CONSUMERS, STRATEGIES, MalformedBodyError, need, text
+from dissectors.iggy.field_types import CONSUMERS, FAILED, STRATEGIES, MalformedBodyError, Misfit
 from dissectors.redaction import REDACTED
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Grid, grid
@@ -91,25 +91,29 @@ class FieldPlan:
 class Fields:
     """Notes of the fields of one body, up to the field `reached`.
 
+    misfit: why the bytes are no such fields
     told: who is told (plan, index, start, end) of each field, those in groups and lists before what holds them
     """
 
     plan: FieldPlan
+    misfit: Misfit
     told: Callable[[FieldPlan, int, int, int], None] | None = None
     reached: cython.Py_ssize_t = 0
     notes: Grid
     objects: list[Any]
+    _inner: Fields | None = None  # for groups, lists and optional fields, once there was one
 
-    def __init__(self) -> None:
+    def __init__(self, misfit: Misfit | None = None) -> None:
         self.plan = NO_FIELDS
+        self.misfit = Misfit() if misfit is None else misfit
         self.notes = grid(_FIRST, NOTES)
-        self.objects = [None] * _FIRST
+        self.objects = []
 
     @compiled
     def read(self, plan: FieldPlan, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Note the fields of buf[pos:end]; the position after the last one.
 
-        Raises MalformedBodyError where the bytes are no such fields; those before are noted.
+        FAILED where the bytes are no such fields, as `misfit` says; those before are noted.
         """
         r: WireReader = reader()
         i: cython.Py_ssize_t
@@ -117,9 +121,11 @@ class Fields:
         start: cython.Py_ssize_t
         self.plan = plan
         self.reached = 0
+        self.misfit.found = False
         if plan.count > self.notes.shape[0]:
             self.notes = grid(plan.count, NOTES)
         self.objects = [None] * plan.count
+        r.open(buf, pos, len(buf))
         for i in range(plan.count):
             if plan.rows[i, LEFT] and pos >= end:
                 self.notes[i, FORM_NOTE] = MISSING
@@ -127,21 +133,23 @@ class Fields:
                 continue
             self.notes[i, FORM_NOTE] = 0
             kind = plan.rows[i, KIND]
-            start = pos
-            r.open(buf, pos, len(buf))
+            start = r.pos = pos
             if kind <= BOOL:
-                if plan.rows[i, SIZE]:
-                    need(pos, plan.rows[i, SIZE], end, plan.labels[i])
+                if plan.rows[i, SIZE] and self.misfit.room(pos, plan.rows[i, SIZE], end, plan.labels[i]) < 0:
+                    return FAILED
                 self.notes[i, NUMBER_NOTE] = _number(r, kind)
                 pos = r.pos
             elif kind == IDENTIFIER:
                 pos = self._identifier(i, r, buf, pos, end)
             elif kind >= GROUP:
                 pos = self._composed(i, kind, buf, pos, end)
+                r.open(buf, start, len(buf))  # what reads the inner uses it, too
             else:
                 pos = self._sized(i, kind, r, buf, pos, end)
+            if pos < 0:
+                return FAILED
             if plan.rows[i, ONLY] >= 0 and self.notes[i, NUMBER_NOTE] != plan.rows[i, ONLY]:
-                raise MalformedBodyError(f"{self.notes[i, NUMBER_NOTE]} where {plan.rows[i, ONLY]} stands", start)
+                return self.misfit.refuse(start, "{} where {} stands", self.notes[i, NUMBER_NOTE], plan.rows[i, ONLY])
             self.reached = i + 1
             if self.told is not None:
                 self.told(plan, i, start, pos)
@@ -157,37 +165,59 @@ class Fields:
         pos: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Note a field that is more than a number; the position after it."""
-        after: cython.Py_ssize_t
-        if kind in (STR8, SECRET8):
-            what: str = "string" if kind == STR8 else "secret"
-            pos = need(pos, 1, end, what)
-            after = need(pos, r.u8(), end, what)
-            if kind == STR8:
-                self.objects[i] = text(buf, pos, after)
-            return after
-        if kind in (STR32, OPAQUE32):
-            need(pos, 4, end, "u32")
-            pos += 4
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-            after = need(pos, self.notes[i, NUMBER_NOTE], end, "string" if kind == STR32 else "bytes")
-            if kind == STR32:
-                self.objects[i] = text(buf, pos, after)
-            return after
-        if kind == OPAQUE16:
-            pos = need(pos, 2, end, "length")
-            self.notes[i, NUMBER_NOTE] = r.u16le()
-            return need(pos, self.notes[i, NUMBER_NOTE], end, "bytes")
+        """Note a field that is more than a number; the position after it, or FAILED."""
+        start: cython.Py_ssize_t
+        size: cython.longlong
+        what: str
+        if kind in (STR8, SECRET8, STR32, OPAQUE16, OPAQUE32):
+            width: cython.int = 1 if kind in (STR8, SECRET8) else 2 if kind == OPAQUE16 else 4
+            what = "string" if kind in (STR8, STR32) else "secret" if kind == SECRET8 else "bytes"
+            start = self.misfit.room(pos, width, end, what if width == 1 else "length" if width == 2 else "u32")
+            if start < 0:
+                return FAILED
+            size = r.u8() if width == 1 else r.u16le() if width == 2 else r.u32le()
+            if kind in (OPAQUE16, OPAQUE32):
+                self.notes[i, NUMBER_NOTE] = size
+            pos = self.misfit.room(start, size, end, what)
+            return self._text(i, buf, start, pos) if pos >= 0 and kind in (STR8, STR32) else pos
         if kind == OPAQUE:
             self.notes[i, NUMBER_NOTE] = end - pos
             return end
         if kind == SECRET:
-            return need(pos, self.plan.rows[i, SIZE], end, "secret")
+            return self.misfit.room(pos, self.plan.rows[i, SIZE], end, "secret")
         if kind == PACKED:
-            after = need(pos, 4, end, "u32")
+            start = self.misfit.room(pos, 4, end, "u32")
+            if start >= 0:
+                self.notes[i, NUMBER_NOTE] = r.u32le()
+            return start
+        if kind == FLAGGED32:
+            start = self.misfit.room(pos, 5, end, "optional u32")
+            if start < 0:
+                return FAILED
+            self.notes[i, FORM_NOTE] = r.u8()
+            if self.notes[i, FORM_NOTE] > 1:
+                return self.misfit.refuse(pos, "flag {}, neither 0 nor 1", self.notes[i, FORM_NOTE])
             self.notes[i, NUMBER_NOTE] = r.u32le()
-            return after
+            if not self.notes[i, FORM_NOTE]:
+                self.notes[i, NUMBER_NOTE] = ABSENT
+            return start
+        if kind == PARTITIONING:
+            return self._partitioning(i, r, buf, pos, end)
         return self._formed(i, kind, r, buf, pos, end)
+
+    @compiled
+    def _text(
+        self, i: cython.Py_ssize_t, buf: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Note buf[start:end] as UTF-8 without NUL, which no Iggy name holds; the position after it, or FAILED."""
+        try:
+            value = buf[start:end].decode()
+        except UnicodeDecodeError:
+            return self.misfit.refuse(start, "text that is not UTF-8")
+        if "\0" in value:
+            return self.misfit.refuse(start, "text with a NUL")
+        self.objects[i] = value
+        return end
 
     @compiled
     def _formed(
@@ -199,32 +229,24 @@ class Fields:
         pos: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Note a field that begins with the form that it has; the position after it."""
-        after: cython.Py_ssize_t
-        if kind == PARTITIONING:
-            return self._partitioning(i, r, buf, pos, end)
-        if kind == FLAGGED32:
-            after = need(pos, 5, end, "optional u32")
-            self.notes[i, FORM_NOTE] = r.u8()
-            if self.notes[i, FORM_NOTE] > 1:
-                raise MalformedBodyError(f"flag {self.notes[i, FORM_NOTE]}, neither 0 nor 1", pos)
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-            if not self.notes[i, FORM_NOTE]:
-                self.notes[i, NUMBER_NOTE] = ABSENT
-            return after
+        """Note a consumer or a polling strategy, which begins with its kind; the position after it, or FAILED."""
         what: str = "polling strategy" if kind == STRATEGY else "consumer"
-        need(pos, 1, end, what)
+        after: cython.Py_ssize_t = self.misfit.room(pos, 1, end, what)
+        if after < 0:
+            return FAILED
         form: cython.longlong = r.u8()
         if form not in (STRATEGIES if kind == STRATEGY else CONSUMERS):
-            raise MalformedBodyError(f"{what} of kind {form}", pos)
-        if kind == STRATEGY:
-            after = need(pos, 9, end, what)
-            self.notes[i, NUMBER_NOTE] = r.i64le()
-        elif kind == CONSUMER:
+            return self.misfit.refuse(pos, what + " of kind {}", form)
+        if kind == CONSUMER:
             after = self._identifier(i, r, buf, pos + 1, end)
+        elif kind == STRATEGY:
+            after = self.misfit.room(pos, 9, end, what)
+            if after >= 0:
+                self.notes[i, NUMBER_NOTE] = r.i64le()
         else:
-            after = need(pos + 1, 4, end, "u32")
-            self.notes[i, NUMBER_NOTE] = r.u32le()
+            after = self.misfit.room(pos + 1, 4, end, "u32")
+            if after >= 0:
+                self.notes[i, NUMBER_NOTE] = r.u32le()
         self.notes[i, FORM_NOTE] = form
         return after
 
@@ -233,16 +255,19 @@ class Fields:
         self, i: cython.Py_ssize_t, r: WireReader, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """u8 kind (1 number, 2 name) | u8 length | value."""
-        start: cython.Py_ssize_t = need(pos, 2, end, "identifier")
+        start: cython.Py_ssize_t = self.misfit.room(pos, 2, end, "identifier")
+        if start < 0:
+            return FAILED
         kind: cython.longlong = r.u8()
         size: cython.longlong = r.u8()
-        after: cython.Py_ssize_t = need(start, size, end, "identifier")
+        after: cython.Py_ssize_t = self.misfit.room(start, size, end, "identifier")
+        if after < 0:
+            return FAILED
         if kind == NAMED and size:
-            self.objects[i] = text(buf, start, after)
-        elif kind == NUMBERED and size == 4:
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-        else:
-            raise MalformedBodyError(f"identifier of kind {kind}, length {size}", pos)
+            return self._text(i, buf, start, after)
+        if kind != NUMBERED or size != 4:
+            return self.misfit.refuse(pos, "identifier of kind {}, length {}", kind, size)
+        self.notes[i, NUMBER_NOTE] = r.u32le()
         return after
 
     @compiled
@@ -250,16 +275,20 @@ class Fields:
         self, i: cython.Py_ssize_t, r: WireReader, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """u8 kind (1 balanced, 2 partition id, 3 key) | u8 length | value."""
-        start: cython.Py_ssize_t = need(pos, 2, end, "partitioning")
+        start: cython.Py_ssize_t = self.misfit.room(pos, 2, end, "partitioning")
+        if start < 0:
+            return FAILED
         form: cython.longlong = r.u8()
         size: cython.longlong = r.u8()
-        after: cython.Py_ssize_t = need(start, size, end, "partitioning")
+        after: cython.Py_ssize_t = self.misfit.room(start, size, end, "partitioning")
+        if after < 0:
+            return FAILED
         if form == PARTITION and size == 4:
             self.notes[i, NUMBER_NOTE] = r.u32le()
         elif form == KEY and size:
             self.objects[i] = buf[start:after]
         elif not (form == BALANCED and size == 0):
-            raise MalformedBodyError(f"partitioning of kind {form}, length {size}", pos)
+            return self.misfit.refuse(pos, "partitioning of kind {}, length {}", form, size)
         self.notes[i, FORM_NOTE] = form
         return after
 
@@ -267,38 +296,58 @@ class Fields:
     def _composed(
         self, i: cython.Py_ssize_t, kind: cython.longlong, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note a group, a list, an optional field, or one of a rare type; the position after it."""
+        """Note a group, a list, an optional field, or one of a rare type; the position after it, or FAILED."""
         after: cython.Py_ssize_t
         plan: FieldPlan = self.plan
-        name: str = plan.names[i]
         if kind == OTHER:
-            self.objects[i], after = plan.parts[i](buf, pos, end)
+            try:
+                self.objects[i], after = plan.parts[i](buf, pos, end)
+            except MalformedBodyError as error:
+                return self.misfit.take(error)
             return after
         part: FieldPlan = plan.parts[i]
-        inner = Fields()
+        if self._inner is None:
+            self._inner = Fields(self.misfit)
+        inner: Fields = self._inner
         inner.told = self.told
-        if kind == GROUP:
-            after = inner.read(part, buf, pos, end)
-            self.objects[i] = inner.whole()
-            return after
+        if kind == MANY:
+            return self._many(i, part, inner, buf, pos, end)
+        after = pos
         if kind == MAYBE:
-            after = need(pos, 1, end, f"flag of {name}")
+            after = self.misfit.room(pos, 1, end, "flag of " + plan.names[i])
+            if after < 0 or not buf[pos]:
+                return after
             if buf[pos] > 1:
-                raise MalformedBodyError(f"flag {buf[pos]} before {name}", pos)
-            if buf[pos]:
-                after = inner.read(part, buf, after, end)
-                self.objects[i] = inner.whole()
-            return after
+                return self.misfit.refuse(pos, "flag {} before " + plan.names[i], buf[pos])
+        after = inner.read(part, buf, after, end)
+        if after >= 0:
+            self.objects[i] = inner.whole()
+        return after
+
+    @compiled
+    def _many(
+        self,
+        i: cython.Py_ssize_t,
+        part: FieldPlan,
+        inner: Fields,
+        buf: bytes,
+        pos: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Note a list: as many as a field says, or as many as there are; the position after it, or FAILED."""
+        after: cython.Py_ssize_t
         found: list[Any] = []
         self.objects[i] = found
         self.reached = i + 1
-        wanted: cython.longlong = plan.rows[i, COUNT_AT]
+        wanted: cython.longlong = self.plan.rows[i, COUNT_AT]
         if wanted >= 0:
             wanted = max(0, self.number(wanted))
         while pos < end if wanted < 0 else len(found) < wanted:
             after = inner.read(part, buf, pos, end)
+            if after < 0:
+                return FAILED
             if after == pos:
-                raise MalformedBodyError(f"{name} without bytes", pos)
+                return self.misfit.refuse(pos, self.plan.names[i] + " without bytes")
             found.append(inner.whole())
             pos = after
         return pos

@@ -107,7 +107,7 @@ class IggyOrphans:
             "POLL_MESSAGES",
             _POLL,
             records=run.total,
-            payload_bytes=run.payload_bytes,
+            payload_bytes=run.payload_bytes(),
             body=rows.text(read, frame, status=0),
         )
         rows.report_batches(run, frame, facts, CONSUME, partition, poll)

@@ -16,7 +16,6 @@ from typing import Any
 from dissectors.arrow import Octets
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.decode import announced, metadata_fits
-from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.iggy.frames import (
     COMMAND_AT,
     EVICTION,
@@ -40,9 +39,11 @@ from dissectors.iggy.loss.places import (
     header_places,
     request_places,
 )
+from dissectors.iggy.message import MessageRun
 from dissectors.iggy.walk import Fields
 from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.wire.per_thread import PerThread
 
 _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there
 _SHORT = 12  # a length up to which a request proves little
@@ -295,38 +296,41 @@ def _reads(
 ) -> Judgement:
     """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
     have = min(stop, end)
-    fields = Fields()
+    fields, run = _notes.get()
     waits = False
     for layout in layouts.candidates(side, code, allowed):
         if not layout.releases & allowed:
             continue
-        after = pos
         budget.spend(_READ)
-        try:
-            after = fields.read(layout.plan, buf, pos, have)
+        after = fields.read(layout.plan, buf, pos, have)
+        misfit = fields.misfit
+        if after >= 0:
             budget.spend(after - pos)
             if layout.run:
                 if not metadata_fits(layout, fields, pos, after):
                     continue
                 if head_only and after < have:
                     return Judgement.YES
-                batches.read(layout.run, buf, after, stop, have, announced(layout, fields), False)
-                budget.spend(have - after)
+                batches.read(layout.run, buf, after, stop, have, announced(layout, fields), False, run)
+                misfit = run.misfit
+                if not misfit.found:
+                    budget.spend(have - after)
             elif after != stop:
                 waits = waits or after == have < stop
                 continue
-            if have == stop:
-                if _believable(fields.values()):
-                    return Judgement.YES
-                continue
-            waits = True
-        except MalformedBodyError as failure:
+        if misfit.found:
+            start = max(after, pos)
             whole = have - after if after > pos else 0  # a run of messages is refused for what all of them show
-            budget.spend(failure.at - after if failure.at > after else whole)
-            waits = waits or (isinstance(failure, ShortError) and have < stop)
+            budget.spend(misfit.at - start if misfit.at > start else whole)
+            waits = waits or (misfit.short and have < stop)
+        elif have < stop:
+            waits = True
+        elif _believable(fields.values()):
+            return Judgement.YES
     return Judgement.WAIT if waits else Judgement.NO
 
 
+_notes: PerThread = PerThread(lambda: (Fields(), MessageRun()))
 _POLLED = Struct("<IQI").unpack_from
 _LONG = Struct("<Q").unpack_from
 _GLANCE = 16  # bytes of a payload that are looked at first
