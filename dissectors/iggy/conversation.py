@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice, takewhile
+from typing import final
 
 import cython
 
@@ -33,6 +34,7 @@ _LOOKED_AT = 64  # requests in flight
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here
 
 
+@final
 @carried
 @compiled
 class IggyConversation(Conversation):
@@ -201,7 +203,7 @@ class IggyConversation(Conversation):
         return clues._replace(
             awaited=frozenset(request.api_code for request in newest),
             waiting=len(newest),
-            empties=0 if pairing.pipelined else len(empty),
+            empties=0 if pairing.pipelined() else len(empty),
             earliest=self._after(empty[-1].order, end) if empty else 0,
         )
 
@@ -215,7 +217,7 @@ class IggyConversation(Conversation):
         waiting = [entry for entry in pairing.queue if isinstance(entry, IggyRequest)]
         if waiting:
             pos = max(pos, self._after(waiting[0].order, end))
-        if not clues.waiting or self.framing != LEGACY or pairing.pipelined:
+        if not clues.waiting or self.framing != LEGACY or pairing.pipelined():
             return pos, -1
         return pos, self._after(waiting[-1].order, end)
 

@@ -28,7 +28,7 @@ from dissectors.iggy.batches import read as read_run
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import Misfit
 from dissectors.iggy.frames import HEADER, RESERVED_END
-from dissectors.iggy.layouts import BodyLayout
+from dissectors.iggy.layouts import BodyLayout, CommandFacts
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.iggy.walk import Fields
@@ -197,7 +197,8 @@ def body(
     The body is valid until the next one is read in this thread.
     """
     read: Body
-    found = layouts.candidates(side, code, era.allowed)
+    command: CommandFacts = era.command(code)
+    found = command.responses if side == layouts.RESPONSE else command.requests
     if not found:
         return NO_BODY
     if limit < end:
@@ -212,7 +213,10 @@ def body(
 def _tried(
     side: str, found: Sequence[BodyLayout], era: Era, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> Body:
-    """Read buf[pos:end] by each layout; the first that reads it to its end, else the one that comes nearest."""
+    """Read buf[pos:end] by each layout; the first that reads it to its end, else the one that comes nearest.
+
+    A length that broke is looked for only where no layout reads the bytes as they are.
+    """
     bodies: tuple[Body, Body, Body] = _bodies.get()
     chosen: Body | None = None
     failed: Body | None = None
@@ -220,21 +224,27 @@ def _tried(
     layout: BodyLayout
     readers: cython.longlong = 0
     allowed: cython.longlong = era.allowed
-    for layout in found:
-        if chosen is not None and (era.settled or not layout.releases & allowed):
+    repair: cython.bint
+    for repair in (False, True):
+        for layout in found:
+            if chosen is not None and (era.settled or not layout.releases & allowed):
+                break
+            if repair and not layout.run:
+                continue
+            one = bodies[0]
+            if one is chosen or one is failed:
+                one = bodies[1]
+            if one is chosen or one is failed:
+                one = bodies[2]
+            one.read(layout, buf, pos, end, repair)
+            if one.exact and not (layout.introduces and _is_of_another_version(layout, one)):
+                readers |= layout.releases
+                if chosen is None:
+                    chosen = one
+            elif failed is None or _is_nearer(one, failed):
+                failed = one
+        if chosen is not None:
             break
-        one = bodies[0]
-        if one is chosen or one is failed:
-            one = bodies[1]
-        if one is chosen or one is failed:
-            one = bodies[2]
-        one.read(layout, buf, pos, end)
-        if one.exact and not (layout.introduces and _is_of_another_version(layout, one)):
-            readers |= layout.releases
-            if chosen is None:
-                chosen = one
-        elif failed is None or _is_nearer(one, failed):
-            failed = one
     if chosen is None:
         assert failed is not None
         _keep_certain(found, failed)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import cython
 
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.iggy import events, layouts, positions, tables
+from dissectors.iggy import events, layouts, positions
 from dissectors.iggy.answer_fit import AnswerFit, answer_code
 from dissectors.iggy.changes import COMMANDS
 from dissectors.iggy.decode import Body, body, error_text
@@ -25,7 +25,7 @@ from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error
 from dissectors.iggy.events import IggyEvents
 from dissectors.iggy.frames import LEGACY
-from dissectors.iggy.layouts import BodyLayout
+from dissectors.iggy.layouts import BodyLayout, CommandFacts
 from dissectors.iggy.loss.orphans import IggyOrphans
 from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.message import MessageRun
@@ -44,6 +44,7 @@ LONG_NS = 1_000_000_000
 SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3
 
 
+@final
 @carried
 @compiled
 class IggyExchanges:
@@ -85,8 +86,7 @@ class IggyExchanges:
 
     def api(self, code: int) -> str:
         """The name of a command."""
-        command = tables.meaning(code, self.era.best)
-        return command.name if command else f"COMMAND_{code}"
+        return self.era.command(code).name
 
     @compiled
     def body(self, side: str, code: cython.longlong, frame: Frame, start: cython.Py_ssize_t) -> Body:
@@ -106,18 +106,15 @@ class IggyExchanges:
 
         code: ABSENT where the frame has none. api: None where the code names it.
         """
-        exact: cython.bint = read.exact
-        command = None if code == ABSENT else tables.meaning(code, self.era.best)
-        if api is None and code != ABSENT:
-            api = command.name if command is not None else f"COMMAND_{code}"
-        if exact and code in tables.ambiguous():
-            api = read.name
+        command: CommandFacts | None = None if code == ABSENT else self.era.command(code)
+        if command is not None and (api is None or command.ambiguous):
+            api = read.name if command.ambiguous and read.exact else command.name if api is None else api
         request = IggyRequest(frame.facts(), api, code)
-        request.well_formed = exact
+        request.well_formed = read.exact
         if command is not None:
             request.waits, request.silent = command.waits, command.silent
-        elif code != ABSENT:
-            self.diagnostics.unknown(frame, code)
+            if not command.known:
+                self.diagnostics.unknown(frame, code)
         if read.misread:
             self.diagnostics.misread(frame, api, read)
         if read.fields.reached:
@@ -130,7 +127,7 @@ class IggyExchanges:
         layout: BodyLayout | None = read.layout
         fields: Fields = read.fields
         assert layout is not None
-        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in COMMANDS:
+        if request.api in _KEPT or layout.introduces:
             request.values = fields.values()
             if request.api in LOGINS:
                 request.user = request.values.get("username")
@@ -209,13 +206,13 @@ class IggyExchanges:
     def answered(self, request: IggyRequest, frame: Frame, status: cython.longlong, start: cython.Py_ssize_t) -> None:
         """Report the answer to a request: its payload begins at `start` of the frame's data."""
         facts: FrameFacts = frame.facts()
-        if not self.pairing.multiplexed:
+        if not self.pairing.multiplexed():
             request.queued_ns = queued(request.frame, facts, self.answered_ns)
         self.answered_ns = facts.arrived_ns()
         errors: Sequence[ErrorCode] = ()
         read: Body | None = None
         records: cython.longlong = 0
-        delivers: cython.bint = layouts.delivers(request.api_code)
+        delivers: cython.bint = request.api_code != ABSENT and self.era.command(request.api_code).delivers
         if status:
             errors = (self.error(status, frame, start),)
             self.diagnostics.refused(request, errors[0], frame)
@@ -315,6 +312,7 @@ class IggyExchanges:
 
 
 _NOTHING: dict[str, Any] = {}
+_KEPT = NAMING | LOGINS | COMMANDS.keys()  # commands whose answers are understood with the fields of the request only
 
 
 @compiled

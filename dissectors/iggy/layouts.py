@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from struct import calcsize
 from typing import Any, NamedTuple, final
@@ -82,6 +82,7 @@ _FIELD = re.compile(
 _GROUP = re.compile(r"(?P<name>\w+):(?P<maybe>\??)\((?P<fields>.*)\)(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)")
 _RUN = "messages:messages_"
 _PARTS = frozenset({"sections", "confirmations"})
+_REMEMBERED = 4096  # facts of commands
 _INTRODUCING = frozenset({"version", "sdk_name", "protocol_version"})
 
 
@@ -311,22 +312,46 @@ def error_texts(allowed: int) -> bool:
     return any(layout.plan.count for layout in versions(RESPONSE, ERROR) if layout.releases & allowed)
 
 
-@cache
-def empty(side: str, code: int) -> int:
-    """The releases whose body of a command is empty where others' is not; 0 where all are alike."""
-    found = candidates(side, code, 0)
-    silent = sum(layout.releases for layout in found if not layout.plan.count and not layout.run)
-    return silent if any(layout.plan.count for layout in found) else 0
+@final
+@compiled
+class CommandFacts:
+    """What a command code means to some releases.
+
+    name: COMMAND_ and the number where no release has it, as `known` says
+    ambiguous: whether its name depends on the release; then a body that is read to its end tells it
+    waits, silent: whether it lets the server wait for data; has no answer
+    delivers: whether it is answered with messages
+    has_payload: whether it is ever answered with a payload; so may be what no release has
+    empty: the releases that answer it with nothing where others do not; 0 where all are alike
+    requests, responses: the versions of its bodies: see `candidates`
+    """
+
+    name: str
+    known: cython.bint
+    ambiguous: cython.bint
+    waits: cython.bint
+    silent: cython.bint
+    delivers: cython.bint
+    has_payload: cython.bint
+    empty: cython.longlong
+    requests: tuple[BodyLayout, ...]
+    responses: tuple[BodyLayout, ...]
+
+    def __init__(self, code: int, allowed: int, best: int) -> None:
+        command = tables.meaning(code, best)
+        self.requests, self.responses = candidates(REQUEST, code, allowed), candidates(RESPONSE, code, allowed)
+        self.name = f"COMMAND_{code}" if command is None else command.name
+        self.known = command is not None
+        self.ambiguous = len(tables.commands().get(code, ())) > 1
+        self.waits, self.silent = (False, False) if command is None else (command.waits, command.silent)
+        self.delivers = any(layout.run for layout in self.responses)
+        filled = [layout for layout in self.responses if layout.plan.count]
+        self.has_payload = any(layout.releases & allowed for layout in filled) or not (self.known or code == REGISTER)
+        silent = sum(layout.releases for layout in self.responses if not layout.plan.count and not layout.run)
+        self.empty = silent if filled else 0
 
 
-@cache
-def delivers(code: int) -> bool:
-    """Whether a command is answered with messages."""
-    return any(layout.run for layout in candidates(RESPONSE, code, 0))
-
-
-@cache
-def has_payload(code: int, allowed: int) -> bool:
-    """Whether any of the allowed releases answers a command with a payload; so it may with an unknown command."""
-    found = [layout for layout in candidates(RESPONSE, code, allowed) if layout.releases & allowed]
-    return any(layout.plan.count for layout in found) or not (code == REGISTER or code in tables.commands())
+@lru_cache(_REMEMBERED)
+def facts(code: int, allowed: int, best: int) -> CommandFacts:
+    """What a command code means to the releases `allowed`, of which `best` is the likeliest."""
+    return CommandFacts(code, allowed, best)

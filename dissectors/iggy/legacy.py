@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 import cython
 
 from dissectors.compiling.marks import compiled
@@ -17,6 +19,7 @@ from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.reader import WireReader, reader
 
 
+@final
 @carried
 @compiled
 class Legacy:

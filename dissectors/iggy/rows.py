@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import cython
 
@@ -51,6 +51,7 @@ ROWS_HELD = 256
 _Rows = tuple[Sequence[Any], Sequence[Any]]
 
 
+@final
 @compiled
 class DialectRows:
     """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
@@ -124,6 +125,7 @@ class DialectRows:
                 self.flush()
 
 
+@final
 @carried
 @compiled
 class IggyRows:

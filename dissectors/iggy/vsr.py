@@ -6,6 +6,8 @@ one that it became, and begins with a result section where the operation changes
 
 from __future__ import annotations
 
+from typing import final
+
 import cython
 
 from dissectors.compiling.marks import compiled
@@ -29,6 +31,7 @@ _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _CLUSTER, _CLUSTER_END = 32, 48  # where the cluster is: zero between clients and servers but in some replies
 
 
+@final
 @carried
 @compiled
 class Vsr:

@@ -13,6 +13,8 @@ from typing import Protocol
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.diagnostics import IggyDiagnostics
+from dissectors.iggy.frames import PREFIX
+from dissectors.iggy.loss import resync
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
 from dissectors.iggy.rows import IggyRows
@@ -53,8 +55,14 @@ class IggyOrphans:
             self._to_nothing(frame, status)
             return
         run = None
-        if frame.size >= _LEAST and not status and judged == ORPHAN:
-            read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, frame.start + 8)
+        at = frame.start + PREFIX
+        if (
+            judged == ORPHAN
+            and not status
+            and frame.size >= _LEAST
+            and resync.may_be_poll(frame.data, at, frame.size - PREFIX, frame.end)
+        ):
+            read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, at)
             run = read.run if read.exact else None
         if run is not None and run.count:
             self._poll(read, frame)
@@ -88,7 +96,7 @@ class IggyOrphans:
 
     def _to_nothing(self, frame: Frame, status: int) -> None:
         rows = self._exchanges.rows
-        error = self._exchanges.error(status, frame, frame.start + 8) if status else None
+        error = self._exchanges.error(status, frame, frame.start + PREFIX) if status else None
         if status == DISCONNECTED:
             rows.lone(frame.facts(), PUSH, "DISCONNECTED", None, error=error)
             return

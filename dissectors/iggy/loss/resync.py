@@ -245,7 +245,7 @@ def _plausible(buf: bytes, pos: int, stop: int, end: int) -> frozenset[int]:
     else:
         old = created in _BORN_SECONDS and _may_be_named(buf, pos, _STREAM_NAME, stop, end)
         made = _STREAMS if old else _NO_CODES
-    return made | _POLLS if _may_be_poll(buf, pos, length, end) else made
+    return made | _POLLS if may_be_poll(buf, pos, length, end) else made
 
 
 def _may_be_named(buf: bytes, pos: int, at: int, stop: int, end: int) -> bool:
@@ -263,7 +263,10 @@ def _names_at() -> frozenset[int]:
     return frozenset(found)
 
 
-def _may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
+def may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
+    """Whether a payload of `length` bytes may be polled messages: partition, offset and count of them allow it."""
+    if end - pos < _GLANCE:
+        return True
     partition, offset, count = _POLLED(buf, pos)
     if partition >= _PARTITIONS or offset >= _OFFSETS:
         return False
