@@ -173,15 +173,12 @@ class IggyConversation(Conversation):
 
     def summary(self) -> ConversationSummary:
         state = self.exchanges.state
-        return (
-            super()
-            .summary()
-            ._replace(
-                dialect=self.exchanges.rows.dialects.dialect() if self.frames else None,
-                client_software=state.client_software,
-                client_version=state.client_version,
-                server_version=state.server_version,
-            )
+        return ConversationSummary(
+            self.exchanges.rows.dialects.dialect() if self.frames else None,
+            state.client_software,
+            state.client_version,
+            state.server_version,
+            *super().summary()[4:],
         )
 
     def locate(self, frame: Frame, at: int) -> tuple[int, int]:

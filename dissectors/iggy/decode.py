@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 from struct import Struct
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import cython
 
@@ -27,7 +27,7 @@ from dissectors.iggy import layouts, tables
 from dissectors.iggy.batches import read as read_run
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import Misfit
-from dissectors.iggy.frames import HEADER, RESERVED_END
+from dissectors.iggy.frames import HEADER
 from dissectors.iggy.layouts import BodyLayout, CommandFacts
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
@@ -36,10 +36,9 @@ from dissectors.redaction import without_tokens
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire.per_thread import PerThread
+from dissectors.wire.reader import WireReader, reader
 
 _U32 = Struct("<I")
-_REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
-_REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
 _RESULT = Struct("<II")
 
 NON_REPLICATED = 2
@@ -159,27 +158,29 @@ def announced(layout: BodyLayout, fields: Fields) -> cython.longlong:
     return -1 if count == ABSENT else count
 
 
-class VsrRequest(NamedTuple):
-    """Header of a VSR request."""
+@final
+@compiled
+class VsrHeader:
+    """What is needed of the header of a request or a reply.
 
-    client: int
-    checksum: int
-    request: int
-    operation: int
-    session: int
-    code: int
-    routed: bool  # fields of 0.10 are in use
+    request: ABSENT where it does not fit 63 bits
+    checksum, checksum_high: the halves of a request's
+    code: of the command, of a request; status: of a reply
+    later: whether fields of 0.10 are in use
+    """
 
+    request: cython.longlong
+    operation: cython.longlong
+    checksum: cython.longlong = 0
+    checksum_high: cython.longlong = 0
+    code: cython.longlong = 0
+    status: cython.longlong = 0
+    later: cython.bint
 
-class VsrReply(NamedTuple):
-    """Header of a VSR reply."""
-
-    client: int
-    timestamp: int
-    request: int
-    operation: int
-    status: int
-    committed: bool  # fields of 0.10 are in use
+    def __init__(self, request: cython.longlong, operation: cython.longlong, later: bool) -> None:
+        self.request = request if request >= 0 else ABSENT
+        self.operation = operation
+        self.later = later
 
 
 @compiled
@@ -299,24 +300,39 @@ def releases_text(releases: int) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def vsr_request(frame: Frame) -> VsrRequest | None:
-    """None where the header is not all there."""
+@compiled
+def vsr_request(frame: Frame) -> VsrHeader | None:
+    """The header of a request; None where it is not all there."""
     if frame.known - frame.start < HEADER:
         return None
-    low, high, check, check_high, _, request, operation, session, _, code, *routed = _REQUEST.unpack_from(
-        frame.data, frame.start + RESERVED_END
-    )
-    return VsrRequest(high << 64 | low, check_high << 64 | check, request, operation, session, code, any(routed))
+    r: WireReader = reader()
+    r.open(frame.data, frame.start + REQUEST_CHECKSUM_AT, frame.end)
+    checksum: cython.longlong = r.i64le()
+    checksum_high: cython.longlong = r.i64le()
+    r.pos = frame.start + 168
+    request: cython.longlong = r.i64le()
+    operation: cython.longlong = r.u8()
+    r.pos = frame.start + 196
+    code: cython.longlong = r.u32le()
+    header = VsrHeader(request, operation, (r.i64le() | r.i64le() | r.i64le()) != 0)
+    header.checksum, header.checksum_high, header.code = checksum, checksum_high, code
+    return header
 
 
-def vsr_reply(frame: Frame) -> VsrReply | None:
-    """None where the header is not all there."""
-    at = frame.start
-    if frame.known - at < HEADER:
+@compiled
+def vsr_reply(frame: Frame) -> VsrHeader | None:
+    """The header of a reply; None where it is not all there."""
+    if frame.known - frame.start < HEADER:
         return None
-    *_, low, high, _, _, timestamp, request, operation, status = _REPLY.unpack_from(frame.data, at + RESERVED_END)
-    later = any(frame.data[at + 220 : at + 232])
-    return VsrReply(high << 64 | low, timestamp, request, operation, status, later)
+    r: WireReader = reader()
+    r.open(frame.data, frame.start + 200, frame.end)
+    request: cython.longlong = r.i64le()
+    operation: cython.longlong = r.u8()
+    r.pos = frame.start + 216
+    status: cython.longlong = r.u32le()
+    header = VsrHeader(request, operation, (r.i64le() | r.u32le()) != 0)
+    header.status = status
+    return header
 
 
 def result_section(buf: bytes, pos: int, end: int) -> tuple[int, int]:

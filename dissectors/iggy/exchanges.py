@@ -198,7 +198,7 @@ class IggyExchanges:
             )
         if given_up:
             self.unanswered(given_up, answer.order)
-        if judged == PAIRED:
+        if judged == PAIRED and self.orphans.surplus:
             self.orphans.report_surplus()
         return judged, request
 
@@ -299,8 +299,10 @@ class IggyExchanges:
         text = None
         if frame.complete:
             text = error_text(self.fit.era, frame.data, start, frame.start + frame.size)
-        return error(status, self.fit.era.allowed)._replace(message=text)
+        found = error(status, self.fit.era.allowed)
+        return found if text is None else found._replace(message=text)
 
+    @compiled
     def _learn(self, request: IggyRequest, values: dict[str, Any], facts: FrameFacts) -> None:
         """Keep what a successful answer shows beyond its own exchange, and where messages that were sent now lie."""
         self.state.answered(request, values, facts.first_ns)

@@ -115,6 +115,7 @@ class BodyLayout:
     text: its fields as layouts.txt has them
     run: the layout of messages behind the fields, "" where there are none
     has_parts: whether rows need what is listed in it
+    has_times: whether it says when something was created
     introduces: whether it says which software a client is
     at_…: index of a field that rows need, -1 where there is none
     """
@@ -126,6 +127,7 @@ class BodyLayout:
     fields: tuple[BodyField, ...]
     plan: FieldPlan
     has_parts: cython.bint
+    has_times: cython.bint
     introduces: cython.bint
     at_auto_commit: cython.Py_ssize_t
     at_consumer: cython.Py_ssize_t
@@ -149,6 +151,7 @@ class BodyLayout:
         self.fields = tuple(map(parse, fields[:-1] if self.run else fields))
         self.plan = _compile(self.fields)
         self.has_parts = not _PARTS.isdisjoint(self.plan.names)
+        self.has_times = "created_at:" in self.text
         self.introduces = not _INTRODUCING.isdisjoint(self.plan.names)
         self.at_auto_commit = self.plan.place("auto_commit")
         self.at_consumer = self.plan.place("consumer")

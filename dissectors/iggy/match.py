@@ -110,7 +110,8 @@ class Pairing:
         """Whether answers come in any order (0.10)."""
         return self.order is _MULTIPLEXED or self.order is _MULTIPLEXED_PIPELINED
 
-    def multiplex(self, multiplexes: bool) -> None:
+    @compiled
+    def multiplex(self, multiplexes: cython.bint) -> None:
         """Whether the dialect is known to answer in any order."""
         if multiplexes != self.multiplexed():
             event = PairingEvent.DIALECT_MULTIPLEXES if multiplexes else PairingEvent.DIALECT_ORDERS

@@ -41,6 +41,7 @@ from dissectors.session.exchange import (
     ErrorCode,
     PendingRequest,
     Report,
+    RowHolder,
 )
 from dissectors.session.frame import Frame, FrameFacts
 
@@ -53,7 +54,7 @@ _Rows = tuple[Sequence[Any], Sequence[Any]]
 
 @final
 @compiled
-class DialectRows:
+class DialectRows(RowHolder):
     """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
 
     exchanges, batches: slots of the rows that wait, oldest first
@@ -111,7 +112,7 @@ class DialectRows:
         framing = tables.releases()[self.era.best].framing
         return f"iggy-dialect/{server}/{framing}"
 
-    def finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
+    def hold(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         """Put the dialect into a row and finish it, once the dialect is settled."""
         of_exchanges: cython.bint = table is self.sink.exchanges
         if self.era.settled:
@@ -141,7 +142,7 @@ class IggyRows:
         self.conversation = conversation
         self.dialects = DialectRows(conversation.conn, conversation.sink, era)
         conn, sink, resends = conversation.conn, conversation.sink, conversation.resends
-        self.report = Report(conn, sink, resends, conversation.closing, self.dialects.finish)
+        self.report = Report(conn, sink, resends, conversation.closing, self.dialects)
         self.state = state
         self.shows_bodies = conversation.sink.full
 
@@ -179,7 +180,10 @@ class IggyRows:
         if errors:
             topic = request.topics[0] if request.topics else request.stream
             partition = None if request.partition_id == ABSENT else request.partition_id
-            errors = [error._replace(topic=topic, partition=partition) for error in errors]
+            errors = [
+                ErrorCode(each.code, each.name, each.scope, each.retriable, topic, partition, each.message)
+                for each in errors
+            ]
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
         self._report_sent(request, FAILED if errors else OK)
 

@@ -103,7 +103,7 @@ class IggySpans(FrameSpans):
         code = header.code if header.operation == NON_REPLICATED else operation.code if operation else 0
         code = layouts.REGISTER if header.operation == _REGISTER else code
         self._body(visitor, layouts.REQUEST, code, HEADER)
-        if header.checksum and not header.checksum >> 64 and visitor.complete:  # XXH3-64 of the body, in 0.9
+        if header.checksum and not header.checksum_high and visitor.complete:  # XXH3-64 of the body, in 0.9
             self._checksum(visitor, REQUEST_CHECKSUM_AT, (HEADER, visitor.size))
 
     def _reply(self, visitor: SpanVisitor, frame: Frame, code: int | None) -> None:

@@ -46,7 +46,7 @@ class IggyOrphans:
 
     def __init__(self, exchanges: OrphanContext) -> None:
         self._exchanges = exchanges
-        self._surplus = 0  # answers to no request since the last pair
+        self.surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, packet and stream offset of the first
 
     def legacy(self, judged: str, frame: Frame, status: int) -> None:
@@ -80,19 +80,19 @@ class IggyOrphans:
 
         A server of another era than the client answers every few bytes, and is reported as that.
         """
-        if not self._surplus or self._exchanges.diagnostics.of_another_era:
+        if not self.surplus or self._exchanges.diagnostics.of_another_era:
             return
         time, packet_ref, offset = self._surplus_at
         self._exchanges.conversation.finding(
             "pairing_lost",
-            f"{counted(self._surplus, 'answer')} to no request: the server took bytes for frames that were none",
+            f"{counted(self.surplus, 'answer')} to no request: the server took bytes for frames that were none",
             direction=SERVER,
             time=time,
             packet_ref=packet_ref,
             offset=offset,
-            answers=self._surplus,
+            answers=self.surplus,
         )
-        self._surplus = 0
+        self.surplus = 0
 
     def _to_nothing(self, frame: Frame, status: int) -> None:
         rows = self._exchanges.rows
@@ -100,8 +100,8 @@ class IggyOrphans:
         if status == DISCONNECTED:
             rows.lone(frame.facts(), PUSH, "DISCONNECTED", None, error=error)
             return
-        self._surplus += 1
-        if self._surplus == 1:
+        self.surplus += 1
+        if self.surplus == 1:
             self._surplus_at = (frame.first_ns, frame.packet_ref, frame.offset)
         rows.lone(frame.facts(), ORPHAN_KIND, None, None, error=error)
 

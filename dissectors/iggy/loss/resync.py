@@ -30,6 +30,7 @@ from dissectors.iggy.frames import (
     SIZE,
     VSR,
 )
+from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.loss.places import (
     SLACK,
     SMALL,
@@ -41,6 +42,7 @@ from dissectors.iggy.loss.places import (
 )
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.walk import Fields
+from dissectors.rows.layout import ABSENT
 from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.per_thread import PerThread
@@ -328,7 +330,7 @@ def _reads(
             waits = waits or (misfit.short and have < stop)
         elif have < stop:
             waits = True
-        elif _believable(fields.values()):
+        elif _believable(layout, fields):
             return Judgement.YES
     return Judgement.WAIT if waits else Judgement.NO
 
@@ -352,12 +354,16 @@ _BORN_SECONDS = range(_BORN.start // 10**6, _BORN.stop // 10**6)  # of a stream,
 _PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
 
 
-def _believable(values: dict[str, Any]) -> bool:
+def _believable(layout: BodyLayout, fields: Fields) -> bool:
     """Whether times of creation, partitions and offsets can be such: text and counters read as numbers are not."""
+    offset, partition = fields.number(layout.at_current_offset), fields.number(layout.at_partition)
+    if (offset != ABSENT and not 0 <= offset < _OFFSETS) or partition >= _PARTITIONS:
+        return False
+    if not layout.has_times:
+        return True
+    values = fields.values()
     lists = (value for value in values.values() if isinstance(value, list))
     inner = (item for value in lists for item in value if isinstance(item, dict))
-    if values.get("current_offset", 0) >= _OFFSETS or (values.get("partition_id") or 0) >= _PARTITIONS:
-        return False
     return all(_is_made(entry) for entry in (values, *inner) if "created_at" in entry)
 
 
