@@ -271,24 +271,22 @@ def read(
     form: MessageFormat = FORMATS[name]
     if run is None:
         run = MessageRun()
-    run.begin(form.shown, form.kind, form.typed)
+    run.begin(form.shown, form.kind, form.typed, buf, limit)
     if form.layout == FRAME:
-        _read_batches(buf, pos, end, limit, expected, name == "batch", repair, run)
+        _read_batches(run, pos, end, expected, name == "batch", repair)
     else:
-        _read_messages(form, buf, pos, end, limit, expected, repair, run)
+        _read_messages(form, run, pos, end, expected, repair)
     return run
 
 
 @compiled
 def _read_messages(
     form: MessageFormat,
-    buf: bytes,
+    run: MessageRun,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
     expected: cython.longlong,
     repair: cython.bint,
-    run: MessageRun,
 ) -> None:
     """Read messages that tile a frame. expected: how many are announced; -1 where nothing announces them."""
     start: cython.Py_ssize_t = pos
@@ -299,16 +297,16 @@ def _read_messages(
         if pos < 0:
             return
     body: cython.Py_ssize_t = pos
-    if not (form.indexed and limit < pos):
-        r.open(buf, pos, len(buf))
+    if not (form.indexed and run.limit < pos):
+        r.open(run.buf, pos, len(run.buf))
         while 0 <= pos < end:
-            pos = form.read(r, pos, limit, run)
+            pos = form.read(r, pos, run.limit, run)
         if pos >= 0:
             run.problem = _check_index(r, start, body, run) if indexed else None
-        elif limit >= end and not (repair and _mend(form, run, 0, buf, start, end, expected)):
+        elif run.limit >= end and not (repair and _mend(form, run, 0, start, end, expected)):
             return
     run.misfit.found = False  # bytes are missing, or a length was mended
-    if expected >= 0 and limit >= end and run.count != expected:
+    if expected >= 0 and run.limit >= end and run.count != expected:
         run.misfit.refuse(start, "{} messages where {} are announced", run.count, expected)
     elif run.count and not form.indexed and form.header == 56 and form.kind != _kind_56(run):
         run.misfit.refuse(start, "checksums that are not " + form.kind)
@@ -325,14 +323,14 @@ def _replace(run: MessageRun, first: int, messages: list[Msg]) -> None:
         run.put(message)
 
 
-def _mend(form: MessageFormat, run: MessageRun, first: int, buf: bytes, pos: int, end: int, expected: int) -> bool:
-    """Read buf[pos:end], one of whose lengths broke, into the run from the index `first` on, if that can be done.
+def _mend(form: MessageFormat, run: MessageRun, first: int, pos: int, end: int, expected: int) -> bool:
+    """Read the bytes [pos, end), one of whose lengths broke, into the run from the index `first` on, if that helps.
 
     expected: messages that it holds; -1 where nothing says that
     """
     if form.kind == NONE or not form.header or expected == 0 or expected * form.header > end - pos:
         return False
-    messages = mended(partial(form.alone, run), form.kind, buf, pos, end, form.lengths)
+    messages = mended(partial(form.alone, run), form.kind, run.buf, pos, end, form.lengths)
     if messages is not None:
         _replace(run, first, messages)
     return messages is not None
@@ -367,62 +365,55 @@ def _check_index(r: WireReader, at: cython.Py_ssize_t, body: cython.Py_ssize_t, 
 
 @compiled
 def _read_batches(
-    buf: bytes,
+    run: MessageRun,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
     expected: cython.longlong,
     single: cython.bint,
     repair: cython.bint,
-    run: MessageRun,
 ) -> None:
     """Read VSR batches that tile a frame, in a send a single one."""
     start: cython.Py_ssize_t = pos
     found: cython.longlong = 0
     unit: IggyUnit | None
     while pos < end:
-        unit = _read_batch(buf, pos, end, limit, repair, run)
+        unit = _read_batch(run, pos, end, repair)
         if unit is None:
             break
         run.units.append(unit)
         found += unit.total
-        if unit.end > limit:
+        if unit.end > run.limit:
             break
         pos = unit.end
         if single and pos != end:
             run.misfit.refuse(pos, "bytes after the batch")
             break
-    if run.misfit.found and limit >= end:
+    if run.misfit.found and run.limit >= end:
         return
     run.misfit.found = False
-    if expected >= 0 and limit >= end and found != expected:
+    if expected >= 0 and run.limit >= end and found != expected:
         run.problem = f"{found} messages where {expected} are announced"
-    run.total = found if expected < 0 or limit >= end else expected
+    run.total = found if expected < 0 or run.limit >= end else expected
     if not run.units and run.total:
         run.units.append(IggyUnit(start, end, run.total, 0, 0))  # announced, but its header was not captured
 
 
 @compiled
 def _read_batch(
-    buf: bytes,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
-    repair: cython.bint,
-    run: MessageRun,
+    run: MessageRun, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, repair: cython.bint
 ) -> IggyUnit | None:
     before: cython.Py_ssize_t = run.count
-    unit = _batch_as_declared(buf, pos, end, limit, run)
+    unit = _batch_as_declared(run, pos, end)
     if unit is None:
         run.cut(before)
-        unit = _mended_batch(buf, pos, end, run) if repair and limit >= end else None
+        unit = _mended_batch(run, pos, end) if repair and run.limit >= end else None
         run.misfit.found = unit is None
     return unit
 
 
-def _mended_batch(buf: bytes, pos: int, end: int, run: MessageRun) -> IggyUnit | None:
+def _mended_batch(run: MessageRun, pos: int, end: int) -> IggyUnit | None:
     """The batch with one bit of its length or count flipped, if its checksum holds so."""
-    work = bytearray(buf[pos : min(end, pos + MENDABLE)])
+    work = bytearray(run.buf[pos : min(end, pos + MENDABLE)])
     if len(work) < BATCH_HEADER:
         return None
     for at in (*range(32, 40), *range(48, 52)):
@@ -445,8 +436,8 @@ def _if_sound(work: bytearray) -> MessageRun | None:
         return None
     data = bytes(work)
     run = MessageRun()
-    run.begin("", XXH3, True)
-    unit = _batch_as_declared(data, 0, len(data), len(data), run)
+    run.begin("", XXH3, True, data, len(data))
+    unit = _batch_as_declared(run, 0, len(data))
     if unit is None:
         return None
     run.units.append(unit)
@@ -454,9 +445,9 @@ def _if_sound(work: bytearray) -> MessageRun | None:
 
 
 @compiled
-def _batch_as_declared(
-    buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t, run: MessageRun
-) -> IggyUnit | None:
+def _batch_as_declared(run: MessageRun, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> IggyUnit | None:
+    buf: bytes = run.buf
+    limit: cython.Py_ssize_t = run.limit
     misfit: Misfit = run.misfit
     at: cython.Py_ssize_t = misfit.room(pos, BATCH_HEADER, min(end, limit), "batch header")
     if at < 0:
@@ -487,7 +478,7 @@ def _batch_as_declared(
     while 0 <= at < stop:
         at = form.read(r, at, have, run)
     if at < 0:
-        if limit >= stop and not _mend(form, run, first, buf, pos + BATCH_HEADER, stop, -1):
+        if limit >= stop and not _mend(form, run, first, pos + BATCH_HEADER, stop, -1):
             return None
         misfit.found = False
     if limit >= stop and run.count - first != count:

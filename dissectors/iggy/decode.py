@@ -87,48 +87,28 @@ class Body:
 
     @compiled
     def read(
-        self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, repair: cython.bint = True
-    ) -> None:
-        """Read buf[pos:end], all of which was captured, by one layout. repair: as `batches.read` has it."""
-        self.clear(layout)
-        after: cython.Py_ssize_t = self.fields.read(layout.plan, buf, pos, end)
-        if after >= 0 and not layout.run:
-            self.trailing = end - after
-        elif after >= 0:
-            self._read_run(layout, buf, pos, after, end, end, repair)
-        self.misread = self.misfit.found or self.trailing > 0
-        self.exact = not self.misread
-
-    @compiled
-    def read_part(
-        self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t
-    ) -> None:
-        """Read buf[pos:end] up to `limit`, the first byte that is missing."""
-        self.clear(layout)
-        after: cython.Py_ssize_t = self.fields.read(layout.plan, buf, pos, limit)
-        if after >= 0 and layout.run:
-            self._read_run(layout, buf, pos, after, end, limit, True)
-        self.misfit.found = False
-        self.exact = True
-
-    @compiled
-    def _read_run(
         self,
         layout: BodyLayout,
         buf: bytes,
         pos: cython.Py_ssize_t,
-        after: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
         limit: cython.Py_ssize_t,
-        repair: cython.bint,
+        repair: cython.bint = True,
     ) -> None:
-        """Read the messages behind the fields, which are buf[pos:after]."""
-        if not metadata_fits(layout, self.fields, pos, after):
+        """Read buf[pos:end], of which buf[pos:limit] was captured, by one layout. repair: see `batches.read`."""
+        self.clear(layout)
+        after: cython.Py_ssize_t = self.fields.read(layout.plan, buf, pos, limit)
+        if after >= 0 and not layout.run:
+            self.trailing = end - after if limit == end else 0
+        elif after >= 0 and metadata_fits(layout, self.fields, pos, after):
+            read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), repair, self._run)
+            self.run = None if self.misfit.found else self._run
+        elif after >= 0:
             self.misfit.refuse(pos, "metadata_length does not fit what it covers")
-            return
-        read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), repair, self._run)
-        if not self.misfit.found:
-            self.run = self._run
+        if limit < end:
+            self.misfit.found = False  # bytes are missing
+        self.misread = self.misfit.found or self.trailing > 0
+        self.exact = not self.misread
 
     @property
     def values(self) -> dict[str, Any]:
@@ -204,7 +184,7 @@ def body(
         return NO_BODY
     if limit < end:
         read = _bodies.get()[0]
-        read.read_part(found[0], buf, pos, end, limit)
+        read.read(found[0], buf, pos, end, limit)
         _keep_certain(found, read)
         return read
     return _tried(side, found, era, buf, pos, end)
@@ -237,7 +217,7 @@ def _tried(
                 one = bodies[1]
             if one is chosen or one is failed:
                 one = bodies[2]
-            one.read(layout, buf, pos, end, repair)
+            one.read(layout, buf, pos, end, end, repair)
             if one.exact and not (layout.introduces and _is_of_another_version(layout, one)):
                 readers |= layout.releases
                 if chosen is None:
@@ -277,7 +257,7 @@ def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
     """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
     one = _bodies.get()[0]
     for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
-        one.read(layout, buf, pos, end)
+        one.read(layout, buf, pos, end, end)
         if one.exact and layout.releases & era.allowed:
             text = one.values.get("message")
             if layout.releases & era.allowed != era.allowed:

@@ -9,7 +9,6 @@ from dissectors.iggy.tables import Status
 from dissectors.session.exchange import ErrorCode
 
 _REMEMBERED = 1024  # errors
-TRANSIENT = frozenset({57, 58})  # the client's library sends the same request again
 
 
 @lru_cache(_REMEMBERED)

@@ -30,7 +30,7 @@ from dissectors.iggy.loss.orphans import IggyOrphans
 from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.names import NAMING, IggyNames
-from dissectors.iggy.pending import Answer, BatchFacts, IggyRequest
+from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import PARTITION, Fields
@@ -77,6 +77,9 @@ class IggyExchanges:
     def release(self) -> None:
         """Drop the references between its parts, so that it is freed without the garbage collector."""
         self.rows.dialects.release()
+        for entry in self.pairing.queue:
+            for batch in entry.batches if isinstance(entry, IggyRequest) else ():
+                self.rows.report.batches.drop(batch.slot)
         vars(self.orphans).clear()
 
     def meet_older_server(self) -> None:
@@ -308,9 +311,7 @@ class IggyExchanges:
         self.state.answered(request, values, facts.first_ns)
         if request.api == "SEND_MESSAGES" and values.get("confirmations") and len(request.batches) == 1:
             confirmed = values["confirmations"][0]
-            batch: BatchFacts = request.batches[0]
-            batch.partition = confirmed["partition_id"]
-            batch.begin_at(confirmed["base_offset"])
+            self.rows.stored(request.batches[0], confirmed["partition_id"], confirmed["base_offset"])
 
 
 _NOTHING: dict[str, Any] = {}

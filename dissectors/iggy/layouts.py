@@ -18,60 +18,13 @@ import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy import tables
 from dissectors.iggy.field_types import READERS
-from dissectors.iggy.walk import (
-    BOOL,
-    CONSUMER,
-    CONSUMER_ID,
-    FLAGGED32,
-    GROUP,
-    I32,
-    IDENTIFIER,
-    MANY,
-    MAYBE,
-    OPAQUE,
-    OPAQUE16,
-    OPAQUE32,
-    OTHER,
-    PACKED,
-    PARTITIONING,
-    SECRET,
-    SECRET8,
-    STR8,
-    STR32,
-    STRATEGY,
-    U8,
-    U16,
-    U32,
-    U64,
-    FieldPlan,
-)
+from dissectors.iggy.walk import GROUP, KIND_NAMES, MANY, MAYBE, OTHER, FieldPlan
 from dissectors.wire.proto import proto
 
 REQUEST, RESPONSE = "request", "response"
 ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
 
-KINDS = {
-    "u8": U8,
-    "u16": U16,
-    "u32": U32,
-    "u64": U64,
-    "i32": I32,
-    "bool": BOOL,
-    "packed": PACKED,
-    "opaque": OPAQUE,
-    "opaque16": OPAQUE16,
-    "opaque32": OPAQUE32,
-    "str8": STR8,
-    "str32": STR32,
-    "secret8": SECRET8,
-    "secret": SECRET,
-    "identifier": IDENTIFIER,
-    "consumer": CONSUMER,
-    "consumer_id": CONSUMER_ID,
-    "partitioning": PARTITIONING,
-    "strategy": STRATEGY,
-    "flagged32": FLAGGED32,
-}
+KINDS = {name: kind for kind, name in enumerate(KIND_NAMES)}
 """Types that the walk knows; field_types.READERS has the others."""
 
 _FIXED = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "bool": "?"}

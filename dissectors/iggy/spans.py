@@ -178,7 +178,7 @@ class IggySpans(FrameSpans):
 def _fits(layout: BodyLayout, data: bytes, at: int, end: int) -> bool:
     """Whether a layout reads a body to its end."""
     read = Body()
-    read.read(layout, data, at, end)
+    read.read(layout, data, at, end, end)
     return read.exact
 
 
