@@ -26,7 +26,7 @@ MOST: dict[str, int] = {
     "dissectors/checksum": 1_300,
     "dissectors/compiling": 1_300,
     "dissectors/forensics": 2_300,
-    "dissectors/iggy": 7_250,
+    "dissectors/iggy": 7_350,
     "dissectors/kafka": 8_900,
     "dissectors/pulsar": 4_700,
     "dissectors/rows": 1_500,
@@ -54,6 +54,7 @@ MOST: dict[str, int] = {
 
 SUM = [
     (84_700, "what there was when lines were first counted"),
+    (100, "Iggy: positions and misfits in place of exceptions, a sixth of its instructions"),
     (1_150, "schemas of payloads; harm, changes and bytes on the page; TLS certificates"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""

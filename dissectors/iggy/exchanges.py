@@ -134,8 +134,8 @@ class IggyExchanges:
             request.values = fields.values()
             if request.api in LOGINS:
                 request.user = request.values.get("username")
-        if layout.at_stream >= 0:
-            stream, topic = fields.identity(layout.at_stream), fields.identity(layout.at_topic)
+        if layout.at_stream_id >= 0:
+            stream, topic = fields.identity(layout.at_stream_id), fields.identity(layout.at_topic_id)
             if not topic and request.api == "CREATE_TOPIC" and request.values is not None:
                 topic = request.values.get("name")  # its number may be left to the server
             if stream is not None and topic is not None:
@@ -321,7 +321,7 @@ _KEPT = NAMING | LOGINS | COMMANDS.keys()  # commands whose answers are understo
 @compiled
 def partition_of(layout: BodyLayout, fields: Fields) -> cython.longlong:
     """The partition in a field of that name; ABSENT where there is none."""
-    return fields.number(layout.at_partition)
+    return fields.number(layout.at_partition_id)
 
 
 @compiled
@@ -333,6 +333,6 @@ def group_of(api: str | None, layout: BodyLayout, fields: Fields) -> str | None:
     named = fields.values().get("name") if api == "CREATE_CONSUMER_GROUP" else None  # its number comes with the answer
     if named:
         return str(named)
-    if layout.at_group < 0 or layout.at_group >= fields.reached:
+    if layout.at_group_id < 0 or layout.at_group_id >= fields.reached:
         return None
-    return str(fields.identity(layout.at_group))
+    return str(fields.identity(layout.at_group_id))

@@ -36,6 +36,10 @@ _GROUP = re.compile(r"(?P<name>\w+):(?P<maybe>\??)\((?P<fields>.*)\)(?:\[(?P<cou
 _RUN = "messages:messages_"
 _PARTS = frozenset({"sections", "confirmations"})
 _REMEMBERED = 4096  # facts of commands
+_PLACED = (
+    *("auto_commit", "consumer", "count", "current_offset", "group_id", "messages_count", "metadata_length"),
+    *("offset", "partition_id", "partitioning", "stored_offset", "stream_id", "topic_id"),
+)
 _INTRODUCING = frozenset({"version", "sdk_name", "protocol_version"})
 
 
@@ -86,15 +90,15 @@ class BodyLayout:
     at_consumer: cython.Py_ssize_t
     at_count: cython.Py_ssize_t
     at_current_offset: cython.Py_ssize_t
-    at_group: cython.Py_ssize_t
+    at_group_id: cython.Py_ssize_t
     at_messages_count: cython.Py_ssize_t
     at_metadata_length: cython.Py_ssize_t
     at_offset: cython.Py_ssize_t
-    at_partition: cython.Py_ssize_t
+    at_partition_id: cython.Py_ssize_t
     at_partitioning: cython.Py_ssize_t
     at_stored_offset: cython.Py_ssize_t
-    at_stream: cython.Py_ssize_t
-    at_topic: cython.Py_ssize_t
+    at_stream_id: cython.Py_ssize_t
+    at_topic_id: cython.Py_ssize_t
 
     def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
         self.name = name
@@ -106,19 +110,8 @@ class BodyLayout:
         self.has_parts = not _PARTS.isdisjoint(self.plan.names)
         self.has_times = "created_at:" in self.text
         self.introduces = not _INTRODUCING.isdisjoint(self.plan.names)
-        self.at_auto_commit = self.plan.place("auto_commit")
-        self.at_consumer = self.plan.place("consumer")
-        self.at_count = self.plan.place("count")
-        self.at_current_offset = self.plan.place("current_offset")
-        self.at_group = self.plan.place("group_id")
-        self.at_messages_count = self.plan.place("messages_count")
-        self.at_metadata_length = self.plan.place("metadata_length")
-        self.at_offset = self.plan.place("offset")
-        self.at_partition = self.plan.place("partition_id")
-        self.at_partitioning = self.plan.place("partitioning")
-        self.at_stored_offset = self.plan.place("stored_offset")
-        self.at_stream = self.plan.place("stream_id")
-        self.at_topic = self.plan.place("topic_id")
+        for field in _PLACED:
+            setattr(self, f"at_{field}", self.plan.place(field))
 
 
 @cache

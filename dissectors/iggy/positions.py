@@ -50,7 +50,7 @@ def answered(report: Report, request: IggyRequest, read: Body | None, facts: Fra
     elif read is not None and layout is not None and "sections" in layout.plan.names:
         for section in read.values["sections"]:
             _section(report, request, facts, section)
-    elif read is not None and layout is not None and layout.at_current_offset >= 0 and layout.at_partition >= 0:
+    elif read is not None and layout is not None and layout.at_current_offset >= 0 and layout.at_partition_id >= 0:
         _partition(report, request, facts, layout, read)
 
 
@@ -90,7 +90,7 @@ def _partition(report: Report, request: IggyRequest, facts: FrameFacts, layout: 
     messages: cython.bint = run is not None and run.count > 0
     gets: cython.bint = request.api == GET
     current: cython.longlong = read.fields.number(layout.at_current_offset)
-    partition: cython.longlong = read.fields.number(layout.at_partition)
+    partition: cython.longlong = read.fields.number(layout.at_partition_id)
     next_: cython.longlong = ABSENT
     if current > 0 or (current == 0 and (messages or gets)):
         _write(report, request, facts, partition, HIGH_WATERMARK, current + 1)

@@ -186,6 +186,7 @@ class Report:
     wants_findings: cython.bint
     wants_positions: cython.bint
     wants_events: cython.bint
+    looks_into_batches: cython.bint  # whether a wanted table needs more of a batch than its size and count
     _resends: Resends
     _closing: Closing
     _unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
@@ -218,14 +219,10 @@ class Report:
         self.wants_findings = "findings" in sink.tables
         self.wants_positions = "positions" in sink.tables
         self.wants_events = "events" in sink.tables
+        self.looks_into_batches = self.wants_batches or self.wants_messages or self.wants_findings
 
     def __reduce__(self) -> Any:
         return Report, (self.conn, self.sink, self._resends, self._closing, self._holder)
-
-    @property
-    def looks_into_batches(self) -> bool:
-        """Whether any wanted table needs more of a batch than its size and count."""
-        return self.wants_batches or self.wants_messages or self.wants_findings
 
     # --- exchanges ---
 

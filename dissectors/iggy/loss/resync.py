@@ -356,7 +356,7 @@ _PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
 
 def _believable(layout: BodyLayout, fields: Fields) -> bool:
     """Whether times of creation, partitions and offsets can be such: text and counters read as numbers are not."""
-    offset, partition = fields.number(layout.at_current_offset), fields.number(layout.at_partition)
+    offset, partition = fields.number(layout.at_current_offset), fields.number(layout.at_partition_id)
     if (offset != ABSENT and not 0 <= offset < _OFFSETS) or partition >= _PARTITIONS:
         return False
     if not layout.has_times:
