@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice, takewhile
-from typing import final
 
 import cython
 
@@ -34,7 +33,6 @@ _LOOKED_AT = 64  # requests in flight
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here
 
 
-@final
 @carried
 @compiled
 class IggyConversation(Conversation):
