@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
@@ -17,6 +19,7 @@ _POLLED = 16  # bytes at the start of polled messages: partition, current offset
 _REGISTER = 1  # operation of VSR
 
 
+@final
 @carried
 @compiled
 class AnswerFit:
@@ -30,7 +33,7 @@ class AnswerFit:
     @compiled
     def has_payload(self, request: IggyRequest) -> cython.bint:
         """Whether the command is ever answered with a payload."""
-        return layouts.has_payload(answer_code(request), self.era.allowed)
+        return self.era.command(answer_code(request)).has_payload
 
     def fits(self, request: IggyRequest, answer: Answer) -> bool:
         """Whether an answer can be that of a request."""
@@ -47,7 +50,7 @@ class AnswerFit:
         frame: Frame | None = answer.frame
         if not self.fits(request, answer):
             return False
-        if frame is None or answer.status or answer.length < _POLLED or not layouts.delivers(request.api_code):
+        if frame is None or answer.status or answer.length < _POLLED or not self.era.command(request.api_code).delivers:
             return True
         if frame.known - frame.start < PREFIX + _POLLED:
             return True

@@ -45,7 +45,7 @@ from typing import Any, final
 from dissectors.checksum import CRC32, NONE, XXH3
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.field_types import MalformedBodyError, headers, need
+from dissectors.iggy.field_types import FAILED, MalformedBodyError, Misfit, headers
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import (
     COVERED,
@@ -115,19 +115,18 @@ class MessageFormat:
 
     @compiled
     def read(self, r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
-        """Add the message that begins at `pos` of the reader's buffer; where the next one begins."""
+        """Add the message that begins at `pos` of the reader's buffer; where the next one begins, or FAILED."""
         if self.header:
             return _with_header(self, r, pos, end, run)
         return _poll_a(r, pos, end, run) if self.layout == POLL_A else _send_a(r, pos, end, run)
 
-    def alone(self, batch: MessageRun, buf: bytes, pos: int, end: int) -> Msg:
-        """The message at buf[pos:end], of a batch that was begun."""
+    def alone(self, batch: MessageRun, buf: bytes, pos: int, end: int) -> Msg | None:
+        """The message at buf[pos:end], of a batch that was begun; None where there is none."""
         run = MessageRun()
         run.base, run.base_time, run.origin = batch.base, batch.base_time, batch.origin
         r = reader()
         r.open(buf, pos, len(buf))
-        self.read(r, pos, end, run)
-        return run.messages[0]
+        return run.message(0) if self.read(r, pos, end, run) >= 0 else None
 
 
 FORMATS: dict[str, MessageFormat] = {
@@ -145,7 +144,9 @@ FORMATS: dict[str, MessageFormat] = {
 
 @compiled
 def _send_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
-    headers: cython.Py_ssize_t = need(pos, 20, end, "message header")
+    headers: cython.Py_ssize_t = run.misfit.room(pos, 20, end, "message header")
+    if headers < 0:
+        return FAILED
     r.pos = pos + 16
     size: cython.longlong = r.u32le()
     return _add_a(r, pos, pos, headers, size, end, run)
@@ -153,7 +154,9 @@ def _send_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: 
 
 @compiled
 def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
-    headers: cython.Py_ssize_t = need(pos, 41, end, "message header")
+    headers: cython.Py_ssize_t = run.misfit.room(pos, 41, end, "message header")
+    if headers < 0:
+        return FAILED
     r.pos = pos
     offset: cython.longlong = r.i64le()
     state: cython.longlong = r.u8()
@@ -162,12 +165,13 @@ def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: 
     stored: cython.longlong = r.u32le()
     size: cython.longlong = r.u32le()
     if state not in STATES:
-        raise MalformedBodyError(f"message state {state}", pos + 8)
+        return run.misfit.refuse(pos + 8, "message state {}", state)
     after: cython.Py_ssize_t = _add_a(r, pos, pos + 17, headers, size, end, run)
-    run.cells[run.count - 1, OFFSET] = offset
-    run.cells[run.count - 1, TIMESTAMP] = timestamp
-    run.cells[run.count - 1, STORED] = stored
-    run.cells[run.count - 1, STATE] = state
+    if after >= 0:
+        run.cells[run.count - 1, OFFSET] = offset
+        run.cells[run.count - 1, TIMESTAMP] = timestamp
+        run.cells[run.count - 1, STORED] = stored
+        run.cells[run.count - 1, STATE] = state
     return after
 
 
@@ -182,11 +186,16 @@ def _add_a(
     run: MessageRun,
 ) -> cython.Py_ssize_t:
     """Add a message of 2023: `size` bytes of user headers, a length and the payload. Its checksum covers the latter."""
-    length_at: cython.Py_ssize_t = need(headers, size, end, "message headers")
-    payload: cython.Py_ssize_t = need(length_at, 4, end, "payload length")
+    misfit: Misfit = run.misfit
+    length_at: cython.Py_ssize_t = misfit.room(headers, size, end, "message headers")
+    payload: cython.Py_ssize_t = FAILED if length_at < 0 else misfit.room(length_at, 4, end, "payload length")
+    if payload < 0:
+        return FAILED
     r.pos = length_at
     length: cython.longlong = r.u32le()
-    stop: cython.Py_ssize_t = need(payload, length, end, "payload")
+    stop: cython.Py_ssize_t = misfit.room(payload, length, end, "payload")
+    if stop < 0:
+        return FAILED
     i: cython.Py_ssize_t = run.add()
     run.cells[i, START] = pos
     run.cells[i, COVERED] = payload
@@ -206,12 +215,17 @@ def _with_header(
     form: MessageFormat, r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun
 ) -> cython.Py_ssize_t:
     """Add a message that begins with a header of fixed size, which its payload and its user headers follow."""
-    payload: cython.Py_ssize_t = need(pos, form.header, end, "message header")
+    misfit: Misfit = run.misfit
+    payload: cython.Py_ssize_t = misfit.room(pos, form.header, end, "message header")
+    if payload < 0:
+        return FAILED
     r.pos = pos + form.lengths
     size: cython.longlong = r.u32le()
     length: cython.longlong = r.u32le()
-    headers: cython.Py_ssize_t = need(payload, length, end, "payload")
-    stop: cython.Py_ssize_t = need(headers, size, end, "user headers")
+    headers: cython.Py_ssize_t = misfit.room(payload, length, end, "payload")
+    stop: cython.Py_ssize_t = FAILED if headers < 0 else misfit.room(headers, size, end, "user headers")
+    if stop < 0:
+        return FAILED
     i: cython.Py_ssize_t = run.add()
     r.pos = pos
     run.cells[i, START] = pos
@@ -250,58 +264,55 @@ def read(
 
     name: of FORMATS. expected: messages as announced; -1 where nothing announces them. repair: a length that broke is
     looked for (length_repair.py): not where the question is only whether this is a run. run: one to use again; None
-    makes a new one. Raises MalformedBodyError if the messages do not tile the run. Where bytes are missing, it has
-    those before them.
+    makes a new one. If the messages do not tile the run, its misfit says why. Where bytes are missing, it has those
+    before them.
     """
     form: MessageFormat = FORMATS[name]
     if run is None:
         run = MessageRun()
-    run.begin(form.shown, form.kind, form.typed)
+    run.begin(form.shown, form.kind, form.typed, buf, limit)
     if form.layout == FRAME:
-        _read_batches(buf, pos, end, limit, expected, name == "batch", repair, run)
+        _read_batches(run, pos, end, expected, name == "batch", repair)
     else:
-        _read_messages(form, buf, pos, end, limit, expected, repair, run)
+        _read_messages(form, run, pos, end, expected, repair)
     return run
 
 
 @compiled
 def _read_messages(
     form: MessageFormat,
-    buf: bytes,
+    run: MessageRun,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
     expected: cython.longlong,
     repair: cython.bint,
-    run: MessageRun,
 ) -> None:
     """Read messages that tile a frame. expected: how many are announced; -1 where nothing announces them."""
     start: cython.Py_ssize_t = pos
     r: WireReader = reader()
     indexed: cython.bint = form.indexed and expected >= 0
     if indexed:
-        pos = need(pos, expected * INDEX_ENTRY, end, "index section")
+        pos = run.misfit.room(pos, expected * INDEX_ENTRY, end, "index section")
+        if pos < 0:
+            return
     body: cython.Py_ssize_t = pos
-    try:
-        if not (form.indexed and limit < pos):
-            r.open(buf, pos, len(buf))
-            while pos < end:
-                pos = form.read(r, pos, limit, run)
-            if indexed:
-                run.problem = _check_index(r, start, body, run)
-    except MalformedBodyError:
-        if limit >= end:
-            whole = _mended(form, run, buf, start, end) if repair else None
-            if whole is None:
-                raise
-            _replace(run, 0, whole)
-    if expected >= 0 and limit >= end and run.count != expected:
-        raise MalformedBodyError(f"{run.count} messages where {expected} are announced", start)
-    if run.count and not form.indexed and form.header == 56 and form.kind != _kind_56(run):
-        raise MalformedBodyError(f"checksums that are not {form.kind}", start)
-    run.total = run.count if expected < 0 else expected
-    if run.total:
-        run.units.append(IggyUnit(start, end, run.total, 0, run.count))
+    if not (form.indexed and run.limit < pos):
+        r.open(run.buf, pos, len(run.buf))
+        while 0 <= pos < end:
+            pos = form.read(r, pos, run.limit, run)
+        if pos >= 0:
+            run.problem = _check_index(r, start, body, run) if indexed else None
+        elif run.limit >= end and not (repair and _mend(form, run, 0, start, end, expected)):
+            return
+    run.misfit.found = False  # bytes are missing, or a length was mended
+    if expected >= 0 and run.limit >= end and run.count != expected:
+        run.misfit.refuse(start, "{} messages where {} are announced", run.count, expected)
+    elif run.count and not form.indexed and form.header == 56 and form.kind != _kind_56(run):
+        run.misfit.refuse(start, "checksums that are not " + form.kind)
+    else:
+        run.total = run.count if expected < 0 else expected
+        if run.total:
+            run.units.append(IggyUnit(start, end, run.total, 0, run.count))
 
 
 def _replace(run: MessageRun, first: int, messages: list[Msg]) -> None:
@@ -311,11 +322,17 @@ def _replace(run: MessageRun, first: int, messages: list[Msg]) -> None:
         run.put(message)
 
 
-def _mended(form: MessageFormat, run: MessageRun, buf: bytes, pos: int, end: int) -> list[Msg] | None:
-    """The messages in buf[pos:end], one of whose lengths broke."""
-    if form.kind == NONE or not form.header:
-        return None
-    return mended(partial(form.alone, run), form.kind, buf, pos, end, form.lengths)
+def _mend(form: MessageFormat, run: MessageRun, first: int, pos: int, end: int, expected: int) -> bool:
+    """Read the bytes [pos, end), one of whose lengths broke, into the run from the index `first` on, if that helps.
+
+    expected: messages that it holds; -1 where nothing says that
+    """
+    if form.kind == NONE or not form.header or expected == 0 or expected * form.header > end - pos:
+        return False
+    messages = mended(partial(form.alone, run), form.kind, run.buf, pos, end, form.lengths)
+    if messages is not None:
+        _replace(run, first, messages)
+    return messages is not None
 
 
 @compiled
@@ -347,62 +364,55 @@ def _check_index(r: WireReader, at: cython.Py_ssize_t, body: cython.Py_ssize_t, 
 
 @compiled
 def _read_batches(
-    buf: bytes,
+    run: MessageRun,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
     expected: cython.longlong,
     single: cython.bint,
     repair: cython.bint,
-    run: MessageRun,
 ) -> None:
     """Read VSR batches that tile a frame, in a send a single one."""
     start: cython.Py_ssize_t = pos
     found: cython.longlong = 0
-    unit: IggyUnit
-    try:
-        while pos < end:
-            unit = _read_batch(buf, pos, end, limit, repair, run)
-            run.units.append(unit)
-            found += unit.total
-            if unit.end > limit:
-                break
-            pos = unit.end
-            if single and pos != end:
-                raise MalformedBodyError("bytes after the batch", pos)
-    except MalformedBodyError:
-        if limit >= end:
-            raise
-    if expected >= 0 and limit >= end and found != expected:
+    unit: IggyUnit | None
+    while pos < end:
+        unit = _read_batch(run, pos, end, repair)
+        if unit is None:
+            break
+        run.units.append(unit)
+        found += unit.total
+        if unit.end > run.limit:
+            break
+        pos = unit.end
+        if single and pos != end:
+            run.misfit.refuse(pos, "bytes after the batch")
+            break
+    if run.misfit.found and run.limit >= end:
+        return
+    run.misfit.found = False
+    if expected >= 0 and run.limit >= end and found != expected:
         run.problem = f"{found} messages where {expected} are announced"
-    run.total = found if expected < 0 or limit >= end else expected
+    run.total = found if expected < 0 or run.limit >= end else expected
     if not run.units and run.total:
         run.units.append(IggyUnit(start, end, run.total, 0, 0))  # announced, but its header was not captured
 
 
 @compiled
 def _read_batch(
-    buf: bytes,
-    pos: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
-    repair: cython.bint,
-    run: MessageRun,
-) -> IggyUnit:
+    run: MessageRun, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, repair: cython.bint
+) -> IggyUnit | None:
     before: cython.Py_ssize_t = run.count
-    try:
-        return _batch_as_declared(buf, pos, end, limit, run)
-    except MalformedBodyError:
+    unit = _batch_as_declared(run, pos, end)
+    if unit is None:
         run.cut(before)
-        unit = _mended_batch(buf, pos, end, run) if repair and limit >= end else None
-        if unit is None:
-            raise
-        return unit
+        unit = _mended_batch(run, pos, end) if repair and run.limit >= end else None
+        run.misfit.found = unit is None
+    return unit
 
 
-def _mended_batch(buf: bytes, pos: int, end: int, run: MessageRun) -> IggyUnit | None:
+def _mended_batch(run: MessageRun, pos: int, end: int) -> IggyUnit | None:
     """The batch with one bit of its length or count flipped, if its checksum holds so."""
-    work = bytearray(buf[pos : min(end, pos + MENDABLE)])
+    work = bytearray(run.buf[pos : min(end, pos + MENDABLE)])
     if len(work) < BATCH_HEADER:
         return None
     for at in (*range(32, 40), *range(48, 52)):
@@ -425,19 +435,22 @@ def _if_sound(work: bytearray) -> MessageRun | None:
         return None
     data = bytes(work)
     run = MessageRun()
-    run.begin("", XXH3, True)
-    try:
-        run.units.append(_batch_as_declared(data, 0, len(data), len(data), run))
-    except MalformedBodyError:
+    run.begin("", XXH3, True, data, len(data))
+    unit = _batch_as_declared(run, 0, len(data))
+    if unit is None:
         return None
+    run.units.append(unit)
     return run if verify(run, run.units[0], data, len(data)).verdict == "ok" else None
 
 
 @compiled
-def _batch_as_declared(
-    buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t, run: MessageRun
-) -> IggyUnit:
-    at: cython.Py_ssize_t = need(pos, BATCH_HEADER, min(end, limit), "batch header")
+def _batch_as_declared(run: MessageRun, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> IggyUnit | None:
+    buf: bytes = run.buf
+    limit: cython.Py_ssize_t = run.limit
+    misfit: Misfit = run.misfit
+    at: cython.Py_ssize_t = misfit.room(pos, BATCH_HEADER, min(end, limit), "batch header")
+    if at < 0:
+        return None
     form: MessageFormat = FORMATS["batch"]
     r: WireReader = reader()
     r.open(buf, pos, len(buf))
@@ -451,23 +464,25 @@ def _batch_as_declared(
     if length < 0:
         length = LARGEST
     if length < BATCH_HEADER:
-        raise MalformedBodyError(f"batch of {length} bytes", pos + 32)
-    stop: cython.Py_ssize_t = need(pos, length, end, "batch")
+        misfit.refuse(pos + 32, "batch of {} bytes", length)
+        return None
+    stop: cython.Py_ssize_t = misfit.room(pos, length, end, "batch")
+    if stop < 0:
+        return None
     if count * FRAME_HEADER > length - BATCH_HEADER:
-        raise MalformedBodyError(f"{count} messages in a batch of {length} bytes", pos + 48)
+        misfit.refuse(pos + 48, "{} messages in a batch of {} bytes", count, length)
+        return None
     have: cython.Py_ssize_t = min(stop, limit)
     first: cython.Py_ssize_t = run.count
-    try:
-        while at < stop:
-            at = form.read(r, at, have, run)
-    except MalformedBodyError:
-        if limit >= stop:
-            whole = _mended(form, run, buf, pos + BATCH_HEADER, stop)
-            if whole is None:
-                raise
-            _replace(run, first, whole)
+    while 0 <= at < stop:
+        at = form.read(r, at, have, run)
+    if at < 0:
+        if limit >= stop and not _mend(form, run, first, pos + BATCH_HEADER, stop, -1):
+            return None
+        misfit.found = False
     if limit >= stop and run.count - first != count:
-        raise MalformedBodyError(f"{run.count - first} messages in a batch of {count}", pos)
+        misfit.refuse(pos, "{} messages in a batch of {}", run.count - first, count)
+        return None
     wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
     batch = VsrBatch(partition & MASK64, checksum & MASK64, wrote)
     return IggyUnit(pos, stop, count, first, run.count, batch)

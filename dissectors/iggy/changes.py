@@ -30,7 +30,6 @@ _OF_TOPIC = {
     "replication_factor": "replication_factor=",
     "options": "=",
 }
-_OF_USER = {"status": "status=", "permissions": "permissions=", "options": "="}
 _RESOURCES = {1: "topic", 2: "stream", 3: "user"}
 """`scope` of UPDATE_RESOURCE."""
 

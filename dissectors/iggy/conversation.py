@@ -170,15 +170,12 @@ class IggyConversation(Conversation):
 
     def summary(self) -> ConversationSummary:
         state = self.exchanges.state
-        return (
-            super()
-            .summary()
-            ._replace(
-                dialect=self.exchanges.rows.dialects.dialect() if self.frames else None,
-                client_software=state.client_software,
-                client_version=state.client_version,
-                server_version=state.server_version,
-            )
+        return ConversationSummary(
+            self.exchanges.rows.dialects.dialect() if self.frames else None,
+            state.client_software,
+            state.client_version,
+            state.server_version,
+            *super().summary()[4:],
         )
 
     def locate(self, frame: Frame, at: int) -> tuple[int, int]:
@@ -200,7 +197,7 @@ class IggyConversation(Conversation):
         return clues._replace(
             awaited=frozenset(request.api_code for request in newest),
             waiting=len(newest),
-            empties=0 if pairing.pipelined else len(empty),
+            empties=0 if pairing.pipelined() else len(empty),
             earliest=self._after(empty[-1].order, end) if empty else 0,
         )
 
@@ -214,7 +211,7 @@ class IggyConversation(Conversation):
         waiting = [entry for entry in pairing.queue if isinstance(entry, IggyRequest)]
         if waiting:
             pos = max(pos, self._after(waiting[0].order, end))
-        if not clues.waiting or self.framing != LEGACY or pairing.pipelined:
+        if not clues.waiting or self.framing != LEGACY or pairing.pipelined():
             return pos, -1
         return pos, self._after(waiting[-1].order, end)
 

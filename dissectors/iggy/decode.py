@@ -18,16 +18,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 from struct import Struct
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.batches import read as read_run
 from dissectors.iggy.era import Era
-from dissectors.iggy.field_types import MalformedBodyError
-from dissectors.iggy.frames import HEADER, RESERVED_END
-from dissectors.iggy.layouts import BodyLayout
+from dissectors.iggy.field_types import Misfit
+from dissectors.iggy.frames import HEADER
+from dissectors.iggy.layouts import BodyLayout, CommandFacts
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.iggy.walk import Fields
@@ -35,10 +35,9 @@ from dissectors.redaction import without_tokens
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire.per_thread import PerThread
+from dissectors.wire.reader import WireReader, reader
 
 _U32 = Struct("<I")
-_REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
-_REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
 _RESULT = Struct("<II")
 
 NON_REPLICATED = 2
@@ -50,86 +49,70 @@ REQUEST_CHECKSUM_AT = 144
 class Body:
     """A body as a layout read it.
 
-    layout: None where none is known
+    layout: None where none is known; name: of its command
     fields: what it says
     run: its messages; None where it holds none
-    problem: why no layout read it to its end; None where one did
-    at: where the problem is: of `read` an index in the body, of `body` one in the buffer
+    misfit: why no layout read it to its end
+    exact: whether a layout read it to its end; misread: whether layouts are known and none did
     trailing: bytes after the last field
     """
 
     layout: BodyLayout | None
+    name: str | None
     fields: Fields
     run: MessageRun | None
     _run: MessageRun
-    problem: str | None
-    at: cython.Py_ssize_t
+    misfit: Misfit
+    exact: cython.bint
+    misread: cython.bint
     trailing: cython.Py_ssize_t
 
     def __init__(self) -> None:
-        self.fields = Fields()
-        self._run = MessageRun()
+        self.misfit = Misfit()
+        self.fields = Fields(self.misfit)
+        self._run = MessageRun(self.misfit)
         self.clear(None)
 
     @compiled
     def clear(self, layout: BodyLayout | None) -> None:
         """Forget the body before."""
         self.layout = layout
+        self.name = None if layout is None else layout.name
         self.fields.reached = 0
         self.run = None
-        self.problem = None
-        self.at = 0
+        self.misfit.found = False
+        self.exact = self.misread = False
         self.trailing = 0
 
     @compiled
-    def read(self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
-        """Read buf[pos:end], all of which was captured, by one layout."""
-        after: cython.Py_ssize_t
-        self.clear(layout)
-        try:
-            after = self.fields.read(layout.plan, buf, pos, end)
-            if not layout.run:
-                self.trailing = end - after
-            elif metadata_fits(layout, self.fields, pos, after):
-                self.run = read_run(layout.run, buf, after, end, end, announced(layout, self.fields), True, self._run)
-            else:
-                self.problem = "metadata_length does not fit what it covers"
-        except MalformedBodyError as error:
-            self.problem, self.at = error.what, error.at - pos
-
-    @compiled
-    def read_part(
-        self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t
+    def read(
+        self,
+        layout: BodyLayout,
+        buf: bytes,
+        pos: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        limit: cython.Py_ssize_t,
+        repair: cython.bint = True,
     ) -> None:
-        """Read buf[pos:end] up to `limit`, the first byte that is missing."""
-        after: cython.Py_ssize_t
+        """Read buf[pos:end], of which buf[pos:limit] was captured, by one layout. repair: see `batches.read`."""
         self.clear(layout)
-        try:
-            after = self.fields.read(layout.plan, buf, pos, limit)
-            if layout.run and metadata_fits(layout, self.fields, pos, after):
-                self.run = read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), True, self._run)
-        except MalformedBodyError:
-            pass
-
-    @property
-    def name(self) -> str | None:
-        """The layout's command."""
-        return None if self.layout is None else self.layout.name
+        after: cython.Py_ssize_t = self.fields.read(layout.plan, buf, pos, limit)
+        if after >= 0 and not layout.run:
+            self.trailing = end - after if limit == end else 0
+        elif after >= 0 and metadata_fits(layout, self.fields, pos, after):
+            read_run(layout.run, buf, after, end, limit, announced(layout, self.fields), repair, self._run)
+            self.run = None if self.misfit.found else self._run
+        elif after >= 0:
+            self.misfit.refuse(pos, "metadata_length does not fit what it covers")
+        if limit < end:
+            self.misfit.found = False  # bytes are missing
+        self.misread = self.misfit.found or self.trailing > 0
+        self.exact = not self.misread
 
     @property
     def values(self) -> dict[str, Any]:
         """The fields by name, as JSON has them."""
         return self.fields.values()
-
-    @property
-    def exact(self) -> bool:
-        """Whether a layout read it to its end."""
-        return self.problem is None and not self.trailing and self.layout is not None
-
-    @property
-    def misread(self) -> bool:
-        """Whether layouts are known and none read it to its end."""
-        return self.problem is not None or self.trailing > 0
 
 
 NO_BODY = Body()
@@ -154,27 +137,29 @@ def announced(layout: BodyLayout, fields: Fields) -> cython.longlong:
     return -1 if count == ABSENT else count
 
 
-class VsrRequest(NamedTuple):
-    """Header of a VSR request."""
+@final
+@compiled
+class VsrHeader:
+    """What is needed of the header of a request or a reply.
 
-    client: int
-    checksum: int
-    request: int
-    operation: int
-    session: int
-    code: int
-    routed: bool  # fields of 0.10 are in use
+    request: ABSENT where it does not fit 63 bits
+    checksum, checksum_high: the halves of a request's
+    code: of the command, of a request; status: of a reply
+    later: whether fields of 0.10 are in use
+    """
 
+    request: cython.longlong
+    operation: cython.longlong
+    checksum: cython.longlong = 0
+    checksum_high: cython.longlong = 0
+    code: cython.longlong = 0
+    status: cython.longlong = 0
+    later: cython.bint
 
-class VsrReply(NamedTuple):
-    """Header of a VSR reply."""
-
-    client: int
-    timestamp: int
-    request: int
-    operation: int
-    status: int
-    committed: bool  # fields of 0.10 are in use
+    def __init__(self, request: cython.longlong, operation: cython.longlong, later: bool) -> None:
+        self.request = request if request >= 0 else ABSENT
+        self.operation = operation
+        self.later = later
 
 
 @compiled
@@ -192,12 +177,13 @@ def body(
     The body is valid until the next one is read in this thread.
     """
     read: Body
-    found = layouts.candidates(side, code, era.allowed)
+    command: CommandFacts = era.command(code)
+    found = command.responses if side == layouts.RESPONSE else command.requests
     if not found:
         return NO_BODY
     if limit < end:
         read = _bodies.get()[0]
-        read.read_part(found[0], buf, pos, end, limit)
+        read.read(found[0], buf, pos, end, limit)
         _keep_certain(found, read)
         return read
     return _tried(side, found, era, buf, pos, end)
@@ -207,7 +193,10 @@ def body(
 def _tried(
     side: str, found: Sequence[BodyLayout], era: Era, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> Body:
-    """Read buf[pos:end] by each layout; the first that reads it to its end, else the one that comes nearest."""
+    """Read buf[pos:end] by each layout; the first that reads it to its end, else the one that comes nearest.
+
+    A length that broke is looked for only where no layout reads the bytes as they are.
+    """
     bodies: tuple[Body, Body, Body] = _bodies.get()
     chosen: Body | None = None
     failed: Body | None = None
@@ -215,25 +204,30 @@ def _tried(
     layout: BodyLayout
     readers: cython.longlong = 0
     allowed: cython.longlong = era.allowed
-    for layout in found:
-        if chosen is not None and (era.settled or not layout.releases & allowed):
+    repair: cython.bint
+    for repair in (False, True):
+        for layout in found:
+            if chosen is not None and (era.settled or not layout.releases & allowed):
+                break
+            if repair and not layout.run:
+                continue
+            one = bodies[0]
+            if one is chosen or one is failed:
+                one = bodies[1]
+            if one is chosen or one is failed:
+                one = bodies[2]
+            one.read(layout, buf, pos, end, end, repair)
+            if one.exact and not (layout.introduces and _is_of_another_version(layout, one)):
+                readers |= layout.releases
+                if chosen is None:
+                    chosen = one
+            elif failed is None or _is_nearer(one, failed):
+                failed = one
+        if chosen is not None:
             break
-        one = bodies[0]
-        if one is chosen or one is failed:
-            one = bodies[1]
-        if one is chosen or one is failed:
-            one = bodies[2]
-        one.read(layout, buf, pos, end)
-        if one.exact and not (layout.introduces and _is_of_another_version(layout, one)):
-            readers |= layout.releases
-            if chosen is None:
-                chosen = one
-        elif failed is None or _is_nearer(one, failed):
-            failed = one
     if chosen is None:
         assert failed is not None
         _keep_certain(found, failed)
-        failed.at += pos
         return failed
     empty_answer: cython.bint = side == layouts.RESPONSE and end == pos  # nothing found, in every release
     if readers & allowed != allowed and not empty_answer:
@@ -262,7 +256,7 @@ def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
     """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
     one = _bodies.get()[0]
     for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
-        one.read(layout, buf, pos, end)
+        one.read(layout, buf, pos, end, end)
         if one.exact and layout.releases & era.allowed:
             text = one.values.get("message")
             if layout.releases & era.allowed != era.allowed:
@@ -274,7 +268,9 @@ def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
 @compiled
 def _is_nearer(one: Body, other: Body) -> cython.bint:
     """Whether a layout that did not fit came closer: to the last field, else further into the bytes."""
-    return (one.problem is None, one.at) > (other.problem is None, other.at)
+    if one.misfit.found != other.misfit.found:
+        return other.misfit.found
+    return one.misfit.found and one.misfit.at > other.misfit.at
 
 
 def releases_text(releases: int) -> str:
@@ -283,24 +279,39 @@ def releases_text(releases: int) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def vsr_request(frame: Frame) -> VsrRequest | None:
-    """None where the header is not all there."""
+@compiled
+def vsr_request(frame: Frame) -> VsrHeader | None:
+    """The header of a request; None where it is not all there."""
     if frame.known - frame.start < HEADER:
         return None
-    low, high, check, check_high, _, request, operation, session, _, code, *routed = _REQUEST.unpack_from(
-        frame.data, frame.start + RESERVED_END
-    )
-    return VsrRequest(high << 64 | low, check_high << 64 | check, request, operation, session, code, any(routed))
+    r: WireReader = reader()
+    r.open(frame.data, frame.start + REQUEST_CHECKSUM_AT, frame.end)
+    checksum: cython.longlong = r.i64le()
+    checksum_high: cython.longlong = r.i64le()
+    r.pos = frame.start + 168
+    request: cython.longlong = r.i64le()
+    operation: cython.longlong = r.u8()
+    r.pos = frame.start + 196
+    code: cython.longlong = r.u32le()
+    header = VsrHeader(request, operation, (r.i64le() | r.i64le() | r.i64le()) != 0)
+    header.checksum, header.checksum_high, header.code = checksum, checksum_high, code
+    return header
 
 
-def vsr_reply(frame: Frame) -> VsrReply | None:
-    """None where the header is not all there."""
-    at = frame.start
-    if frame.known - at < HEADER:
+@compiled
+def vsr_reply(frame: Frame) -> VsrHeader | None:
+    """The header of a reply; None where it is not all there."""
+    if frame.known - frame.start < HEADER:
         return None
-    *_, low, high, _, _, timestamp, request, operation, status = _REPLY.unpack_from(frame.data, at + RESERVED_END)
-    later = any(frame.data[at + 220 : at + 232])
-    return VsrReply(high << 64 | low, timestamp, request, operation, status, later)
+    r: WireReader = reader()
+    r.open(frame.data, frame.start + 200, frame.end)
+    request: cython.longlong = r.i64le()
+    operation: cython.longlong = r.u8()
+    r.pos = frame.start + 216
+    status: cython.longlong = r.u32le()
+    header = VsrHeader(request, operation, (r.i64le() | r.u32le()) != 0)
+    header.status = status
+    return header
 
 
 def result_section(buf: bytes, pos: int, end: int) -> tuple[int, int]:

@@ -65,13 +65,13 @@ class IggyDiagnostics:
 
     def misread(self, frame: Frame, api: str | None, read: Body) -> None:
         """A body that no layout reads to its end."""
-        if read.problem:
+        if read.misfit.found:
             self._conversation.finding_at(
                 frame,
                 "malformed_frame",
-                f"No layout of {api} reads this body: {read.problem}",
+                f"No layout of {api} reads this body: {read.misfit.text()}",
                 api=api,
-                position=read.at - frame.start,
+                position=read.misfit.at - frame.start,
             )
         else:
             self._conversation.finding_at(

@@ -9,18 +9,22 @@ drawn from that evidence anew.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
-from dissectors.compiling.state import carried
-from dissectors.iggy import tables
+from dissectors.compiling.state import Derived, carried
+from dissectors.iggy import layouts, tables
+from dissectors.iggy.layouts import CommandFacts
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
 FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
 _KEPT = 8  # pieces of evidence reported
 _REMEMBERED = 1024  # sets of releases
+_COMMANDS = 256  # whose facts a connection keeps at hand
 
 
+@final
 @carried
 @compiled
 class Era:
@@ -37,6 +41,7 @@ class Era:
     settled: cython.bint
     best: cython.Py_ssize_t
     dialect: str
+    _commands: Derived[dict[int, CommandFacts]]  # what command codes mean to the releases that remain
 
     def __init__(self, requested: int = 0) -> None:
         self.fixed = bool(requested)
@@ -45,6 +50,19 @@ class Era:
         self.hints = []
         self.evidence = []
         self._settle()
+
+    def restored(self) -> None:
+        self._commands = {}
+
+    @compiled
+    def command(self, code: cython.longlong) -> CommandFacts:
+        """What a command code means to the releases that remain."""
+        found: CommandFacts | None = self._commands.get(code)
+        if found is None:
+            if len(self._commands) >= _COMMANDS:
+                self._commands.clear()
+            found = self._commands[code] = layouts.facts(code, self.allowed, self.best)
+        return found
 
     def narrow(self, releases: int, reason: str) -> None:
         """Only `releases` do what was seen."""
@@ -96,6 +114,7 @@ class Era:
             self.evidence.append(reason)
 
     def _settle(self) -> None:
+        self._commands = {}
         self.settled = tables.settled(self.allowed)
         self.best = _likeliest(self.allowed, tuple(self.hints))
         self.dialect = tables.releases()[self.best].dialect

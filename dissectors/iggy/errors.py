@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dissectors.iggy import tables
 from dissectors.iggy.tables import Status
 from dissectors.session.exchange import ErrorCode
 
-TRANSIENT = frozenset({57, 58})  # the client's library sends the same request again
+_REMEMBERED = 1024  # errors
 
 
+@lru_cache(_REMEMBERED)
 def error(code: int, allowed: int) -> ErrorCode:
     """An error number, named as the likeliest of the allowed releases names it."""
     meanings = tables.statuses().get(code, ())

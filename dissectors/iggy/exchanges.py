@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.iggy import events, layouts, positions, tables
+from dissectors.iggy import events, layouts, positions
 from dissectors.iggy.answer_fit import AnswerFit, answer_code
 from dissectors.iggy.changes import COMMANDS
 from dissectors.iggy.decode import Body, body, error_text
@@ -24,12 +24,12 @@ from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error
 from dissectors.iggy.events import IggyEvents
 from dissectors.iggy.frames import LEGACY
-from dissectors.iggy.layouts import BodyLayout
+from dissectors.iggy.layouts import BodyLayout, CommandFacts
 from dissectors.iggy.loss.orphans import IggyOrphans
 from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.names import NAMING, IggyNames
-from dissectors.iggy.pending import Answer, BatchFacts, IggyRequest
+from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import PARTITION, Fields
@@ -43,6 +43,7 @@ LONG_NS = 1_000_000_000
 SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3
 
 
+@final
 @carried
 @compiled
 class IggyExchanges:
@@ -75,6 +76,9 @@ class IggyExchanges:
     def release(self) -> None:
         """Drop the references between its parts, so that it is freed without the garbage collector."""
         self.rows.dialects.release()
+        for entry in self.pairing.queue:
+            for batch in entry.batches if isinstance(entry, IggyRequest) else ():
+                self.rows.report.batches.drop(batch.slot)
         vars(self.orphans).clear()
 
     def meet_older_server(self) -> None:
@@ -84,8 +88,7 @@ class IggyExchanges:
 
     def api(self, code: int) -> str:
         """The name of a command."""
-        command = tables.meaning(code, self.era.best)
-        return command.name if command else f"COMMAND_{code}"
+        return self.era.command(code).name
 
     @compiled
     def body(self, side: str, code: cython.longlong, frame: Frame, start: cython.Py_ssize_t) -> Body:
@@ -105,18 +108,15 @@ class IggyExchanges:
 
         code: ABSENT where the frame has none. api: None where the code names it.
         """
-        exact: cython.bint = read.exact
-        command = None if code == ABSENT else tables.meaning(code, self.era.best)
-        if api is None and code != ABSENT:
-            api = command.name if command is not None else f"COMMAND_{code}"
-        if exact and code in tables.ambiguous():
-            api = read.name
+        command: CommandFacts | None = None if code == ABSENT else self.era.command(code)
+        if command is not None and (api is None or command.ambiguous):
+            api = read.name if command.ambiguous and read.exact else command.name if api is None else api
         request = IggyRequest(frame.facts(), api, code)
-        request.well_formed = exact
+        request.well_formed = read.exact
         if command is not None:
             request.waits, request.silent = command.waits, command.silent
-        elif code != ABSENT:
-            self.diagnostics.unknown(frame, code)
+            if not command.known:
+                self.diagnostics.unknown(frame, code)
         if read.misread:
             self.diagnostics.misread(frame, api, read)
         if read.fields.reached:
@@ -129,12 +129,12 @@ class IggyExchanges:
         layout: BodyLayout | None = read.layout
         fields: Fields = read.fields
         assert layout is not None
-        if request.api in NAMING or request.api in LOGINS or layout.introduces or request.api in COMMANDS:
+        if request.api in _KEPT or layout.introduces:
             request.values = fields.values()
             if request.api in LOGINS:
                 request.user = request.values.get("username")
-        if layout.at_stream >= 0:
-            stream, topic = fields.identity(layout.at_stream), fields.identity(layout.at_topic)
+        if layout.at_stream_id >= 0:
+            stream, topic = fields.identity(layout.at_stream_id), fields.identity(layout.at_topic_id)
             if not topic and request.api == "CREATE_TOPIC" and request.values is not None:
                 topic = request.values.get("name")  # its number may be left to the server
             if stream is not None and topic is not None:
@@ -164,7 +164,7 @@ class IggyExchanges:
         self.state.request(request, request.partition if run is not None else ABSENT)
         if run is not None:
             request.records = run.total
-            request.payload_bytes = run.payload_bytes if frame.complete else ABSENT
+            request.payload_bytes = run.payload_bytes() if frame.complete else ABSENT
             request.client_id = self.state.user
             key = None if read.layout is None else read.fields.key(read.layout.at_partitioning)
             request.batches = self.rows.batches(run, frame, request.frame, PRODUCE, request.partition, request, key)
@@ -200,7 +200,7 @@ class IggyExchanges:
             )
         if given_up:
             self.unanswered(given_up, answer.order)
-        if judged == PAIRED:
+        if judged == PAIRED and self.orphans.surplus:
             self.orphans.report_surplus()
         return judged, request
 
@@ -208,13 +208,13 @@ class IggyExchanges:
     def answered(self, request: IggyRequest, frame: Frame, status: cython.longlong, start: cython.Py_ssize_t) -> None:
         """Report the answer to a request: its payload begins at `start` of the frame's data."""
         facts: FrameFacts = frame.facts()
-        if not self.pairing.multiplexed:
+        if not self.pairing.multiplexed():
             request.queued_ns = queued(request.frame, facts, self.answered_ns)
         self.answered_ns = facts.arrived_ns()
         errors: Sequence[ErrorCode] = ()
         read: Body | None = None
         records: cython.longlong = 0
-        delivers: cython.bint = layouts.delivers(request.api_code)
+        delivers: cython.bint = request.api_code != ABSENT and self.era.command(request.api_code).delivers
         if status:
             errors = (self.error(status, frame, start),)
             self.diagnostics.refused(request, errors[0], frame)
@@ -232,7 +232,7 @@ class IggyExchanges:
         if self.rows.report.wants_positions and not status:
             positions.answered(self.rows.report, request, read, facts)
         if self.rows.report.wants_events and request.api in events.KINDS:
-            values = read.values if read is not None and not read.problem else _NOTHING
+            values = read.values if read is not None and not read.misfit.found else _NOTHING
             self.events.answered(request, values, facts, errors, self.state.user)
         self.rows.report_answer(request, facts, errors, OK, shown, long_poll)
 
@@ -264,7 +264,7 @@ class IggyExchanges:
         if "sections" in values:
             failed = [section["status"] for section in values["sections"] if section["status"]]
             errors = tuple(error(code, self.era.allowed) for code in failed)
-        if not read.problem:
+        if not read.misfit.found:
             self._learn(request, values, facts)
         return errors
 
@@ -283,7 +283,7 @@ class IggyExchanges:
         assert layout is not None
         request.client_id = self.state.user
         self.rows.report_batches(run, frame, facts, CONSUME, partition_of(layout, read.fields), request)
-        request.records, request.payload_bytes = run.total, run.payload_bytes
+        request.records, request.payload_bytes = run.total, run.payload_bytes()
         request.partitions = len(read.values["sections"]) if "sections" in layout.plan.names else 1
         return run.total
 
@@ -301,25 +301,26 @@ class IggyExchanges:
         text = None
         if frame.complete:
             text = error_text(self.fit.era, frame.data, start, frame.start + frame.size)
-        return error(status, self.fit.era.allowed)._replace(message=text)
+        found = error(status, self.fit.era.allowed)
+        return found if text is None else found._replace(message=text)
 
+    @compiled
     def _learn(self, request: IggyRequest, values: dict[str, Any], facts: FrameFacts) -> None:
         """Keep what a successful answer shows beyond its own exchange, and where messages that were sent now lie."""
         self.state.answered(request, values, facts.first_ns)
         if request.api == "SEND_MESSAGES" and values.get("confirmations") and len(request.batches) == 1:
             confirmed = values["confirmations"][0]
-            batch: BatchFacts = request.batches[0]
-            batch.partition = confirmed["partition_id"]
-            batch.begin_at(confirmed["base_offset"])
+            self.rows.stored(request.batches[0], confirmed["partition_id"], confirmed["base_offset"])
 
 
 _NOTHING: dict[str, Any] = {}
+_KEPT = NAMING | LOGINS | COMMANDS.keys()  # commands whose answers are understood with the fields of the request only
 
 
 @compiled
 def partition_of(layout: BodyLayout, fields: Fields) -> cython.longlong:
     """The partition in a field of that name; ABSENT where there is none."""
-    return fields.number(layout.at_partition)
+    return fields.number(layout.at_partition_id)
 
 
 @compiled
@@ -331,6 +332,6 @@ def group_of(api: str | None, layout: BodyLayout, fields: Fields) -> str | None:
     named = fields.values().get("name") if api == "CREATE_CONSUMER_GROUP" else None  # its number comes with the answer
     if named:
         return str(named)
-    if layout.at_group < 0 or layout.at_group >= fields.reached:
+    if layout.at_group_id < 0 or layout.at_group_id >= fields.reached:
         return None
-    return str(fields.identity(layout.at_group))
+    return str(fields.identity(layout.at_group_id))

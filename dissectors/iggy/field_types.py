@@ -2,6 +2,9 @@
 
 A reader takes `(buf, pos, end)` and gives `(value, position after it)`. It raises MalformedBodyError rather than read
 past `end`. Secrets become REDACTED here, so that no later code ever holds them.
+
+Compiled code raises nothing: in place of a position it gives FAILED, and a Misfit says why. Which layout reads a body
+is often found by trying, and an exception costs more than the body.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import base64
 import math
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
@@ -36,24 +39,77 @@ class ShortError(MalformedBodyError):
     """A field that reaches past the end."""
 
 
+FAILED = -1
+"""In place of a position: the bytes do not fit."""
+
+
+@final
 @compiled
-def need(pos: cython.Py_ssize_t, size: cython.longlong, end: cython.Py_ssize_t, what: str) -> cython.Py_ssize_t:
+class Misfit:
+    """Why bytes are not what was to be read. Its text is made when it is asked for: few are shown.
+
+    found: whether there is one
+    short: whether a field reaches past the end
+    at: index in the buffer
+    """
+
+    found: cython.bint = False
+    short: cython.bint = False
+    at: cython.Py_ssize_t = 0
+    _what: str  # of a short field its name; else a text with room for two numbers
+    _first: cython.longlong = 0
+    _second: cython.longlong = 0
+
+    def __init__(self) -> None:
+        self._what = ""
+
+    @compiled
+    def room(
+        self, pos: cython.Py_ssize_t, size: cython.longlong, end: cython.Py_ssize_t, what: str
+    ) -> cython.Py_ssize_t:
+        """The position after `size` bytes, if they are there; else FAILED."""
+        if size <= end - pos:
+            return pos + size
+        self.refuse(pos, what, size, end - pos)
+        self.short = True
+        return FAILED
+
+    @compiled
+    def refuse(
+        self, at: cython.Py_ssize_t, what: str, first: cython.longlong = 0, second: cython.longlong = 0
+    ) -> cython.Py_ssize_t:
+        """Note what does not fit: FAILED."""
+        self.found = True
+        self.short = False
+        self.at = at
+        self._what = what
+        self._first = first
+        self._second = second
+        return FAILED
+
+    @compiled
+    def take(self, error: MalformedBodyError) -> cython.Py_ssize_t:
+        """Note what a reader of a rare type raised: FAILED."""
+        self.refuse(error.at, error.what.replace("{", "{{").replace("}", "}}"))
+        self.short = isinstance(error, ShortError)
+        return FAILED
+
+    def text(self) -> str:
+        """What was expected."""
+        if self.short and self._first:
+            return _short(self._what, self._first, self._second)
+        return self._what.format(self._first, self._second)
+
+
+def need(pos: int, size: int, end: int, what: str) -> int:
     """The position after `size` bytes, if they are there. Raises ShortError."""
     if size > end - pos:
-        raise ShortError(f"{what} of {size} {plural(size, 'byte')} with {end - pos} left", pos)
+        raise ShortError(_short(what, size, end - pos), pos)
     return pos + size
 
 
-@compiled
-def text(buf: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
-    """buf[start:end] as UTF-8 without NUL, which no Iggy name holds. Raises MalformedBodyError."""
-    try:
-        value = buf[start:end].decode()
-    except UnicodeDecodeError:
-        raise MalformedBodyError("text that is not UTF-8", start) from None
-    if "\0" in value:
-        raise MalformedBodyError("text with a NUL", start)
-    return value
+def _short(what: str, size: int, left: int) -> str:
+    return f"{what} of {size} {plural(size, 'byte')} with {left} left"
 
 
 def u32(buf: bytes, pos: int, end: int) -> tuple[int, int]:

@@ -13,35 +13,17 @@ ID_BYTES = 16
 _VARIED = 4  # different bytes in an id that means something; 16 bytes of a small number are found everywhere
 
 MESSAGE: FieldTable = (
-    (0, "checksum"),
-    (8, "id"),
-    (24, "offset"),
-    (32, "timestamp"),
-    (40, "origin_timestamp"),
-    (48, "user_headers_length"),
-    (52, "payload_length"),
-    (56, "payload"),
-)
+    (0, "checksum"), (8, "id"), (24, "offset"), (32, "timestamp"), (40, "origin_timestamp"),
+    (48, "user_headers_length"), (52, "payload_length"), (56, "payload"),
+)  # fmt: skip
 FRAME: FieldTable = (
-    (0, "checksum"),
-    (8, "id"),
-    (24, "offset_delta"),
-    (28, "timestamp_delta"),
-    (32, "user_headers_length"),
-    (36, "payload_length"),
-    (40, "reserved"),
-    (48, "payload"),
-)
+    (0, "checksum"), (8, "id"), (24, "offset_delta"), (28, "timestamp_delta"), (32, "user_headers_length"),
+    (36, "payload_length"), (40, "reserved"), (48, "payload"),
+)  # fmt: skip
 BATCH: FieldTable = (
-    (0, "partition_id"),
-    (8, "base_offset"),
-    (16, "base_timestamp"),
-    (24, "origin_timestamp"),
-    (32, "batch_length"),
-    (40, "batch_checksum"),
-    (48, "message_count"),
-    (52, "frames"),
-)
+    (0, "partition_id"), (8, "base_offset"), (16, "base_timestamp"), (24, "origin_timestamp"), (32, "batch_length"),
+    (40, "batch_checksum"), (48, "message_count"), (52, "frames"),
+)  # fmt: skip
 
 
 FIELDS: dict[str, FieldTable] = {

@@ -68,12 +68,18 @@ def measure_vsr(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most
     return size if HEADER <= size <= most and buf[pos + COMMAND_AT] in tables.planes() else INVALID
 
 
-def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
+@compiled
+def detect(
+    direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong
+) -> str | None:
     """The framing of a connection whose first frame starts at `pos`; None while it is not known."""
-    have = end - pos
-    if have < 8:
+    have: cython.Py_ssize_t = end - pos
+    if have < PREFIX:
         return None
-    length, code = PAIR.unpack_from(buf, pos)
+    r: WireReader = reader()
+    r.open(buf, pos, end)
+    length: cython.longlong = r.u32le()
+    code: cython.longlong = r.u32le()
     if direction == CLIENT and 4 <= length < most and 0 < code <= MAX_CODE:
         return LEGACY
     if have < RESERVED_END:
@@ -81,12 +87,14 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
     return VSR if begins_vsr(buf, pos, end, most) else LEGACY
 
 
-def telling(direction: int, buf: bytes, pos: int, end: int, most: int) -> int:
+@compiled
+def telling(
+    direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong
+) -> cython.Py_ssize_t:
     """How many bytes of the first frame, at `pos`, tell the framing of a connection; 0 where those at hand do not."""
-    for needed in (PREFIX, RESERVED_END):
-        if end - pos >= needed and detect(direction, buf, pos, pos + needed, most):
-            return needed
-    return 0
+    if end - pos >= PREFIX and detect(direction, buf, pos, pos + PREFIX, most):
+        return PREFIX
+    return RESERVED_END if end - pos >= RESERVED_END and detect(direction, buf, pos, pos + RESERVED_END, most) else 0
 
 
 def request_head(response: bytes, api: str | int | None) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import takewhile
 from struct import calcsize
 from typing import Any, NamedTuple, final
@@ -17,60 +17,13 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy import tables
 from dissectors.iggy.field_types import READERS
-from dissectors.iggy.walk import (
-    BOOL,
-    CONSUMER,
-    CONSUMER_ID,
-    FLAGGED32,
-    GROUP,
-    I32,
-    IDENTIFIER,
-    MANY,
-    MAYBE,
-    OPAQUE,
-    OPAQUE16,
-    OPAQUE32,
-    OTHER,
-    PACKED,
-    PARTITIONING,
-    SECRET,
-    SECRET8,
-    STR8,
-    STR32,
-    STRATEGY,
-    U8,
-    U16,
-    U32,
-    U64,
-    FieldPlan,
-)
+from dissectors.iggy.walk import GROUP, KIND_NAMES, MANY, MAYBE, OTHER, FieldPlan
 from dissectors.wire.proto import proto
 
 REQUEST, RESPONSE = "request", "response"
 ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
 
-KINDS = {
-    "u8": U8,
-    "u16": U16,
-    "u32": U32,
-    "u64": U64,
-    "i32": I32,
-    "bool": BOOL,
-    "packed": PACKED,
-    "opaque": OPAQUE,
-    "opaque16": OPAQUE16,
-    "opaque32": OPAQUE32,
-    "str8": STR8,
-    "str32": STR32,
-    "secret8": SECRET8,
-    "secret": SECRET,
-    "identifier": IDENTIFIER,
-    "consumer": CONSUMER,
-    "consumer_id": CONSUMER_ID,
-    "partitioning": PARTITIONING,
-    "strategy": STRATEGY,
-    "flagged32": FLAGGED32,
-}
+KINDS = {name: kind for kind, name in enumerate(KIND_NAMES)}
 """Types that the walk knows; field_types.READERS has the others."""
 
 _FIXED = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "bool": "?"}
@@ -81,6 +34,11 @@ _FIELD = re.compile(
 _GROUP = re.compile(r"(?P<name>\w+):(?P<maybe>\??)\((?P<fields>.*)\)(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)")
 _RUN = "messages:messages_"
 _PARTS = frozenset({"sections", "confirmations"})
+_REMEMBERED = 4096  # facts of commands
+_PLACED = (
+    *("auto_commit", "consumer", "count", "current_offset", "group_id", "messages_count", "metadata_length"),
+    *("offset", "partition_id", "partitioning", "stored_offset", "stream_id", "topic_id"),
+)
 _INTRODUCING = frozenset({"version", "sdk_name", "protocol_version"})
 
 
@@ -113,6 +71,7 @@ class BodyLayout:
     text: its fields as layouts.txt has them
     run: the layout of messages behind the fields, "" where there are none
     has_parts: whether rows need what is listed in it
+    has_times: whether it says when something was created
     introduces: whether it says which software a client is
     at_…: index of a field that rows need, -1 where there is none
     """
@@ -124,20 +83,21 @@ class BodyLayout:
     fields: tuple[BodyField, ...]
     plan: FieldPlan
     has_parts: cython.bint
+    has_times: cython.bint
     introduces: cython.bint
     at_auto_commit: cython.Py_ssize_t
     at_consumer: cython.Py_ssize_t
     at_count: cython.Py_ssize_t
     at_current_offset: cython.Py_ssize_t
-    at_group: cython.Py_ssize_t
+    at_group_id: cython.Py_ssize_t
     at_messages_count: cython.Py_ssize_t
     at_metadata_length: cython.Py_ssize_t
     at_offset: cython.Py_ssize_t
-    at_partition: cython.Py_ssize_t
+    at_partition_id: cython.Py_ssize_t
     at_partitioning: cython.Py_ssize_t
     at_stored_offset: cython.Py_ssize_t
-    at_stream: cython.Py_ssize_t
-    at_topic: cython.Py_ssize_t
+    at_stream_id: cython.Py_ssize_t
+    at_topic_id: cython.Py_ssize_t
 
     def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
         self.name = name
@@ -147,20 +107,10 @@ class BodyLayout:
         self.fields = tuple(map(parse, fields[:-1] if self.run else fields))
         self.plan = _compile(self.fields)
         self.has_parts = not _PARTS.isdisjoint(self.plan.names)
+        self.has_times = "created_at:" in self.text
         self.introduces = not _INTRODUCING.isdisjoint(self.plan.names)
-        self.at_auto_commit = self.plan.place("auto_commit")
-        self.at_consumer = self.plan.place("consumer")
-        self.at_count = self.plan.place("count")
-        self.at_current_offset = self.plan.place("current_offset")
-        self.at_group = self.plan.place("group_id")
-        self.at_messages_count = self.plan.place("messages_count")
-        self.at_metadata_length = self.plan.place("metadata_length")
-        self.at_offset = self.plan.place("offset")
-        self.at_partition = self.plan.place("partition_id")
-        self.at_partitioning = self.plan.place("partitioning")
-        self.at_stored_offset = self.plan.place("stored_offset")
-        self.at_stream = self.plan.place("stream_id")
-        self.at_topic = self.plan.place("topic_id")
+        for field in _PLACED:
+            setattr(self, f"at_{field}", self.plan.place(field))
 
 
 @cache
@@ -310,22 +260,46 @@ def error_texts(allowed: int) -> bool:
     return any(layout.plan.count for layout in versions(RESPONSE, ERROR) if layout.releases & allowed)
 
 
-@cache
-def empty(side: str, code: int) -> int:
-    """The releases whose body of a command is empty where others' is not; 0 where all are alike."""
-    found = candidates(side, code, 0)
-    silent = sum(layout.releases for layout in found if not layout.plan.count and not layout.run)
-    return silent if any(layout.plan.count for layout in found) else 0
+@final
+@compiled
+class CommandFacts:
+    """What a command code means to some releases.
+
+    name: COMMAND_ and the number where no release has it, as `known` says
+    ambiguous: whether its name depends on the release; then a body that is read to its end tells it
+    waits, silent: whether it lets the server wait for data; has no answer
+    delivers: whether it is answered with messages
+    has_payload: whether it is ever answered with a payload; so may be what no release has
+    empty: the releases that answer it with nothing where others do not; 0 where all are alike
+    requests, responses: the versions of its bodies: see `candidates`
+    """
+
+    name: str
+    known: cython.bint
+    ambiguous: cython.bint
+    waits: cython.bint
+    silent: cython.bint
+    delivers: cython.bint
+    has_payload: cython.bint
+    empty: cython.longlong
+    requests: tuple[BodyLayout, ...]
+    responses: tuple[BodyLayout, ...]
+
+    def __init__(self, code: int, allowed: int, best: int) -> None:
+        command = tables.meaning(code, best)
+        self.requests, self.responses = candidates(REQUEST, code, allowed), candidates(RESPONSE, code, allowed)
+        self.name = f"COMMAND_{code}" if command is None else command.name
+        self.known = command is not None
+        self.ambiguous = len(tables.commands().get(code, ())) > 1
+        self.waits, self.silent = (False, False) if command is None else (command.waits, command.silent)
+        self.delivers = any(layout.run for layout in self.responses)
+        filled = [layout for layout in self.responses if layout.plan.count]
+        self.has_payload = any(layout.releases & allowed for layout in filled) or not (self.known or code == REGISTER)
+        silent = sum(layout.releases for layout in self.responses if not layout.plan.count and not layout.run)
+        self.empty = silent if filled else 0
 
 
-@cache
-def delivers(code: int) -> bool:
-    """Whether a command is answered with messages."""
-    return any(layout.run for layout in candidates(RESPONSE, code, 0))
-
-
-@cache
-def has_payload(code: int, allowed: int) -> bool:
-    """Whether any of the allowed releases answers a command with a payload; so it may with an unknown command."""
-    found = [layout for layout in candidates(RESPONSE, code, allowed) if layout.releases & allowed]
-    return any(layout.plan.count for layout in found) or not (code == REGISTER or code in tables.commands())
+@lru_cache(_REMEMBERED)
+def facts(code: int, allowed: int, best: int) -> CommandFacts:
+    """What a command code means to the releases `allowed`, of which `best` is the likeliest."""
+    return CommandFacts(code, allowed, best)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
@@ -16,6 +18,7 @@ from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.reader import WireReader, reader
 
 
+@final
 @carried
 @compiled
 class Legacy:

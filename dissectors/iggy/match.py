@@ -50,8 +50,7 @@ Judged = tuple[str, IggyRequest | None, Sequence[IggyRequest]]
 
 _NONE: tuple[IggyRequest, ...] = ()
 
-_PIPELINED = (Order.PIPELINED, Order.MULTIPLEXED_PIPELINED)
-_MULTIPLEXED = (Order.MULTIPLEXED, Order.MULTIPLEXED_PIPELINED)
+_PIPELINED, _MULTIPLEXED, _MULTIPLEXED_PIPELINED = Order.PIPELINED, Order.MULTIPLEXED, Order.MULTIPLEXED_PIPELINED
 _ALIGNING = (Certainty.ALIGNING, Certainty.SILENT)
 _DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
 _CERTAIN, _BEFORE_CAPTURE = Certainty.CERTAIN, Origin.BEFORE_CAPTURE
@@ -100,19 +99,20 @@ class Pairing:
         self.resolved = []
         self._steps = PAIRING_CREDIT
 
-    @property
-    def pipelined(self) -> bool:
+    @compiled
+    def pipelined(self) -> cython.bint:
         """Whether the client has had several requests in flight."""
-        return self.order in _PIPELINED
+        return self.order is _PIPELINED or self.order is _MULTIPLEXED_PIPELINED
 
-    @property
-    def multiplexed(self) -> bool:
+    @compiled
+    def multiplexed(self) -> cython.bint:
         """Whether answers come in any order (0.10)."""
-        return self.order in _MULTIPLEXED
+        return self.order is _MULTIPLEXED or self.order is _MULTIPLEXED_PIPELINED
 
-    def multiplex(self, multiplexes: bool) -> None:
+    @compiled
+    def multiplex(self, multiplexes: cython.bint) -> None:
         """Whether the dialect is known to answer in any order."""
-        if multiplexes is not self.multiplexed:
+        if multiplexes != self.multiplexed():
             event = PairingEvent.DIALECT_MULTIPLEXES if multiplexes else PairingEvent.DIALECT_ORDERS
             self.order = following(self.order, event)
 
@@ -173,7 +173,7 @@ class Pairing:
         self.certainty = following(self.certainty, event)
 
     def _several_in_flight(self) -> None:
-        if not self.pipelined:
+        if not self.pipelined():
             self.order = following(self.order, PairingEvent.SEVERAL_IN_FLIGHT)
 
     def _matched(self) -> None:
@@ -270,7 +270,7 @@ class Pairing:
         """An answer where answers or requests before it are missing."""
         if 0 < lost < 8 * (len(self._requests(eligible)) - 1):
             self._several_in_flight()  # too few bytes for an answer to each but the newest
-        if self.pipelined and len(eligible) > 1:
+        if self.pipelined() and len(eligible) > 1:
             if answer.cut_in_header:
                 return UNSURE, None, []
             self._alignment = Alignment(self.suits)
@@ -327,8 +327,10 @@ class Pairing:
         """Whether the oldest request is the one that is answered, where nothing is missing."""
         if answer.request_id != head.correlation_id or head.order >= answer.order:
             return False
-        if self.multiplexed and len(self.queue) > 1:
+        if self.multiplexed() and len(self.queue) > 1:
             return False  # the same id may stand in the queue again
+        if not answer.length and not answer.status and answer.request_id == ABSENT:
+            return True  # an empty OK may answer any
         return bool(self.fits(head, answer))
 
     @compiled
@@ -426,11 +428,11 @@ class Pairing:
         holes = bool(lost) or any(isinstance(entry, RequestHole) for entry in islice(self.queue, ready))
         if len(matching) > 1 and not holes:
             self._several_in_flight()
-        unique = self.multiplexed and answer.request_id != 0  # the same id again is the same request sent again
-        at = matching[-1] if unique or (holes and not self.pipelined) else matching[0]
+        unique = self.multiplexed() and answer.request_id != 0  # the same id again is the same request sent again
+        at = matching[-1] if unique or (holes and not self.pipelined()) else matching[0]
         request = self.queue[at]
         assert isinstance(request, IggyRequest)
-        if self.multiplexed:
+        if self.multiplexed():
             older = [self.queue[i] for i in matching if i < at]
             for i in reversed(matching):
                 if i <= at:
@@ -438,7 +440,7 @@ class Pairing:
             return PAIRED, request, self._requests(older)
         if at and not holes:  # nothing is missing: those before it are answered later
             self._several_in_flight()
-        if self.pipelined:
+        if self.pipelined():
             del self.queue[at]
             return PAIRED, request, []
         given_up = self._requests(islice(self.queue, at))

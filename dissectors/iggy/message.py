@@ -10,6 +10,7 @@ from typing import NamedTuple, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
+from dissectors.iggy.field_types import Misfit
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Grid, grid
 
@@ -112,7 +113,9 @@ class MessageRun:
     total: messages as announced; as found where nothing announces them
     base, base_time, origin: of the VSR batch that is read: what the numbers of its messages count from
     units: what has a row in `batches`, in order
+    buf, limit: what is read, and up to where it was captured
     problem: what does not fit although every message could be read
+    misfit: why they are no such messages
     """
 
     cells: Grid
@@ -125,15 +128,21 @@ class MessageRun:
     base_time: cython.longlong = 0
     origin: cython.longlong = 0
     units: list[IggyUnit]
+    buf: bytes
+    limit: cython.Py_ssize_t = 0
     problem: str | None
+    misfit: Misfit
 
-    def __init__(self) -> None:
+    def __init__(self, misfit: Misfit | None = None) -> None:
+        self.misfit = Misfit() if misfit is None else misfit
         self.cells = grid(_FIRST, CELLS)
-        self.begin("", "", False)
+        self.begin("", "", False, b"", 0)
 
     @compiled
-    def begin(self, format: str, checksum_kind: str, typed: cython.bint) -> None:
+    def begin(self, format: str, checksum_kind: str, typed: cython.bint, buf: bytes, limit: cython.Py_ssize_t) -> None:
         """Forget the run before."""
+        self.buf = buf
+        self.limit = limit
         self.format = format
         self.checksum_kind = checksum_kind
         self.typed = typed
@@ -141,6 +150,7 @@ class MessageRun:
         self.count = 0  # messages that were read
         self.units = []
         self.problem = None
+        self.misfit.found = False
         if self.cells.shape[0] > _MOST:
             self.cells = grid(_FIRST, CELLS)
 
@@ -195,8 +205,8 @@ class MessageRun:
         """The messages of a unit."""
         return [self.message(i) for i in range(unit.first, unit.last)]
 
-    @property
-    def payload_bytes(self) -> int:
+    @compiled
+    def payload_bytes(self) -> cython.longlong:
         """Bytes of all payloads."""
         size: cython.longlong = 0
         i: cython.Py_ssize_t

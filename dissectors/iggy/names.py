@@ -9,7 +9,7 @@ and say to each other which cluster theirs is. Once a server has said so to a cl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
@@ -21,6 +21,7 @@ Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
+@final
 @carried
 @compiled
 class IggyNames:

@@ -9,7 +9,8 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.rows.layout import ABSENT
-from dissectors.rows.table import int64
+from dissectors.rows.sink import Sink
+from dissectors.rows.table import RowTable, int64
 from dissectors.session.exchange import PendingRequest
 from dissectors.session.frame import Frame, FrameFacts
 
@@ -18,62 +19,32 @@ ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 
 
 @final
-@carried
 @compiled
-class BatchFacts:
-    """What a row of `batches` says of a unit of messages; one that was sent waits with its request.
+class SentBatch:
+    """A unit of messages that was sent: its row of `batches` waits at a slot for the answer to the request."""
 
-    position: as text, where the first offset does not fit 63 bits
-    first_time, last_time: ns
-    origin_time: when the client made the first message, ns
-    """
+    sink: Sink
+    slot: cython.Py_ssize_t
 
-    role: str
-    topic: str | None
-    partition: cython.longlong
-    first: cython.longlong
-    last: cython.longlong
-    position: str | None = None
-    records: cython.longlong = 0
-    size: cython.longlong = 0
-    format: str
-    producer: str | None = None
-    producer_epoch: cython.longlong
-    base_sequence: cython.longlong
-    first_time: cython.longlong
-    last_time: cython.longlong
-    origin_time: cython.longlong
-    checksum_kind: str
-    stored: str | None = None
-    computed: str | None = None
-    verdict: str
-    time: cython.longlong
-    packet_ref: cython.longlong
-    stream_offset: cython.longlong
+    def __init__(self, sink: Sink, slot: cython.Py_ssize_t) -> None:
+        self.sink = sink
+        self.slot = slot
 
-    def __init__(self, role: str, topic: str | None, partition: cython.longlong) -> None:
-        self.role = role
-        self.topic = topic
-        self.partition = partition
-        self.first = ABSENT
-        self.last = ABSENT
-        self.format = ""
-        self.producer_epoch = ABSENT
-        self.base_sequence = ABSENT
-        self.first_time = ABSENT
-        self.last_time = ABSENT
-        self.origin_time = ABSENT
-        self.checksum_kind = ""
-        self.verdict = ""
-        self.time = ABSENT
-        self.packet_ref = ABSENT
-        self.stream_offset = ABSENT
+    def __reduce__(self) -> tuple[Any, tuple[Sink, Sequence[Any]]]:
+        return sent_again, (self.sink, self.sink.batches.values(self.slot))
 
-    def begin_at(self, offset: int) -> None:
-        """Set the offset of the first message, which fits 64 bits, and with it that of the last one."""
-        self.first = int64(offset)
-        self.position = str(offset) if self.first == ABSENT else None
-        self.last = int64(offset + max(1, self.records) - 1)
+
+def sent_again(sink: Sink, row: Sequence[Any]) -> SentBatch:
+    """A unit whose row waits again, in another process."""
+    return SentBatch(sink, opened(sink.batches, row))
+
+
+def opened(table: RowTable, row: Sequence[Any]) -> int:
+    """The slot of a row that waits again."""
+    slot = table.open()
+    for field, value in enumerate(row):
+        table.put(slot, field, value)
+    return slot
 
 
 @final
@@ -83,7 +54,7 @@ class IggyRequest(PendingRequest):
     """A request that waits for its answer.
 
     order: delivery order of its last byte
-    batches: that it carries, reported once it is answered
+    batches: that it carries; their rows are completed once it is answered
     operation: of VSR
     stream: that it is about, where it names no topic
     partition: that it names; partition_id: in a field of that name
@@ -96,7 +67,7 @@ class IggyRequest(PendingRequest):
     """
 
     consumer: str | None = None
-    batches: Sequence[BatchFacts]
+    batches: Sequence[SentBatch]
     most: cython.longlong
     offset: cython.longlong
     auto_commit: cython.bint = False

@@ -37,7 +37,7 @@ _LEADS = 0  # role of a node
 @compiled
 def answered(report: Report, request: IggyRequest, read: Body | None, facts: FrameFacts) -> None:
     """Write what a request and its answer without an error say. read: the body of the answer, if it was read."""
-    layout: BodyLayout | None = None if read is None or read.problem is not None else read.layout
+    layout: BodyLayout | None = None if read is None or read.misfit.found else read.layout
     if request.api == STORE:
         if request.offset >= 0:
             _write(report, request, request.frame, request.partition, COMMITTED, request.offset + 1)
@@ -49,7 +49,7 @@ def answered(report: Report, request: IggyRequest, read: Body | None, facts: Fra
     elif read is not None and layout is not None and "sections" in layout.plan.names:
         for section in read.values["sections"]:
             _section(report, request, facts, section)
-    elif read is not None and layout is not None and layout.at_current_offset >= 0 and layout.at_partition >= 0:
+    elif read is not None and layout is not None and layout.at_current_offset >= 0 and layout.at_partition_id >= 0:
         _partition(report, request, facts, layout, read)
 
 
@@ -89,7 +89,7 @@ def _partition(report: Report, request: IggyRequest, facts: FrameFacts, layout: 
     messages: cython.bint = run is not None and run.count > 0
     gets: cython.bint = request.api == GET
     current: cython.longlong = read.fields.number(layout.at_current_offset)
-    partition: cython.longlong = read.fields.number(layout.at_partition)
+    partition: cython.longlong = read.fields.number(layout.at_partition_id)
     next_: cython.longlong = ABSENT
     if current > 0 or (current == 0 and (messages or gets)):
         _write(report, request, facts, partition, HIGH_WATERMARK, current + 1)

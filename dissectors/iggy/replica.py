@@ -19,7 +19,6 @@ from struct import Struct
 from dissectors.checksum import XXH3, compute, shown
 from dissectors.iggy import positions, tables
 from dissectors.iggy.batches import BATCH_HEADER, read
-from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import HEADER
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.names import in_cluster
@@ -58,7 +57,7 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
         command,
         correlation_id=op,
         records=run.total if run is not None else None,
-        payload_bytes=run.payload_bytes if run is not None else None,
+        payload_bytes=run.payload_bytes() if run is not None else None,
         body=_shown(frame, plane.name, op) if rows.report.sink.wants_body(plane.name) else None,
     )
     if run is not None:
@@ -89,10 +88,8 @@ def _batch(frame: Frame, known: int) -> MessageRun | None:
     start = frame.start + HEADER
     if known < start + BATCH_HEADER or frame.data[frame.start + OPERATION_AT] != SEND_OPERATION:
         return None
-    try:
-        return read("batch", frame.data, start, frame.start + frame.size, known)
-    except MalformedBodyError:
-        return None
+    run = read("batch", frame.data, start, frame.start + frame.size, known)
+    return None if run.misfit.found else run
 
 
 def _shown(frame: Frame, name: str, op: int | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
@@ -17,7 +17,7 @@ from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun, message_id
-from dissectors.iggy.pending import BatchFacts, IggyRequest
+from dissectors.iggy.pending import IggyRequest, SentBatch, opened
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
@@ -40,6 +40,7 @@ from dissectors.session.exchange import (
     ErrorCode,
     PendingRequest,
     Report,
+    RowHolder,
 )
 from dissectors.session.frame import Frame, FrameFacts
 
@@ -50,8 +51,9 @@ ROWS_HELD = 256
 _Rows = tuple[Sequence[Any], Sequence[Any]]
 
 
+@final
 @compiled
-class DialectRows:
+class DialectRows(RowHolder):
     """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
 
     exchanges, batches: slots of the rows that wait, oldest first
@@ -68,8 +70,8 @@ class DialectRows:
         self.conn = conn
         self.sink = sink
         self.era = era
-        self.exchanges = [_opened(sink.exchanges, row) for row in waiting[0]]
-        self.batches = [_opened(sink.batches, row) for row in waiting[1]]
+        self.exchanges = [opened(sink.exchanges, row) for row in waiting[0]]
+        self.batches = [opened(sink.batches, row) for row in waiting[1]]
 
     def __reduce__(self) -> tuple[type[DialectRows], tuple[Conn, Sink, Era, _Rows]]:
         exchanges = [self.sink.exchanges.values(slot) for slot in self.exchanges]
@@ -109,7 +111,7 @@ class DialectRows:
         framing = tables.releases()[self.era.best].framing
         return f"iggy-dialect/{server}/{framing}"
 
-    def finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
+    def hold(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         """Put the dialect into a row and finish it, once the dialect is settled."""
         of_exchanges: cython.bint = table is self.sink.exchanges
         if self.era.settled:
@@ -123,6 +125,7 @@ class DialectRows:
                 self.flush()
 
 
+@final
 @carried
 @compiled
 class IggyRows:
@@ -138,7 +141,7 @@ class IggyRows:
         self.conversation = conversation
         self.dialects = DialectRows(conversation.conn, conversation.sink, era)
         conn, sink, resends = conversation.conn, conversation.sink, conversation.resends
-        self.report = Report(conn, sink, resends, conversation.closing, self.dialects.finish)
+        self.report = Report(conn, sink, resends, conversation.closing, self.dialects)
         self.state = state
         self.shows_bodies = conversation.sink.full
 
@@ -176,7 +179,10 @@ class IggyRows:
         if errors:
             topic = request.topics[0] if request.topics else request.stream
             partition = None if request.partition_id == ABSENT else request.partition_id
-            errors = [error._replace(topic=topic, partition=partition) for error in errors]
+            errors = [
+                ErrorCode(each.code, each.name, each.scope, each.retriable, topic, partition, each.message)
+                for each in errors
+            ]
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
         self._report_sent(request, FAILED if errors else OK)
 
@@ -209,8 +215,7 @@ class IggyRows:
     @compiled
     def _report_sent(self, request: IggyRequest, outcome: str) -> None:
         """Report the batches that a request carried."""
-        for batch in request.batches:
-            self._report_batch(batch, request, request.frame, outcome)
+        self._complete(request.batches, request, outcome)
 
     def lone(
         self,
@@ -251,34 +256,39 @@ class IggyRows:
         partition: cython.longlong,
         request: PendingRequest,
         key: bytes | None = None,
-    ) -> Sequence[BatchFacts]:
-        """The batches of a run, verified: what rows of `batches` say of them.
+    ) -> Sequence[SentBatch]:
+        """Verify the batches of a run, and open a row of `batches` for each: it lacks the outcome.
 
         What is wrong with them becomes findings, their messages rows of `messages`. partition: of units that name none;
         ABSENT where nothing says it. key: by which a send places its messages.
         """
         report: Report = self.report
         unit: IggyUnit
-        batch: BatchFacts
+        slot: cython.Py_ssize_t
         if not report.looks_into_batches:
             return ()
-        topic = request.topics[0] if request.topics else None
         if run.problem:
-            self.conversation.finding_at(frame, "batch_mismatch", run.problem, api=request.api, topic=_plain(topic))
+            topic = _plain(request.topics[0] if request.topics else None)
+            self.conversation.finding_at(frame, "batch_mismatch", run.problem, api=request.api, topic=topic)
         known: cython.Py_ssize_t = min(frame.known, frame.end)
-        found: list[BatchFacts] = []
+        found: list[SentBatch] = []
         for unit in run.units:
             verdict = verify(run, unit, frame.data, known)
             if role == CONSUME and unit.batch is not None:
                 partition = int64(unit.batch.partition)
-            batch = BatchFacts(role, topic, partition)
-            self._describe(batch, run, unit, verdict, frame)
-            if batch.verdict == "bad":
-                self._bad(run, unit, verdict, frame, batch, request.api)
-            if report.wants_batches:
-                found.append(batch)
+            slot = report.open_batch(request, facts)
+            report.batches.put(slot, fields.BATCH_ROLE, role)
+            report.batches.put(slot, fields.BATCH_TOPIC, request.topics[0] if request.topics else None)
+            report.batches.waiting[slot, fields.BATCH_PARTITION] = partition
+            self._describe(slot, run, unit, verdict, frame, role == PRODUCE)
+            if verdict.verdict == "bad":
+                self._bad(run, unit, verdict, frame, slot, request)
             if report.wants_messages:
-                self._messages(run, unit, frame, facts, batch, request, key)
+                self._messages(run, unit, frame, facts, slot, role, request, key)
+            if report.wants_batches:
+                found.append(SentBatch(report.sink, slot))
+            else:
+                report.batches.drop(slot)
         return found
 
     @compiled
@@ -292,84 +302,91 @@ class IggyRows:
         request: PendingRequest,
     ) -> None:
         """Report the batches of a consumer or replica, which wait for no answer."""
-        outcome = OK if role == CONSUME else UNKNOWN
-        for batch in self.batches(run, frame, facts, role, partition, request):
-            self._report_batch(batch, request, facts, outcome)
+        batches = self.batches(run, frame, facts, role, partition, request)
+        self._complete(batches, request, OK if role == CONSUME else UNKNOWN)
+
+    @compiled
+    def _complete(self, batches: Sequence[SentBatch], request: PendingRequest, outcome: str) -> None:
+        """The outcome of batches is known."""
+        report: Report = self.report
+        batch: SentBatch
+        for batch in batches:
+            report.batches.put(batch.slot, fields.BATCH_OUTCOME, outcome)
+            report.batches.put(batch.slot, fields.BATCH_CLIENT_ID, request.client_id)
+            report.finish_batch(batch.slot)
+
+    @compiled
+    def stored(self, batch: SentBatch, partition: Any, offset: Any) -> None:
+        """The server says where it stored a batch: partition, and offset of the first message."""
+        table: RowTable = self.report.batches
+        records: cython.longlong = table.waiting[batch.slot, fields.BATCH_RECORDS]
+        table.put(batch.slot, fields.BATCH_PARTITION, partition)
+        table.put(batch.slot, fields.BATCH_BASE_OFFSET, offset)
+        table.put(batch.slot, fields.BATCH_LAST_OFFSET, offset + max(1, records) - 1)
+        self._place(batch.slot, offset)
+
+    @compiled
+    def _place(self, slot: cython.Py_ssize_t, offset: Any) -> None:
+        """Set the position of a batch: the offset of its first message, as text where it does not fit 63 bits."""
+        fits: cython.bint = int64(offset) != ABSENT
+        self.report.batches.put(slot, fields.BATCH_POSITION, offset if fits else str(offset))
 
     @compiled
     def _describe(
-        self, batch: BatchFacts, run: MessageRun, unit: IggyUnit, verdict: ChecksumVerdict, frame: Frame
+        self,
+        slot: cython.Py_ssize_t,
+        run: MessageRun,
+        unit: IggyUnit,
+        verdict: ChecksumVerdict,
+        frame: Frame,
+        produced: cython.bint,
     ) -> None:
-        """Note what a unit and its messages say."""
+        """Set what a unit and its messages say; if they were produced, the server gives offsets and times later."""
+        table: RowTable = self.report.batches
         i: cython.Py_ssize_t
         time: cython.longlong
-        produced: cython.bint = batch.role == PRODUCE  # the server gives offsets and timestamps later
+        first_ns: cython.longlong = ABSENT
+        last_ns: cython.longlong = ABSENT
+        offset: cython.longlong
         for i in range(unit.first, unit.last):
             time = run.cells[i, ORIGIN]
             if not produced and run.cells[i, TIMESTAMP]:
                 time = run.cells[i, TIMESTAMP]
             if time:
                 time = _ns(time)
-                if batch.first_time == ABSENT:
-                    batch.first_time = batch.last_time = time
-                elif time > batch.last_time:
-                    batch.last_time = time
-        batch.first_time, batch.last_time = _known_ns(batch.first_time), _known_ns(batch.last_time)
+                if first_ns == ABSENT:
+                    first_ns = time
+                if last_ns == ABSENT or time > last_ns:
+                    last_ns = time
+        table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = _known_ns(first_ns)
+        table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = _known_ns(last_ns)
         if unit.last > unit.first and run.cells[unit.first, ORIGIN]:
-            batch.origin_time = _known_ns(_ns(run.cells[unit.first, ORIGIN]))
-        batch.records = unit.total
+            table.waiting[slot, fields.BATCH_ORIGIN_TIMESTAMP] = _known_ns(_ns(run.cells[unit.first, ORIGIN]))
+        table.waiting[slot, fields.BATCH_RECORDS] = unit.total
         if not produced and unit.last > unit.first and run.cells[unit.first, OFFSET] != ABSENT:
-            batch.first = max(run.cells[unit.first, OFFSET], ABSENT)
-            if batch.first < 0:
-                batch.position = str(batch.first & MASK64)
-                batch.first = ABSENT
+            offset = run.cells[unit.first, OFFSET]
+            table.waiting[slot, fields.BATCH_BASE_OFFSET] = offset if offset >= 0 else ABSENT
+            self._place(slot, offset & MASK64)
             if unit.last - unit.first == unit.total and run.cells[unit.last - 1, OFFSET] >= 0:
-                batch.last = run.cells[unit.last - 1, OFFSET]
-        batch.size = unit.end - unit.start
-        batch.format, batch.checksum_kind = run.format, run.checksum_kind
-        batch.verdict, batch.stored, batch.computed = verdict.verdict, verdict.stored, verdict.computed
-        if unit.batch is not None and unit.batch.producer is not None:
-            wrote = unit.batch.producer
-            batch.producer, batch.producer_epoch, batch.base_sequence = str(wrote.id), wrote.epoch, wrote.sequence
-        batch.time, batch.packet_ref = frame.first_ns, frame.packet_ref
-        if not frame.undivided:
-            batch.time, batch.packet_ref = self.conversation.locate(frame, unit.start)
-        batch.stream_offset = frame.offset + unit.start - frame.start
-
-    @compiled
-    def _report_batch(self, batch: BatchFacts, request: PendingRequest, facts: FrameFacts, outcome: str) -> None:
-        """Write a row of `batches`."""
-        report: Report = self.report
-        table: RowTable = report.batches
-        slot: cython.Py_ssize_t = report.open_batch(request, facts)
-        table.put(slot, fields.BATCH_ROLE, batch.role)
-        table.put(slot, fields.BATCH_TOPIC, batch.topic)
+                table.waiting[slot, fields.BATCH_LAST_OFFSET] = run.cells[unit.last - 1, OFFSET]
+        table.waiting[slot, fields.BATCH_STORED_BYTES] = unit.end - unit.start
+        table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = unit.end - unit.start
         table.put(slot, fields.BATCH_CODEC, "none")
-        table.put(slot, fields.BATCH_FORMAT, batch.format)
-        table.put(slot, fields.BATCH_CHECKSUM_KIND, batch.checksum_kind)
-        table.put(slot, fields.BATCH_CHECKSUM_STORED, batch.stored)
-        table.put(slot, fields.BATCH_CHECKSUM_COMPUTED, batch.computed)
-        table.put(slot, fields.BATCH_VERDICT, batch.verdict)
-        table.put(slot, fields.BATCH_OUTCOME, outcome)
-        table.put(slot, fields.BATCH_PRODUCER, batch.producer)
-        table.waiting[slot, fields.BATCH_PARTITION] = batch.partition
-        table.waiting[slot, fields.BATCH_BASE_OFFSET] = batch.first
-        table.waiting[slot, fields.BATCH_LAST_OFFSET] = batch.last
-        table.waiting[slot, fields.BATCH_POSITION] = batch.first
-        if batch.position is not None:
-            table.put(slot, fields.BATCH_POSITION, batch.position)
-        table.waiting[slot, fields.BATCH_RECORDS] = batch.records
-        table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.size
-        table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.size
-        table.waiting[slot, fields.BATCH_PRODUCER_EPOCH] = batch.producer_epoch
-        table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.base_sequence
-        table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.first_time
-        table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.last_time
-        table.waiting[slot, fields.BATCH_ORIGIN_TIMESTAMP] = batch.origin_time
-        table.waiting[slot, fields.BATCH_TIME] = batch.time
-        table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
-        table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.stream_offset
-        report.finish_batch(slot)
+        table.put(slot, fields.BATCH_FORMAT, run.format)
+        table.put(slot, fields.BATCH_CHECKSUM_KIND, run.checksum_kind)
+        table.put(slot, fields.BATCH_CHECKSUM_STORED, verdict.stored)
+        table.put(slot, fields.BATCH_CHECKSUM_COMPUTED, verdict.computed)
+        table.put(slot, fields.BATCH_VERDICT, verdict.verdict)
+        if unit.batch is not None and unit.batch.producer is not None:
+            table.put(slot, fields.BATCH_PRODUCER, str(unit.batch.producer.id))
+            table.put(slot, fields.BATCH_PRODUCER_EPOCH, unit.batch.producer.epoch)
+            table.put(slot, fields.BATCH_BASE_SEQUENCE, unit.batch.producer.sequence)
+        table.waiting[slot, fields.BATCH_TIME] = frame.first_ns
+        table.waiting[slot, fields.BATCH_PACKET_REF] = frame.packet_ref
+        if not frame.undivided:
+            found = self.conversation.locate(frame, unit.start)
+            table.waiting[slot, fields.BATCH_TIME], table.waiting[slot, fields.BATCH_PACKET_REF] = found
+        table.waiting[slot, fields.BATCH_STREAM_OFFSET] = frame.offset + unit.start - frame.start
 
     def _bad(
         self,
@@ -377,10 +394,11 @@ class IggyRows:
         unit: IggyUnit,
         verdict: ChecksumVerdict,
         frame: Frame,
-        batch: BatchFacts,
-        api: str | None,
+        slot: int,
+        request: PendingRequest,
     ) -> None:
         assert verdict.covered is not None
+        row = self.report.batches.values(slot)
         at, size = verdict.covered
         message = None if verdict.bad is None else run.of(unit)[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
@@ -390,10 +408,10 @@ class IggyRows:
             "checksum_mismatch",
             f"The checksum of {what} does not fit its bytes",
             length=size,
-            api=api,
-            topic=_plain(batch.topic),
-            partition=None if batch.partition == ABSENT else batch.partition,
-            position=str(message.offset) if message and message.offset is not None else _position(batch),
+            api=request.api,
+            topic=_plain(row.topic),
+            partition=row.partition,
+            position=str(message.offset) if message and message.offset is not None else row.position,
             message_index=verdict.bad,
             message_id=str(message_id(frame.data, message.id_at)) if message else None,
             wrong=verdict.wrong,
@@ -420,21 +438,23 @@ class IggyRows:
         unit: IggyUnit,
         frame: Frame,
         facts: FrameFacts,
-        batch: BatchFacts,
+        batch: int,
+        role: str,
         request: PendingRequest,
         key: bytes | None,
     ) -> None:
         """Write a row of `messages` for each message of a unit. key: the one key of all of them."""
-        payloads, produced, report = self.report.sink.payloads, batch.role == PRODUCE, self.report
+        payloads, produced, report = self.report.sink.payloads, role == PRODUCE, self.report
+        row = report.batches.values(batch)
         table: RowTable = report.messages
         slot: cython.Py_ssize_t
         for m in run.of(unit):
             headers = batches.headers_of(run, m, frame.data)
             timestamp = m.timestamp or m.origin if produced else m.timestamp
             slot = report.open_message(request, facts)
-            table.put(slot, fields.MESSAGE_ROLE, batch.role)
-            table.put(slot, fields.MESSAGE_TOPIC, batch.topic)
-            table.waiting[slot, fields.MESSAGE_PARTITION] = batch.partition
+            table.put(slot, fields.MESSAGE_ROLE, role)
+            table.put(slot, fields.MESSAGE_TOPIC, row.topic)
+            table.put(slot, fields.MESSAGE_PARTITION, row.partition)
             if not produced and m.offset is not None:
                 table.put(slot, fields.MESSAGE_OFFSET, m.offset)
                 table.put(slot, fields.MESSAGE_POSITION, str(m.offset))
@@ -453,18 +473,10 @@ class IggyRows:
                 table.put(slot, fields.MESSAGE_KEY, key)
                 table.put(slot, fields.MESSAGE_VALUE, frame.data[m.payload : m.payload + m.payload_length])
                 table.put(slot, fields.MESSAGE_HEADERS, json.dumps(headers) if headers else None)
-            table.waiting[slot, fields.MESSAGE_TIME] = batch.time
-            table.waiting[slot, fields.MESSAGE_PACKET_REF] = batch.packet_ref
-            table.waiting[slot, fields.MESSAGE_STREAM_OFFSET] = batch.stream_offset
+            table.put(slot, fields.MESSAGE_TIME, row.time)
+            table.put(slot, fields.MESSAGE_PACKET_REF, row.packet_ref)
+            table.put(slot, fields.MESSAGE_STREAM_OFFSET, row.stream_offset)
             report.finish_message(slot)
-
-
-def _opened(table: RowTable, row: Sequence[Any]) -> int:
-    """The slot of a row that waits again."""
-    slot = table.open()
-    for field, value in enumerate(row):
-        table.put(slot, field, value)
-    return slot
 
 
 def _trace_id(headers: list[dict[str, Any]]) -> str | None:
@@ -481,10 +493,6 @@ def _ns(us: cython.longlong) -> cython.longlong:
 def _known_ns(ns: cython.longlong) -> cython.longlong:
     """A time that `_ns` gave; ABSENT where it was too large."""
     return ABSENT if ns == LARGEST else ns
-
-
-def _position(batch: BatchFacts) -> str | None:
-    return batch.position if batch.first == ABSENT else str(batch.first)
 
 
 def _plain(topic: str | None) -> str | None:

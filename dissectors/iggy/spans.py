@@ -103,7 +103,7 @@ class IggySpans(FrameSpans):
         code = header.code if header.operation == NON_REPLICATED else operation.code if operation else 0
         code = layouts.REGISTER if header.operation == _REGISTER else code
         self._body(visitor, layouts.REQUEST, code, HEADER)
-        if header.checksum and not header.checksum >> 64 and visitor.complete:  # XXH3-64 of the body, in 0.9
+        if header.checksum and not header.checksum_high and visitor.complete:  # XXH3-64 of the body, in 0.9
             self._checksum(visitor, REQUEST_CHECKSUM_AT, (HEADER, visitor.size))
 
     def _reply(self, visitor: SpanVisitor, frame: Frame, code: int | None) -> None:
@@ -144,20 +144,16 @@ class IggySpans(FrameSpans):
                 continue
             fields = Fields()
             fields.told = partial(_field, visitor)
-            try:
-                after = fields.read(layout.plan, data, at, end)
-                if layout.run:
-                    self._run(visitor, layout.run, after, announced(layout, fields))
-            except MalformedBodyError:
-                pass  # bytes are missing
+            after = fields.read(layout.plan, data, at, end)  # it fails where bytes are missing
+            if layout.run and after >= 0:
+                self._run(visitor, layout.run, after, announced(layout, fields))
             return
 
     def _run(self, visitor: SpanVisitor, name: str, at: int, count: int) -> None:
         """Tell of a run of messages. count: as announced; -1 where nothing announces it."""
         limit = visitor.first_hole(at)
-        try:
-            run = batches.read(name, visitor.source, at, visitor.size, limit, count)
-        except MalformedBodyError:
+        run = batches.read(name, visitor.source, at, visitor.size, limit, count)
+        if run.misfit.found:
             return
         if run.units and run.units[0].batch is None:
             visitor.keep(at, run.messages[0].start if run.messages else at)  # the index of a send
@@ -182,7 +178,7 @@ class IggySpans(FrameSpans):
 def _fits(layout: BodyLayout, data: bytes, at: int, end: int) -> bool:
     """Whether a layout reads a body to its end."""
     read = Body()
-    read.read(layout, data, at, end)
+    read.read(layout, data, at, end, end)
     return read.exact
 
 

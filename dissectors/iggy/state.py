@@ -6,12 +6,12 @@ the state is a mapping from the command's name.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.iggy import layouts, tables
+from dissectors.iggy import tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.names import NAMING, IggyNames
@@ -24,6 +24,7 @@ _ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
+@final
 @carried
 @compiled
 class IggyState:
@@ -73,7 +74,7 @@ class IggyState:
     def answered(self, request: IggyRequest, values: dict[str, Any], time: cython.longlong) -> None:
         """A request was answered, without an error. values: fields of the answer, none where it was empty; time: ns."""
         if not values and not self._era.settled:
-            silent = layouts.empty(layouts.RESPONSE, request.api_code)
+            silent = self._era.command(request.api_code).empty
             if silent & self._era.allowed:
                 self._era.narrow(silent, f"an empty answer to {request.api}")
         if request.api in NAMING:

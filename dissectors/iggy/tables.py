@@ -156,12 +156,6 @@ def meaning(code: int, best: int) -> Command | None:
 
 
 @cache
-def ambiguous() -> frozenset[int]:
-    """Command codes that mean one thing in some releases and another in others."""
-    return frozenset(code for code, meanings in commands().items() if len(meanings) > 1)
-
-
-@cache
 def operations() -> dict[int, Operation]:
     """Operation byte of a VSR frame -> what it is."""
     return {

@@ -6,18 +6,20 @@ one that it became, and begins with a result section where the operation changes
 
 from __future__ import annotations
 
+from typing import final
+
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import layouts, replica, tables
-from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
+from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, VsrHeader, result_section, vsr_reply, vsr_request
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import COMMAND_AT, COMMAND_END, EVICTION, HEADER, REASON_AT, REPLY, REQUEST
-from dissectors.iggy.pending import Answer
+from dissectors.iggy.message import MASK64
+from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.rows.layout import ABSENT
-from dissectors.rows.table import int64
 from dissectors.session.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
@@ -28,6 +30,7 @@ _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _CLUSTER, _CLUSTER_END = 32, 48  # where the cluster is: zero between clients and servers but in some replies
 
 
+@final
 @carried
 @compiled
 class Vsr:
@@ -71,19 +74,22 @@ class Vsr:
         if request is not None:
             exchanges.rows.report_answer(request, frame.facts(), (), UNKNOWN)
 
-    def _request(self, frame: Frame, lost: int) -> None:
-        header, exchanges = vsr_request(frame), self._exchanges
+    @compiled
+    def _request(self, frame: Frame, lost: cython.longlong) -> None:
+        header: VsrHeader | None = vsr_request(frame)
+        exchanges: IggyExchanges = self._exchanges
         if header is None:
             self._unread(frame, lost)
             return
-        if header.routed:
+        if header.later:
             self._era.narrow(tables.span("vsr-0.10", ""), "routing fields in a request's header")
         code, api, read = self._read_request(frame, header.operation, header.code)
-        request = exchanges.request(frame, code or ABSENT, api, read)
-        request.correlation_id, request.operation = int64(header.request), header.operation
+        request: IggyRequest = exchanges.request(frame, code or ABSENT, api, read)
+        request.correlation_id, request.operation = header.request, header.operation
         if header.operation != _REGISTER:
             request.user = None  # nobody logs in by a command of the other framing
-        self._check(frame, header.checksum)
+        if header.checksum or header.checksum_high:
+            self._check(frame, header)
         exchanges.send(request, read, frame)
 
     def _read_request(self, frame: Frame, number: int, command: int) -> tuple[int, str, Body]:
@@ -98,22 +104,25 @@ class Vsr:
             return 0, operation.name if operation else f"OPERATION_{number}", NO_BODY
         return code, exchanges.api(code), exchanges.body(layouts.REQUEST, code, frame, start)
 
-    def _check(self, frame: Frame, stored: int) -> None:
+    def _check(self, frame: Frame, header: VsrHeader) -> None:
         """request_checksum: in 0.9 the XXH3-64 of the body where it is not zero; later 128 random bits."""
-        if stored >> 64:
+        stored = header.checksum & MASK64
+        if header.checksum_high:
             self._era.narrow(tables.span("vsr-0.10", ""), "a random id in place of a request's checksum")
-        elif stored and frame.complete:
+        elif frame.complete:
             if not self._era.settled and replica.body_checksum(frame) == stored:
                 self._era.narrow(tables.span("vsr-0.9", "vsr-0.9"), "a request's checksum fits its body")
             if self._era.settled and self._era.dialect == _CHECKED:
                 replica.check_body(self._exchanges.conversation, frame, stored, "request_checksum")
 
-    def _reply(self, frame: Frame, lost: int) -> None:
-        header, exchanges = vsr_reply(frame), self._exchanges
+    @compiled
+    def _reply(self, frame: Frame, lost: cython.longlong) -> None:
+        header: VsrHeader | None = vsr_reply(frame)
+        exchanges: IggyExchanges = self._exchanges
         if header is None:
             self._unread(frame, lost)
             return
-        if header.committed:
+        if header.later:
             self._era.narrow(tables.span("vsr-0.10", ""), "a committed marker in a reply's header")
         cluster = int.from_bytes(frame.data[frame.start + _CLUSTER : frame.start + _CLUSTER_END], "little")
         if cluster:
@@ -122,8 +131,10 @@ class Vsr:
         operation = tables.operations().get(header.operation)
         requested = operation.request if operation else header.operation
         status, start = header.status, frame.start + HEADER
-        length, id_ = frame.size - HEADER, int64(header.request)
-        answer = Answer(frame.order, frame.first_ns, status, length, id_, requested, cut_in_header=id_ == ABSENT)
+        cut: cython.bint = header.request == ABSENT
+        answer = Answer(
+            frame.order, frame.first_ns, status, frame.size - HEADER, header.request, requested, cut_in_header=cut
+        )
         _, request = exchanges.pair(answer, lost)
         if not status and operation and operation.result:
             status, start = result_section(frame.data, start, min(frame.known, frame.end))

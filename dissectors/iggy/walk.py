@@ -25,7 +25,7 @@ from typing import Any, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
-from dissectors.iggy.field_types import CONSUMERS, STRATEGIES, MalformedBodyError, need, text
+from dissectors.iggy.field_types import CONSUMERS, FAILED, STRATEGIES, MalformedBodyError, Misfit
 from dissectors.redaction import REDACTED
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Grid, grid
@@ -33,6 +33,12 @@ from dissectors.wire.reader import WireReader, reader
 
 U8, U16, U32, U64, I32, BOOL, PACKED, OPAQUE, OPAQUE16, OPAQUE32 = range(10)
 STR8, STR32, SECRET8, SECRET, IDENTIFIER, CONSUMER, CONSUMER_ID, PARTITIONING, STRATEGY, FLAGGED32 = range(10, 20)
+KIND_NAMES = (
+    *("u8", "u16", "u32", "u64", "i32", "bool", "packed", "opaque", "opaque16", "opaque32"),
+    *("str8", "str32", "secret8", "secret", "identifier", "consumer", "consumer_id"),
+    *("partitioning", "strategy", "flagged32"),
+)
+"""As layouts.txt has them."""
 GROUP, MANY, MAYBE, OTHER = range(20, 24)
 KIND, LEFT, SIZE, ONLY, COUNT_AT, PLAN_COLUMNS = range(6)
 NUMBER_NOTE, FORM_NOTE, NOTES = range(3)
@@ -90,25 +96,34 @@ class FieldPlan:
 class Fields:
     """Notes of the fields of one body, up to the field `reached`.
 
+    misfit: why the bytes are no such fields
     told: who is told (plan, index, start, end) of each field, those in groups and lists before what holds them
     """
 
     plan: FieldPlan
+    misfit: Misfit
     told: Callable[[FieldPlan, int, int, int], None] | None = None
     reached: cython.Py_ssize_t = 0
     notes: Grid
     objects: list[Any]
+    _r: WireReader
+    _buf: bytes  # what is read, up to `_end`
+    _end: cython.Py_ssize_t = 0
+    _inner: Fields | None = None  # for groups, lists and optional fields, once there was one
 
-    def __init__(self) -> None:
+    def __init__(self, misfit: Misfit | None = None) -> None:
         self.plan = NO_FIELDS
+        self.misfit = Misfit() if misfit is None else misfit
         self.notes = grid(_FIRST, NOTES)
-        self.objects = [None] * _FIRST
+        self.objects = []
+        self._r = reader()
+        self._buf = b""
 
     @compiled
     def read(self, plan: FieldPlan, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Note the fields of buf[pos:end]; the position after the last one.
 
-        Raises MalformedBodyError where the bytes are no such fields; those before are noted.
+        FAILED where the bytes are no such fields, as `misfit` says; those before are noted.
         """
         r: WireReader = reader()
         i: cython.Py_ssize_t
@@ -116,9 +131,12 @@ class Fields:
         start: cython.Py_ssize_t
         self.plan = plan
         self.reached = 0
+        self.misfit.found = False
+        self._r, self._buf, self._end = r, buf, end
         if plan.count > self.notes.shape[0]:
             self.notes = grid(plan.count, NOTES)
         self.objects = [None] * plan.count
+        r.open(buf, pos, len(buf))
         for i in range(plan.count):
             if plan.rows[i, LEFT] and pos >= end:
                 self.notes[i, FORM_NOTE] = MISSING
@@ -126,178 +144,193 @@ class Fields:
                 continue
             self.notes[i, FORM_NOTE] = 0
             kind = plan.rows[i, KIND]
-            start = pos
-            r.open(buf, pos, len(buf))
+            start = r.pos = pos
             if kind <= BOOL:
-                if plan.rows[i, SIZE]:
-                    need(pos, plan.rows[i, SIZE], end, plan.labels[i])
+                if plan.rows[i, SIZE] and self.misfit.room(pos, plan.rows[i, SIZE], end, plan.labels[i]) < 0:
+                    return FAILED
                 self.notes[i, NUMBER_NOTE] = _number(r, kind)
                 pos = r.pos
             elif kind == IDENTIFIER:
-                pos = self._identifier(i, r, buf, pos, end)
+                pos = self._identifier(i, pos)
             elif kind >= GROUP:
-                pos = self._composed(i, kind, buf, pos, end)
+                pos = self._composed(i, kind, pos)
+                r.open(buf, start, len(buf))  # what reads the inner uses it, too
             else:
-                pos = self._sized(i, kind, r, buf, pos, end)
+                pos = self._sized(i, kind, pos)
+            if pos < 0:
+                return FAILED
             if plan.rows[i, ONLY] >= 0 and self.notes[i, NUMBER_NOTE] != plan.rows[i, ONLY]:
-                raise MalformedBodyError(f"{self.notes[i, NUMBER_NOTE]} where {plan.rows[i, ONLY]} stands", start)
+                return self.misfit.refuse(start, "{} where {} stands", self.notes[i, NUMBER_NOTE], plan.rows[i, ONLY])
             self.reached = i + 1
             if self.told is not None:
                 self.told(plan, i, start, pos)
         return pos
 
     @compiled
-    def _sized(
-        self,
-        i: cython.Py_ssize_t,
-        kind: cython.longlong,
-        r: WireReader,
-        buf: bytes,
-        pos: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
-        """Note a field that is more than a number; the position after it."""
-        after: cython.Py_ssize_t
-        if kind in (STR8, SECRET8):
-            what: str = "string" if kind == STR8 else "secret"
-            pos = need(pos, 1, end, what)
-            after = need(pos, r.u8(), end, what)
-            if kind == STR8:
-                self.objects[i] = text(buf, pos, after)
-            return after
-        if kind in (STR32, OPAQUE32):
-            need(pos, 4, end, "u32")
-            pos += 4
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-            after = need(pos, self.notes[i, NUMBER_NOTE], end, "string" if kind == STR32 else "bytes")
-            if kind == STR32:
-                self.objects[i] = text(buf, pos, after)
-            return after
-        if kind == OPAQUE16:
-            pos = need(pos, 2, end, "length")
-            self.notes[i, NUMBER_NOTE] = r.u16le()
-            return need(pos, self.notes[i, NUMBER_NOTE], end, "bytes")
+    def _sized(self, i: cython.Py_ssize_t, kind: cython.longlong, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a field that is more than a number; the position after it, or FAILED."""
+        r: WireReader = self._r
+        start: cython.Py_ssize_t
+        size: cython.longlong
+        what: str
+        if kind in (STR8, SECRET8, STR32, OPAQUE16, OPAQUE32):
+            width: cython.int = 1 if kind in (STR8, SECRET8) else 2 if kind == OPAQUE16 else 4
+            what = "string" if kind in (STR8, STR32) else "secret" if kind == SECRET8 else "bytes"
+            start = self.misfit.room(pos, width, self._end, what if width == 1 else "length" if width == 2 else "u32")
+            if start < 0:
+                return FAILED
+            size = r.u8() if width == 1 else r.u16le() if width == 2 else r.u32le()
+            if kind in (OPAQUE16, OPAQUE32):
+                self.notes[i, NUMBER_NOTE] = size
+            pos = self.misfit.room(start, size, self._end, what)
+            return self._text(i, start, pos) if pos >= 0 and kind in (STR8, STR32) else pos
         if kind == OPAQUE:
-            self.notes[i, NUMBER_NOTE] = end - pos
-            return end
+            self.notes[i, NUMBER_NOTE] = self._end - pos
+            return self._end
         if kind == SECRET:
-            return need(pos, self.plan.rows[i, SIZE], end, "secret")
+            return self.misfit.room(pos, self.plan.rows[i, SIZE], self._end, "secret")
         if kind == PACKED:
-            after = need(pos, 4, end, "u32")
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-            return after
-        return self._formed(i, kind, r, buf, pos, end)
-
-    @compiled
-    def _formed(
-        self,
-        i: cython.Py_ssize_t,
-        kind: cython.longlong,
-        r: WireReader,
-        buf: bytes,
-        pos: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
-        """Note a field that begins with the form that it has; the position after it."""
-        after: cython.Py_ssize_t
-        if kind == PARTITIONING:
-            return self._partitioning(i, r, buf, pos, end)
+            start = self.misfit.room(pos, 4, self._end, "u32")
+            if start >= 0:
+                self.notes[i, NUMBER_NOTE] = r.u32le()
+            return start
         if kind == FLAGGED32:
-            after = need(pos, 5, end, "optional u32")
+            start = self.misfit.room(pos, 5, self._end, "optional u32")
+            if start < 0:
+                return FAILED
             self.notes[i, FORM_NOTE] = r.u8()
             if self.notes[i, FORM_NOTE] > 1:
-                raise MalformedBodyError(f"flag {self.notes[i, FORM_NOTE]}, neither 0 nor 1", pos)
+                return self.misfit.refuse(pos, "flag {}, neither 0 nor 1", self.notes[i, FORM_NOTE])
             self.notes[i, NUMBER_NOTE] = r.u32le()
             if not self.notes[i, FORM_NOTE]:
                 self.notes[i, NUMBER_NOTE] = ABSENT
-            return after
+            return start
+        if kind == PARTITIONING:
+            return self._partitioning(i, pos)
+        return self._formed(i, kind, pos)
+
+    @compiled
+    def _text(self, i: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note bytes as UTF-8 without NUL, which no Iggy name holds; the position after it, or FAILED."""
+        try:
+            value = self._buf[start:end].decode()
+        except UnicodeDecodeError:
+            return self.misfit.refuse(start, "text that is not UTF-8")
+        if "\0" in value:
+            return self.misfit.refuse(start, "text with a NUL")
+        self.objects[i] = value
+        return end
+
+    @compiled
+    def _formed(self, i: cython.Py_ssize_t, kind: cython.longlong, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a consumer or a polling strategy, which begins with its kind; the position after it, or FAILED."""
+        r: WireReader = self._r
         what: str = "polling strategy" if kind == STRATEGY else "consumer"
-        need(pos, 1, end, what)
+        after: cython.Py_ssize_t = self.misfit.room(pos, 1, self._end, what)
+        if after < 0:
+            return FAILED
         form: cython.longlong = r.u8()
         if form not in (STRATEGIES if kind == STRATEGY else CONSUMERS):
-            raise MalformedBodyError(f"{what} of kind {form}", pos)
-        if kind == STRATEGY:
-            after = need(pos, 9, end, what)
-            self.notes[i, NUMBER_NOTE] = r.i64le()
-        elif kind == CONSUMER:
-            after = self._identifier(i, r, buf, pos + 1, end)
+            return self.misfit.refuse(pos, what + " of kind {}", form)
+        if kind == CONSUMER:
+            after = self._identifier(i, pos + 1)
+        elif kind == STRATEGY:
+            after = self.misfit.room(pos, 9, self._end, what)
+            if after >= 0:
+                self.notes[i, NUMBER_NOTE] = r.i64le()
         else:
-            after = need(pos + 1, 4, end, "u32")
-            self.notes[i, NUMBER_NOTE] = r.u32le()
+            after = self.misfit.room(pos + 1, 4, self._end, "u32")
+            if after >= 0:
+                self.notes[i, NUMBER_NOTE] = r.u32le()
         self.notes[i, FORM_NOTE] = form
         return after
 
     @compiled
-    def _identifier(
-        self, i: cython.Py_ssize_t, r: WireReader, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def _identifier(self, i: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """u8 kind (1 number, 2 name) | u8 length | value."""
-        start: cython.Py_ssize_t = need(pos, 2, end, "identifier")
+        r: WireReader = self._r
+        start: cython.Py_ssize_t = self.misfit.room(pos, 2, self._end, "identifier")
+        if start < 0:
+            return FAILED
         kind: cython.longlong = r.u8()
         size: cython.longlong = r.u8()
-        after: cython.Py_ssize_t = need(start, size, end, "identifier")
+        after: cython.Py_ssize_t = self.misfit.room(start, size, self._end, "identifier")
+        if after < 0:
+            return FAILED
         if kind == NAMED and size:
-            self.objects[i] = text(buf, start, after)
-        elif kind == NUMBERED and size == 4:
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-        else:
-            raise MalformedBodyError(f"identifier of kind {kind}, length {size}", pos)
+            return self._text(i, start, after)
+        if kind != NUMBERED or size != 4:
+            return self.misfit.refuse(pos, "identifier of kind {}, length {}", kind, size)
+        self.notes[i, NUMBER_NOTE] = r.u32le()
         return after
 
     @compiled
-    def _partitioning(
-        self, i: cython.Py_ssize_t, r: WireReader, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def _partitioning(self, i: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """u8 kind (1 balanced, 2 partition id, 3 key) | u8 length | value."""
-        start: cython.Py_ssize_t = need(pos, 2, end, "partitioning")
+        r: WireReader = self._r
+        start: cython.Py_ssize_t = self.misfit.room(pos, 2, self._end, "partitioning")
+        if start < 0:
+            return FAILED
         form: cython.longlong = r.u8()
         size: cython.longlong = r.u8()
-        after: cython.Py_ssize_t = need(start, size, end, "partitioning")
+        after: cython.Py_ssize_t = self.misfit.room(start, size, self._end, "partitioning")
+        if after < 0:
+            return FAILED
         if form == PARTITION and size == 4:
             self.notes[i, NUMBER_NOTE] = r.u32le()
         elif form == KEY and size:
-            self.objects[i] = buf[start:after]
+            self.objects[i] = self._buf[start:after]
         elif not (form == BALANCED and size == 0):
-            raise MalformedBodyError(f"partitioning of kind {form}, length {size}", pos)
+            return self.misfit.refuse(pos, "partitioning of kind {}, length {}", form, size)
         self.notes[i, FORM_NOTE] = form
         return after
 
     @compiled
-    def _composed(
-        self, i: cython.Py_ssize_t, kind: cython.longlong, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """Note a group, a list, an optional field, or one of a rare type; the position after it."""
+    def _composed(self, i: cython.Py_ssize_t, kind: cython.longlong, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a group, a list, an optional field, or one of a rare type; the position after it, or FAILED."""
         after: cython.Py_ssize_t
         plan: FieldPlan = self.plan
-        name: str = plan.names[i]
         if kind == OTHER:
-            self.objects[i], after = plan.parts[i](buf, pos, end)
+            try:
+                self.objects[i], after = plan.parts[i](self._buf, pos, self._end)
+            except MalformedBodyError as error:
+                return self.misfit.take(error)
             return after
         part: FieldPlan = plan.parts[i]
-        inner = Fields()
+        if self._inner is None:
+            self._inner = Fields(self.misfit)
+        inner: Fields = self._inner
         inner.told = self.told
-        if kind == GROUP:
-            after = inner.read(part, buf, pos, end)
-            self.objects[i] = inner.whole()
-            return after
+        if kind == MANY:
+            return self._many(i, part, inner, pos)
+        after = pos
         if kind == MAYBE:
-            after = need(pos, 1, end, f"flag of {name}")
-            if buf[pos] > 1:
-                raise MalformedBodyError(f"flag {buf[pos]} before {name}", pos)
-            if buf[pos]:
-                after = inner.read(part, buf, after, end)
-                self.objects[i] = inner.whole()
-            return after
+            after = self.misfit.room(pos, 1, self._end, "flag of " + plan.names[i])
+            if after < 0 or not self._buf[pos]:
+                return after
+            if self._buf[pos] > 1:
+                return self.misfit.refuse(pos, "flag {} before " + plan.names[i], self._buf[pos])
+        after = inner.read(part, self._buf, after, self._end)
+        if after >= 0:
+            self.objects[i] = inner.whole()
+        return after
+
+    @compiled
+    def _many(self, i: cython.Py_ssize_t, part: FieldPlan, inner: Fields, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Note a list: as many as a field says, or as many as there are; the position after it, or FAILED."""
+        after: cython.Py_ssize_t
         found: list[Any] = []
         self.objects[i] = found
         self.reached = i + 1
-        wanted: cython.longlong = plan.rows[i, COUNT_AT]
+        wanted: cython.longlong = self.plan.rows[i, COUNT_AT]
         if wanted >= 0:
             wanted = max(0, self.number(wanted))
-        while pos < end if wanted < 0 else len(found) < wanted:
-            after = inner.read(part, buf, pos, end)
+        while pos < self._end if wanted < 0 else len(found) < wanted:
+            after = inner.read(part, self._buf, pos, self._end)
+            if after < 0:
+                return FAILED
             if after == pos:
-                raise MalformedBodyError(f"{name} without bytes", pos)
+                return self.misfit.refuse(pos, self.plan.names[i] + " without bytes")
             found.append(inner.whole())
             pos = after
         return pos

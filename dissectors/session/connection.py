@@ -10,8 +10,10 @@ from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.findings import finding
 from dissectors.options import Options
-from dissectors.records import Conn, Connection, Event
+from dissectors.records import Conn, Event
+from dissectors.rows import fields
 from dissectors.rows.sink import Sink
+from dissectors.rows.table import RowTable
 from dissectors.session import connection_rows, foreign, preambles
 from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
 from dissectors.session.deliveries import Events, Notes, behind, by_direction, first_order, pieces
@@ -170,9 +172,7 @@ class ConnectionSession:
                 message = "Many places look like the start of a frame; not all were judged, and no protocol was found"
                 self._report("search_abandoned", message)
         if "connections" in self.sink.tables:
-            self.sink.connections.append(
-                self._row(self.conversation.summary() if self.conversation else ConversationSummary())
-            )
+            self._write_row(self.conversation.summary() if self.conversation else ConversationSummary())
         self.release()
 
     def release(self) -> None:
@@ -492,28 +492,33 @@ class ConnectionSession:
                 assert self.conn is not None
                 self.sink.stalls.append(connection_rows.stall(self.conn, direction == self._client, held))
 
-    def _row(self, summary: ConversationSummary) -> Connection:
-        """The row of `connections`."""
-        assert self.conn is not None
-        preamble, tls = self._preamble, self._tls
-        return Connection(
-            conn=self.conn,
-            dialect=summary.dialect,
-            client_software=summary.client_software,
-            client_version=summary.client_version,
-            server_version=summary.server_version,
-            tls=tls is not None,
-            tls_version=tls.version if tls is not None else None,
-            tls_handshake_ns=tls.handshake.duration_ns if tls is not None else None,
-            tls_resumed=tls.handshake.resumed if tls is not None else None,
-            tls_alert=self._tls_alert(),
-            sni=tls.sni if tls is not None else None,
-            preamble=preamble.name if preamble else None,
-            origin=preamble.origin if preamble else None,
-            foreign=self._foreign_peer(),
-            frames=summary.frames,
-            framed_bytes=summary.framed_bytes + (preamble.client + preamble.server if preamble else 0),
-            skipped_bytes=summary.skipped_bytes + self._left_out,
-            pending_bytes=summary.pending_bytes,
-            **connection_rows.of_flow(self.flow, self._guess_client()),
-        )
+    @compiled
+    def _write_row(self, summary: ConversationSummary) -> None:
+        """Write the row of `connections`."""
+        table: RowTable = self.sink.connections
+        slot: cython.Py_ssize_t = table.open()
+        connection_rows.write_flow(table, slot, self.flow, self._guess_client())
+        table.put(slot, fields.CONNECTION_CONN, self.conn)
+        table.put(slot, fields.CONNECTION_DIALECT, summary.dialect)
+        table.put(slot, fields.CONNECTION_CLIENT_SOFTWARE, summary.client_software)
+        table.put(slot, fields.CONNECTION_CLIENT_VERSION, summary.client_version)
+        table.put(slot, fields.CONNECTION_SERVER_VERSION, summary.server_version)
+        table.put(slot, fields.CONNECTION_FOREIGN, self._foreign_peer())
+        table.put(slot, fields.CONNECTION_TLS_ALERT, self._tls_alert())
+        table.waiting[slot, fields.CONNECTION_FRAMES] = summary.frames
+        table.waiting[slot, fields.CONNECTION_FRAMED_BYTES] = summary.framed_bytes
+        table.waiting[slot, fields.CONNECTION_SKIPPED_BYTES] = summary.skipped_bytes + self._left_out
+        table.waiting[slot, fields.CONNECTION_PENDING_BYTES] = summary.pending_bytes
+        table.waiting[slot, fields.CONNECTION_TLS] = self._tls is not None
+        if self._tls is not None:
+            handshake = self._tls.handshake
+            table.put(slot, fields.CONNECTION_TLS_VERSION, self._tls.version)
+            table.put(slot, fields.CONNECTION_TLS_HANDSHAKE_NS, handshake.duration_ns)
+            table.put(slot, fields.CONNECTION_TLS_RESUMED, handshake.resumed)
+            table.put(slot, fields.CONNECTION_SNI, self._tls.sni)
+        if self._preamble is not None:
+            preamble = self._preamble
+            table.put(slot, fields.CONNECTION_PREAMBLE, preamble.name)
+            table.put(slot, fields.CONNECTION_ORIGIN, preamble.origin)
+            table.waiting[slot, fields.CONNECTION_FRAMED_BYTES] += preamble.client + preamble.server
+        table.finish(slot)

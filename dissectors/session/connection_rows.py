@@ -6,12 +6,16 @@ client: the direction in which the client sends.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dissectors.capture.block import VIA, segment_name
+from dissectors.compiling import cython
+from dissectors.compiling.marks import compiled
 from dissectors.findings import finding
 from dissectors.records import Conn, Finding, Stall
+from dissectors.rows import fields
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
+from dissectors.rows.table import RowTable
 from dissectors.session.closing import UNACKNOWLEDGED_NS
 from dissectors.session.exchange import elapsed
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES
@@ -22,42 +26,57 @@ from dissectors.tcp.stalls import MOST as MOST_STALLS
 from dissectors.tcp.stalls import HeldBack
 from dissectors.wording import counted, were
 
-_SUMMED = (
-    "retransmissions", "spurious", "retransmitted_bytes", "duplicates", "out_of_order", "gaps", "gap_bytes",
-    "zero_windows", "keep_alives", "cut_bytes",
-)  # fmt: skip
-"""Columns that count over both directions."""
 
-
-def of_flow(flow: Flow, client: int) -> dict[str, Any]:
-    """The columns of `connections` that follow from packets alone."""
-    sender, receiver = flow.halves[client], flow.halves[1 - client]
-    seen = [flow.syn_time, flow.syn_ack_time, flow.ack_time]
-    handshake = "full" if None not in seen else "partial" if any(t is not None for t in seen) else "none"
-    rtt = None
-    if flow.ack_time is not None and flow.syn_time is not None and handshake == "full":
-        rtt = elapsed(flow.syn_time, flow.ack_time)
-    return {
-        "via": ",".join(name for i, name in enumerate(VIA) if flow.via >> i & 1) or None,
-        "segment": "/".join(map(segment_name, flow.segments)) or None,
-        "start_time": flow.first_time,
-        "end_time": flow.last_time,
-        "duration_ns": elapsed(flow.first_time, flow.last_time),
-        "handshake": handshake,
-        "rtt_ns": rtt,
-        "client_packets": sender.packets,
-        "server_packets": receiver.packets,
-        "client_bytes": sender.bytes,
-        "server_bytes": receiver.bytes,
-        "closed": "fin" if flow.finished else "reset" if flow.reset else "open",
-        "closed_by": _closed_by(flow, client),
-        "reset_by": _reset_by(sender, receiver),
-        "client_undelivered_bytes": _undelivered(flow, sender, receiver),
-        "server_undelivered_bytes": _undelivered(flow, receiver, sender),
-        "packet_ref": flow.first_packet_ref,
-        "client_seq": sender.base if sender.started else None,
-        "server_seq": receiver.base if receiver.started else None,
-    } | {name: getattr(sender, name) + getattr(receiver, name) for name in _SUMMED}
+@compiled
+def write_flow(table: RowTable, slot: cython.Py_ssize_t, flow: Flow, client: cython.int) -> None:
+    """Set the columns of `connections` that follow from packets alone, in an open row of the table."""
+    sender: Half = flow.halves[client]
+    receiver: Half = flow.halves[1 - client]
+    reset_by = _reset_by(sender, receiver)
+    if flow.via:
+        table.put(slot, fields.CONNECTION_VIA, ",".join([name for i, name in enumerate(VIA) if flow.via >> i & 1]))
+    if flow.segments:
+        table.put(slot, fields.CONNECTION_SEGMENT, "/".join(map(segment_name, flow.segments)))
+    table.waiting[slot, fields.CONNECTION_START_TIME] = flow.first_time
+    table.waiting[slot, fields.CONNECTION_END_TIME] = flow.last_time
+    table.waiting[slot, fields.CONNECTION_DURATION_NS] = elapsed(flow.first_time, flow.last_time)
+    if flow.syn_time is None and flow.syn_ack_time is None and flow.ack_time is None:
+        table.put(slot, fields.CONNECTION_HANDSHAKE, "none")
+    elif flow.syn_time is None or flow.syn_ack_time is None or flow.ack_time is None:
+        table.put(slot, fields.CONNECTION_HANDSHAKE, "partial")
+    else:
+        table.put(slot, fields.CONNECTION_HANDSHAKE, "full")
+        table.waiting[slot, fields.CONNECTION_RTT_NS] = elapsed(flow.syn_time, flow.ack_time)
+    table.waiting[slot, fields.CONNECTION_CLIENT_PACKETS] = sender.packets
+    table.waiting[slot, fields.CONNECTION_SERVER_PACKETS] = receiver.packets
+    table.waiting[slot, fields.CONNECTION_CLIENT_BYTES] = sender.bytes
+    table.waiting[slot, fields.CONNECTION_SERVER_BYTES] = receiver.bytes
+    finished: cython.bint = sender.finished and receiver.finished
+    table.put(slot, fields.CONNECTION_CLOSED, "fin" if finished else "reset" if flow.reset else "open")
+    if flow.closer >= 0:
+        both: cython.bint = flow.closer == BOTH
+        table.put(
+            slot, fields.CONNECTION_CLOSED_BY, "both" if both else SIDES[CLIENT if flow.closer == client else SERVER]
+        )
+    if reset_by is not None:
+        table.put(slot, fields.CONNECTION_RESET_BY, reset_by)
+    table.waiting[slot, fields.CONNECTION_CLIENT_UNDELIVERED_BYTES] = _undelivered(flow, sender, receiver)
+    table.waiting[slot, fields.CONNECTION_SERVER_UNDELIVERED_BYTES] = _undelivered(flow, receiver, sender)
+    table.waiting[slot, fields.CONNECTION_PACKET_REF] = flow.first_packet_ref
+    table.waiting[slot, fields.CONNECTION_CLIENT_SEQ] = sender.base if sender.started else ABSENT
+    table.waiting[slot, fields.CONNECTION_SERVER_SEQ] = receiver.base if receiver.started else ABSENT
+    table.waiting[slot, fields.CONNECTION_RETRANSMISSIONS] = sender.retransmissions + receiver.retransmissions
+    table.waiting[slot, fields.CONNECTION_SPURIOUS] = sender.spurious + receiver.spurious
+    table.waiting[slot, fields.CONNECTION_RETRANSMITTED_BYTES] = (
+        sender.retransmitted_bytes + receiver.retransmitted_bytes
+    )
+    table.waiting[slot, fields.CONNECTION_DUPLICATES] = sender.duplicates + receiver.duplicates
+    table.waiting[slot, fields.CONNECTION_OUT_OF_ORDER] = sender.out_of_order + receiver.out_of_order
+    table.waiting[slot, fields.CONNECTION_GAPS] = sender.gaps + receiver.gaps
+    table.waiting[slot, fields.CONNECTION_GAP_BYTES] = sender.gap_bytes + receiver.gap_bytes
+    table.waiting[slot, fields.CONNECTION_ZERO_WINDOWS] = sender.zero_windows + receiver.zero_windows
+    table.waiting[slot, fields.CONNECTION_KEEP_ALIVES] = sender.keep_alives + receiver.keep_alives
+    table.waiting[slot, fields.CONNECTION_CUT_BYTES] = sender.cut_bytes + receiver.cut_bytes
 
 
 def stall(conn: Conn, of_client: bool, held: HeldBack) -> Stall:
@@ -109,26 +128,22 @@ def _side(direction: int, client: int) -> str:
     return SIDES[CLIENT if direction == client else SERVER]
 
 
-def _closed_by(flow: Flow, client: int) -> str | None:
-    """Who sent the first FIN or RST: client, server or both."""
-    if flow.closer < 0:
-        return None
-    return "both" if flow.closer == BOTH else _side(flow.closer, client)
-
-
+@compiled
 def _reset_by(client: Half, server: Half) -> str | None:
     """Who sent a RST: client, server or both."""
-    senders = [side for side, half in zip(SIDES, (client, server), strict=True) if half.rst_order != UNKNOWN_ORDER]
-    return "both" if len(senders) == len(SIDES) else next(iter(senders), None)
+    if client.rst_order != UNKNOWN_ORDER:
+        return "both" if server.rst_order != UNKNOWN_ORDER else SIDES[CLIENT]
+    return SIDES[SERVER] if server.rst_order != UNKNOWN_ORDER else None
 
 
-def _undelivered(flow: Flow, half: Half, other: Half) -> int | None:
-    """Bytes that a direction sent in vain; None where the acknowledgements of the other one were not captured.
+@compiled
+def _undelivered(flow: Flow, half: Half, other: Half) -> cython.longlong:
+    """Bytes that a direction sent in vain; ABSENT where the acknowledgements of the other one were not captured.
 
     Bytes that were only on their way when the capture ended are none.
     """
     if not other.packets:
-        return None
-    waited_ns = flow.last_time - half.stalls.advanced_ns
-    in_vain = half.again_to > half.acked or flow.reset or waited_ns >= UNACKNOWLEDGED_NS
+        return ABSENT
+    waited_ns: cython.longlong = flow.last_time - half.stalls.advanced_ns
+    in_vain: cython.bint = half.again_to > half.acked or flow.reset or waited_ns >= UNACKNOWLEDGED_NS
     return half.undelivered if in_vain else 0

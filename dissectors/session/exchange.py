@@ -18,7 +18,7 @@ protocol sets its columns, or in `_write_frames` if it follows from times and si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 from dissectors.compiling import cython
@@ -152,6 +152,16 @@ def held(wait_ns: cython.longlong, queued_ns: cython.longlong, payload_bytes: cy
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
+@compiled
+class RowHolder:
+    """Takes finished rows in their table's place, to complete them later."""
+
+    @compiled
+    def hold(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
+        """Take the finished row at a slot of `exchanges` or `batches`."""
+        raise NotImplementedError
+
+
 @final
 @compiled
 class Report:
@@ -175,10 +185,11 @@ class Report:
     wants_findings: cython.bint
     wants_positions: cython.bint
     wants_events: cython.bint
+    looks_into_batches: cython.bint  # whether a wanted table needs more of a batch than its size and count
     _resends: Resends
     _closing: Closing
     _unsettled: FrameFacts | None = None  # the answer of the open row, if the end of the connection judges it
-    _hold: Callable[[RowTable, int], None] | None
+    _holder: RowHolder | None
 
     def __init__(
         self,
@@ -186,14 +197,14 @@ class Report:
         sink: Sink,
         resends: Resends,
         closing: Closing,
-        hold: Callable[[RowTable, int], None] | None = None,
+        holder: RowHolder | None = None,
     ) -> None:
-        """hold: takes finished rows of `exchanges` and `batches` (table, slot) in the table's place."""
+        """holder: takes finished rows of `exchanges` and `batches` in the table's place."""
         self.conn = conn
         self.sink = sink
         self._resends = resends
         self._closing = closing
-        self._hold = hold
+        self._holder = holder
         self.exchanges = sink.exchanges
         self.batches = sink.batches
         self.errors = sink.errors
@@ -207,14 +218,10 @@ class Report:
         self.wants_findings = "findings" in sink.tables
         self.wants_positions = "positions" in sink.tables
         self.wants_events = "events" in sink.tables
+        self.looks_into_batches = self.wants_batches or self.wants_messages or self.wants_findings
 
     def __reduce__(self) -> Any:
-        return Report, (self.conn, self.sink, self._resends, self._closing, self._hold)
-
-    @property
-    def looks_into_batches(self) -> bool:
-        """Whether any wanted table needs more of a batch than its size and count."""
-        return self.wants_batches or self.wants_messages or self.wants_findings
+        return Report, (self.conn, self.sink, self._resends, self._closing, self._holder)
 
     # --- exchanges ---
 
@@ -454,10 +461,10 @@ class Report:
 
     @compiled
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
-        if self._hold is None:
+        if self._holder is None:
             table.finish(slot)
         else:
-            self._hold(table, slot)
+            self._holder.hold(table, slot)
 
 
 def shortened(text: str | None) -> str | None:

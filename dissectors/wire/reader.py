@@ -48,12 +48,14 @@ class WireReader:
 
     source: bytes  # what `data` is a view of
     data: Bytes
+    _source_before: bytes  # the one before, for who reads two in turn, as both directions of a connection
+    _data_before: Bytes
     pos: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = 0
 
     def __init__(self) -> None:
-        self.source = b""
-        self.data = b""
+        self.source = self._source_before = b""
+        self.data = self._data_before = b""
 
     @compiled
     def open(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
@@ -61,8 +63,9 @@ class WireReader:
         if start < 0:
             raise IndexError(f"{start} is no index to read from")
         if data is not self.source:  # to make a view costs more than to read a number
-            self.data = data
-            self.source = data
+            view: Bytes = self._data_before if data is self._source_before else data
+            self._data_before, self._source_before = self.data, self.source
+            self.data, self.source = view, data
         self.pos = start
         self.end = min(end, len(data))
 

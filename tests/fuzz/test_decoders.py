@@ -138,10 +138,9 @@ def _iggy_fields(data: bytes) -> None:
 
 def _iggy_run(data: bytes) -> None:
     for form in iggy_batches.FORMATS:
-        with suppress(MalformedBodyError):
-            run = iggy_batches.read(form, data, 0, len(data), len(data))
-            for unit in run.units:
-                iggy_verify.verify(run, unit, data, len(data))
+        run = iggy_batches.read(form, data, 0, len(data), len(data))
+        for unit in run.units:
+            iggy_verify.verify(run, unit, data, len(data))
 
 
 def _iggy_frames(data: bytes) -> None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dissectors.checksum import compute
-from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.message import Msg
 
-Walk = Callable[[bytes, int, int], Msg]
-"""(buf, pos, end) -> the message there."""
+Walk = Callable[[bytes, int, int], Msg | None]
+"""(buf, pos, end) -> the message there, None where there is none."""
 
 MENDABLE = 1 << 22  # bytes of a message or batch that are searched: every neighbour is hashed
 TRIES = 4  # messages of a run whose neighbours are tried: one length broke, or this is no matter of a length
@@ -30,7 +29,7 @@ def mended(walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: int) 
     found = False
     tries = 0
     while pos < end:
-        message = _message(walk, buf, pos, end)
+        message = walk(buf, pos, end)
         if message is None or compute(kind, memoryview(buf)[message.covered : message.end]) != message.stored:
             right = None if found or tries >= TRIES else _neighbour(walk, kind, buf, pos, end, lengths)
             tries += 1
@@ -43,13 +42,6 @@ def mended(walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: int) 
     return messages if found else None
 
 
-def _message(walk: Walk, buf: bytes, pos: int, end: int) -> Msg | None:
-    try:
-        return walk(buf, pos, end)
-    except MalformedBodyError:
-        return None
-
-
 def _neighbour(walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: int) -> Msg | None:
     """The message at pos with one bit of its lengths flipped, if its checksum holds so."""
     if pos + lengths + _LENGTHS_BYTES > end:
@@ -58,7 +50,7 @@ def _neighbour(walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: i
     for at in range(lengths, lengths + _LENGTHS_BYTES):
         for bit in range(8):
             work[at] ^= 1 << bit
-            message = _message(walk, bytes(work), 0, len(work)) if _fits(work, lengths) else None
+            message = walk(bytes(work), 0, len(work)) if _fits(work, lengths) else None
             if message is not None and compute(kind, memoryview(work)[message.covered : message.end]) == message.stored:
                 return moved(message, pos)
             work[at] ^= 1 << bit

@@ -13,6 +13,8 @@ from typing import Protocol
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.diagnostics import IggyDiagnostics
+from dissectors.iggy.frames import PREFIX
+from dissectors.iggy.loss import resync
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
 from dissectors.iggy.rows import IggyRows
@@ -44,7 +46,7 @@ class IggyOrphans:
 
     def __init__(self, exchanges: OrphanContext) -> None:
         self._exchanges = exchanges
-        self._surplus = 0  # answers to no request since the last pair
+        self.surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, packet and stream offset of the first
 
     def legacy(self, judged: str, frame: Frame, status: int) -> None:
@@ -53,8 +55,14 @@ class IggyOrphans:
             self._to_nothing(frame, status)
             return
         run = None
-        if frame.size >= _LEAST and not status and judged == ORPHAN:
-            read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, frame.start + 8)
+        at = frame.start + PREFIX
+        if (
+            judged == ORPHAN
+            and not status
+            and frame.size >= _LEAST
+            and resync.may_be_poll(frame.data, at, frame.size - PREFIX, frame.end)
+        ):
+            read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, at)
             run = read.run if read.exact else None
         if run is not None and run.count:
             self._poll(read, frame)
@@ -72,28 +80,28 @@ class IggyOrphans:
 
         A server of another era than the client answers every few bytes, and is reported as that.
         """
-        if not self._surplus or self._exchanges.diagnostics.of_another_era:
+        if not self.surplus or self._exchanges.diagnostics.of_another_era:
             return
         time, packet_ref, offset = self._surplus_at
         self._exchanges.conversation.finding(
             "pairing_lost",
-            f"{counted(self._surplus, 'answer')} to no request: the server took bytes for frames that were none",
+            f"{counted(self.surplus, 'answer')} to no request: the server took bytes for frames that were none",
             direction=SERVER,
             time=time,
             packet_ref=packet_ref,
             offset=offset,
-            answers=self._surplus,
+            answers=self.surplus,
         )
-        self._surplus = 0
+        self.surplus = 0
 
     def _to_nothing(self, frame: Frame, status: int) -> None:
         rows = self._exchanges.rows
-        error = self._exchanges.error(status, frame, frame.start + 8) if status else None
+        error = self._exchanges.error(status, frame, frame.start + PREFIX) if status else None
         if status == DISCONNECTED:
             rows.lone(frame.facts(), PUSH, "DISCONNECTED", None, error=error)
             return
-        self._surplus += 1
-        if self._surplus == 1:
+        self.surplus += 1
+        if self.surplus == 1:
             self._surplus_at = (frame.first_ns, frame.packet_ref, frame.offset)
         rows.lone(frame.facts(), ORPHAN_KIND, None, None, error=error)
 
@@ -107,7 +115,7 @@ class IggyOrphans:
             "POLL_MESSAGES",
             _POLL,
             records=run.total,
-            payload_bytes=run.payload_bytes,
+            payload_bytes=run.payload_bytes(),
             body=rows.text(read, frame, status=0),
         )
         rows.report_batches(run, frame, facts, CONSUME, partition, poll)

@@ -16,7 +16,6 @@ from typing import Any
 from dissectors.arrow import Octets
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.decode import announced, metadata_fits
-from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.iggy.frames import (
     COMMAND_AT,
     EVICTION,
@@ -31,6 +30,7 @@ from dissectors.iggy.frames import (
     SIZE,
     VSR,
 )
+from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.loss.places import (
     SLACK,
     SMALL,
@@ -40,9 +40,12 @@ from dissectors.iggy.loss.places import (
     header_places,
     request_places,
 )
+from dissectors.iggy.message import MessageRun
 from dissectors.iggy.walk import Fields
+from dissectors.rows.layout import ABSENT
 from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.wire.per_thread import PerThread
 
 _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there
 _SHORT = 12  # a length up to which a request proves little
@@ -244,7 +247,7 @@ def _plausible(buf: bytes, pos: int, stop: int, end: int) -> frozenset[int]:
     else:
         old = created in _BORN_SECONDS and _may_be_named(buf, pos, _STREAM_NAME, stop, end)
         made = _STREAMS if old else _NO_CODES
-    return made | _POLLS if _may_be_poll(buf, pos, length, end) else made
+    return made | _POLLS if may_be_poll(buf, pos, length, end) else made
 
 
 def _may_be_named(buf: bytes, pos: int, at: int, stop: int, end: int) -> bool:
@@ -262,7 +265,10 @@ def _names_at() -> frozenset[int]:
     return frozenset(found)
 
 
-def _may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
+def may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
+    """Whether a payload of `length` bytes may be polled messages: partition, offset and count of them allow it."""
+    if end - pos < _GLANCE:
+        return True
     partition, offset, count = _POLLED(buf, pos)
     if partition >= _PARTITIONS or offset >= _OFFSETS:
         return False
@@ -295,38 +301,41 @@ def _reads(
 ) -> Judgement:
     """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
     have = min(stop, end)
-    fields = Fields()
+    fields, run = _notes.get()
     waits = False
     for layout in layouts.candidates(side, code, allowed):
         if not layout.releases & allowed:
             continue
-        after = pos
         budget.spend(_READ)
-        try:
-            after = fields.read(layout.plan, buf, pos, have)
+        after = fields.read(layout.plan, buf, pos, have)
+        misfit = fields.misfit
+        if after >= 0:
             budget.spend(after - pos)
             if layout.run:
                 if not metadata_fits(layout, fields, pos, after):
                     continue
                 if head_only and after < have:
                     return Judgement.YES
-                batches.read(layout.run, buf, after, stop, have, announced(layout, fields), False)
-                budget.spend(have - after)
+                batches.read(layout.run, buf, after, stop, have, announced(layout, fields), False, run)
+                misfit = run.misfit
+                if not misfit.found:
+                    budget.spend(have - after)
             elif after != stop:
                 waits = waits or after == have < stop
                 continue
-            if have == stop:
-                if _believable(fields.values()):
-                    return Judgement.YES
-                continue
-            waits = True
-        except MalformedBodyError as failure:
+        if misfit.found:
+            start = max(after, pos)
             whole = have - after if after > pos else 0  # a run of messages is refused for what all of them show
-            budget.spend(failure.at - after if failure.at > after else whole)
-            waits = waits or (isinstance(failure, ShortError) and have < stop)
+            budget.spend(misfit.at - start if misfit.at > start else whole)
+            waits = waits or (misfit.short and have < stop)
+        elif have < stop:
+            waits = True
+        elif _believable(layout, fields):
+            return Judgement.YES
     return Judgement.WAIT if waits else Judgement.NO
 
 
+_notes: PerThread = PerThread(lambda: (Fields(), MessageRun()))
 _POLLED = Struct("<IQI").unpack_from
 _LONG = Struct("<Q").unpack_from
 _GLANCE = 16  # bytes of a payload that are looked at first
@@ -345,12 +354,16 @@ _BORN_SECONDS = range(_BORN.start // 10**6, _BORN.stop // 10**6)  # of a stream,
 _PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
 
 
-def _believable(values: dict[str, Any]) -> bool:
+def _believable(layout: BodyLayout, fields: Fields) -> bool:
     """Whether times of creation, partitions and offsets can be such: text and counters read as numbers are not."""
+    offset, partition = fields.number(layout.at_current_offset), fields.number(layout.at_partition_id)
+    if (offset != ABSENT and not 0 <= offset < _OFFSETS) or partition >= _PARTITIONS:
+        return False
+    if not layout.has_times:
+        return True
+    values = fields.values()
     lists = (value for value in values.values() if isinstance(value, list))
     inner = (item for value in lists for item in value if isinstance(item, dict))
-    if values.get("current_offset", 0) >= _OFFSETS or (values.get("partition_id") or 0) >= _PARTITIONS:
-        return False
     return all(_is_made(entry) for entry in (values, *inner) if "created_at" in entry)
 
 
