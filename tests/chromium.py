@@ -87,9 +87,11 @@ class Tab:
 
     def click(self, selector: str, nth: int = 0) -> None:
         """Click in the middle of an element, as a person does."""
+        element = f"document.querySelectorAll({json.dumps(selector)})[{nth}]"
+        self.run(f"{element}.scrollIntoView({{block: 'center'}})")
+        self.settle()  # a list that is scrolled may draw its rows anew
         spot = self.run(
-            f"(() => {{ const e = document.querySelectorAll({json.dumps(selector)})[{nth}];"
-            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            f"(() => {{ const r = {element}.getBoundingClientRect();"
             "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
