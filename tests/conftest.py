@@ -39,12 +39,11 @@ SLOW = (
         )
     ),
 )
-QUICK = 10  # examples of a property, however many its test asks for
-
-# machines are noisy: no example fails for being slow; half of the usual 100 examples, as each run tries others
-settings.register_profile("noisy", deadline=None, max_examples=50)
-settings.register_profile("quick", deadline=None, max_examples=QUICK)
-settings.load_profile("noisy")
+# Profile -> examples of a property at most, however many its test asks for: each run tries others.
+EXAMPLES = {"quick": 10, "usual": 20, "thorough": 1000}
+for profile, most in EXAMPLES.items():
+    settings.register_profile(profile, deadline=None, max_examples=min(most, 100))  # no example fails for being slow
+settings.load_profile("usual")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,14 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads groups from the markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    quick = config.getoption("--hypothesis-profile", None) == "quick"
+    most = EXAMPLES[config.getoption("--hypothesis-profile", None) or "usual"]
     for item in items:
         if starts_a_process(item):
             item.add_marker(pytest.mark.process)
         if item.path.relative_to(ROOT).as_posix() in SLOW:
             item.add_marker(pytest.mark.slow)
-        if quick:
-            try_few_examples(item)
+        limit_examples(item, most)
         group = group_of(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
@@ -99,10 +97,10 @@ def group_of(item: pytest.Item) -> str | None:
     return "-".join([item.path.stem, *(str(indices[name]) for name in shared if name in indices)])
 
 
-def try_few_examples(item: pytest.Item) -> None:
+def limit_examples(item: pytest.Item, most: int) -> None:
     """Limit a property that says itself how many examples it wants: that is stronger than a profile."""
     test = getattr(item, "obj", None)
     test = getattr(test, "__func__", test)
     own = getattr(test, "_hypothesis_internal_use_settings", None)
-    if own is not None and own.max_examples > QUICK:
-        test._hypothesis_internal_use_settings = settings(own, max_examples=QUICK)  # type: ignore[union-attr]
+    if own is not None and own.max_examples > most:
+        test._hypothesis_internal_use_settings = settings(own, max_examples=most)  # type: ignore[union-attr]
