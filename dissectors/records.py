@@ -609,6 +609,7 @@ class Column(NamedTuple):
     doc: str
     unit: str = ""
     only: str = ""
+    repeats: bool = False  # whether its texts come again, so that a dictionary of them is smaller
 
 
 class Field(NamedTuple):
@@ -625,14 +626,19 @@ class Field(NamedTuple):
         return bool(self.columns[0].type == pa.bool_())
 
 
+NAMED_COLUMNS = ("topic", "topics", "dialect")
+"""Columns whose texts may be names that are learned later: see `rows.late_names`."""
+CODED = pa.dictionary(pa.int32(), pa.string())
 CONNECTION_COLUMNS = (
-    Column("site", pa.string(), "the capture point: by default the folder of the file, less dates and hours"),
-    Column("protocol", pa.string(), "kafka, pulsar or iggy; null where the stream is none of these"),
-    Column("connection", pa.string(), "`client ip:port>server ip:port`"),
+    Column(
+        "site", pa.string(), "the capture point: by default the folder of the file, less dates and hours", repeats=True
+    ),
+    Column("protocol", pa.string(), "kafka, pulsar or iggy; null where the stream is none of these", repeats=True),
+    Column("connection", pa.string(), "`client ip:port>server ip:port`", repeats=True),
     Column("incarnation", pa.int32(), "0, 1 … when the same addresses and ports are used again"),
-    Column("client_ip", pa.string(), "who opened the connection"),
+    Column("client_ip", pa.string(), "who opened the connection", repeats=True),
     Column("client_port", pa.int32(), "its TCP port"),
-    Column("server_ip", pa.string(), "who accepted it"),
+    Column("server_ip", pa.string(), "who accepted it", repeats=True),
     Column("server_port", pa.int32(), "its TCP port"),
 )
 
@@ -647,10 +653,11 @@ def _field(name: str, hint: Any) -> Field:
         return Field(name, "conn", only, CONNECTION_COLUMNS)
     if arrow.kind == "packet_ref":
         stem = name.removesuffix("packet_ref")
-        file = Column(stem + "file", pa.string(), f"{doc}: file")
+        file = Column(stem + "file", pa.string(), f"{doc}: file", repeats=True)
         packet = Column(stem + "packet", pa.int64(), f"{doc}: packet number in that file, from 1")
         return Field(name, "packet_ref", only, (file, packet))
-    return Field(name, arrow.kind, only, (Column(name, arrow.type, doc, unit, only),))
+    repeats = arrow.type == pa.string() and arrow.kind not in LOOSE_KINDS and name not in NAMED_COLUMNS
+    return Field(name, arrow.kind, only, (Column(name, arrow.type, doc, unit, only, repeats),))
 
 
 @cache
@@ -671,25 +678,8 @@ def ordered_by(table: str) -> tuple[str, ...]:
     return tuple(name.replace("packet_ref", "packet") for name in ORDER[table])
 
 
-NAMED_COLUMNS = ("topic", "topics", "dialect")
-"""Columns whose texts may be names that are learned later: see `rows.late_names`."""
-CODED = pa.dictionary(pa.int32(), pa.string())
-
-
-def is_coded(column: Column, kind: str) -> bool:
-    """Whether a column of a field of this kind has texts that come again, so that a dictionary of them is smaller."""
-    return column.type == pa.string() and kind not in LOOSE_KINDS and column.name not in NAMED_COLUMNS
-
-
 @cache
 def schema(table: str, *, full: bool = False, payloads: bool = False, coded: bool = False) -> pa.Schema:
     """The Arrow schema of a table. coded: see `Options.coded`."""
-    have = {"": True, "full": full, "payloads": payloads}
-    return pa.schema(
-        [
-            (column.name, CODED if coded and is_coded(column, field.kind) else column.type)
-            for field in fields(table)
-            if have[field.only]
-            for column in field.columns
-        ]
-    )
+    known = columns(table, full=full, payloads=payloads)
+    return pa.schema([(column.name, CODED if coded and column.repeats else column.type) for column in known])

@@ -109,7 +109,7 @@ class _Rows:
             return [arrow.times(numbers, absent)]
         type = field.columns[0].type
         if kind == Kind.TEXT:
-            return [self._text(field.columns[0], field.kind, numbers)]
+            return [self._text(field.columns[0], numbers)]
         if absent.all():
             return [pa.nulls(len(numbers), type)]
         if kind == Kind.LIST:
@@ -121,14 +121,13 @@ class _Rows:
             return [arrow.column(numbers == 1, missing=absent)]
         return [whole_numbers(numbers, type, absent)]
 
-    def _text(self, column: records.Column, kind: str, numbers: Ints) -> pa.Array:
-        """Texts by their numbers. kind: of their field."""
+    def _text(self, column: records.Column, numbers: Ints) -> pa.Array:
+        """The texts of a column, by their numbers."""
         known = self._table.texts
-        if not (self._coded and records.is_coded(column, kind)):
-            return texts(known.arena, known.starts, numbers)
         if len(self._places) < known.count:
             self._places = np.zeros(known.count, np.int64)
-        return coded_texts(known.arena, known.starts, numbers, self._places)
+        places = self._places if self._coded and column.repeats else None
+        return texts(known.arena, known.starts, numbers, places)
 
     def _loose_column(self, field: records.Field, numbers: Ints, absent: Bools) -> pa.Array:
         """Numbers as what the kind of the field makes of them, and loose values."""
@@ -157,7 +156,7 @@ class _Rows:
         found = []
         for numbers, column in zip(self._conns.numbers(conns, absent), records.CONNECTION_COLUMNS, strict=True):
             if column.type == pa.string():
-                found.append(self._text(column, "conn", numbers))
+                found.append(self._text(column, numbers))
             else:
                 found.append(whole_numbers(numbers, column.type, numbers == ABSENT))
         return found
@@ -178,13 +177,13 @@ def order(keys: Sequence[Ints]) -> Ints | None:
     return None if (turn[1:] > turn[:-1]).all() else turn
 
 
-def texts(arena: Bytes, starts: Numbers, numbers: Ints) -> pa.Array:
-    """Texts by their numbers, null for ABSENT: text w is arena[starts[w] : starts[w + 1]]."""
-    return _text_column(numbered(arena, starts, numbers.data), numbers)
+def texts(arena: Bytes, starts: Numbers, numbers: Ints, places: Ints | None = None) -> pa.Array:
+    """Texts by their numbers, null for ABSENT: text w is arena[starts[w] : starts[w + 1]].
 
-
-def coded_texts(arena: Bytes, starts: Numbers, numbers: Ints, places: Ints) -> pa.DictionaryArray:
-    """The same as a dictionary. places: as of `gather.coded`."""
+    places: int64, 0 for each text that there is, left so; where they are given, the column is a dictionary.
+    """
+    if places is None:
+        return _text_column(numbered(arena, starts, numbers.data), numbers)
     if (numbers == ABSENT).all():
         return pa.nulls(len(numbers), records.CODED)
     indices, held = coded(numbers.data, places.data)
@@ -211,9 +210,7 @@ def _some_of(values: Sequence[str | None], index: Ints, *, coded: bool) -> pa.Ar
     if None in values:
         of_value = np.array([ABSENT if value is None else i for i, value in enumerate(values)])
         index = np.where(index == ABSENT, ABSENT, of_value[np.maximum(index, 0)])
-    if coded:
-        return coded_texts(b"".join(raw), starts, index, np.zeros(len(values), np.int64))
-    return texts(b"".join(raw), starts, index)
+    return texts(b"".join(raw), starts, index, np.zeros(len(values), np.int64) if coded else None)
 
 
 def packets(references: Ints, missing: Bools, files: Sequence[str], *, coded: bool = False) -> list[pa.Array]:

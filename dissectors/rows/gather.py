@@ -60,11 +60,11 @@ def coded(which: ReadOnlyNumbers, places: Numbers) -> tuple[bytearray, bytearray
                 places[w] = count
             found[i] = places[w] - 1
     held = bytearray(8 * count)
-    numbers_: Numbers = memoryview(held).cast("q")
+    held_numbers: Numbers = memoryview(held).cast("q")
     for i in range(n):
         w = which[i]
         if w != ABSENT and places[w]:
-            numbers_[places[w] - 1] = w
+            held_numbers[places[w] - 1] = w
             places[w] = 0
     return indices, held
 

@@ -39,7 +39,7 @@ def test_a_dictionary_holds_each_text_once_and_gives_all_back(some: list[str | N
     known = Texts()
     numbers = np.array([ABSENT if text is None else known.of(text) for text in some], np.int64)
     places = np.zeros(known.count, np.int64)
-    column = blocks.coded_texts(known.arena, known.starts, numbers, places)
+    column = blocks.texts(known.arena, known.starts, numbers, places)
     column.validate(full=True)
     assert column.type == records.CODED
     assert column.to_pylist() == some
