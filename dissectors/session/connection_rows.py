@@ -51,13 +51,10 @@ def write_flow(table: RowTable, slot: cython.Py_ssize_t, flow: Flow, client: cyt
     table.waiting[slot, fields.CONNECTION_SERVER_PACKETS] = receiver.packets
     table.waiting[slot, fields.CONNECTION_CLIENT_BYTES] = sender.bytes
     table.waiting[slot, fields.CONNECTION_SERVER_BYTES] = receiver.bytes
-    finished: cython.bint = sender.finished and receiver.finished
-    table.put(slot, fields.CONNECTION_CLOSED, "fin" if finished else "reset" if flow.reset else "open")
+    table.put(slot, fields.CONNECTION_CLOSED, "fin" if flow.finished else "reset" if flow.reset else "open")
     if flow.closer >= 0:
-        both: cython.bint = flow.closer == BOTH
-        table.put(
-            slot, fields.CONNECTION_CLOSED_BY, "both" if both else SIDES[CLIENT if flow.closer == client else SERVER]
-        )
+        closer = "both" if flow.closer == BOTH else _side(flow.closer, client)
+        table.put(slot, fields.CONNECTION_CLOSED_BY, closer)
     if reset_by is not None:
         table.put(slot, fields.CONNECTION_RESET_BY, reset_by)
     table.waiting[slot, fields.CONNECTION_CLIENT_UNDELIVERED_BYTES] = _undelivered(flow, sender, receiver)
