@@ -170,12 +170,15 @@ class IggyConversation(Conversation):
 
     def summary(self) -> ConversationSummary:
         state = self.exchanges.state
-        return ConversationSummary(
-            self.exchanges.rows.dialects.dialect() if self.frames else None,
-            state.client_software,
-            state.client_version,
-            state.server_version,
-            *super().summary()[4:],
+        return (
+            super()
+            .summary()
+            ._replace(
+                dialect=self.exchanges.rows.dialects.dialect() if self.frames else None,
+                client_software=state.client_software,
+                client_version=state.client_version,
+                server_version=state.server_version,
+            )
         )
 
     def locate(self, frame: Frame, at: int) -> tuple[int, int]:

@@ -179,10 +179,7 @@ class IggyRows:
         if errors:
             topic = request.topics[0] if request.topics else request.stream
             partition = None if request.partition_id == ABSENT else request.partition_id
-            errors = [
-                ErrorCode(each.code, each.name, each.scope, each.retriable, topic, partition, each.message)
-                for each in errors
-            ]
+            errors = [error._replace(topic=topic, partition=partition) for error in errors]
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
         self._report_sent(request, FAILED if errors else OK)
 

@@ -38,7 +38,7 @@ KIND_NAMES = (
     *("str8", "str32", "secret8", "secret", "identifier", "consumer", "consumer_id"),
     *("partitioning", "strategy", "flagged32"),
 )
-"""As layouts.txt has them."""
+"""What proto/iggy/layouts.txt calls these types, by their numbers."""
 GROUP, MANY, MAYBE, OTHER = range(20, 24)
 KIND, LEFT, SIZE, ONLY, COUNT_AT, PLAN_COLUMNS = range(6)
 NUMBER_NOTE, FORM_NOTE, NOTES = range(3)
