@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from dissectors import records
-from pipelines.tables.changes import CHANGES, KNOWN_CHANGES, changes
+from pipelines.tables.changes import KNOWN_CHANGES, changes
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.errors import ERRORS
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.registry import TABLES
@@ -81,16 +80,15 @@ def compute(
     """Write every table, or only some, to FOLDER/<name>.parquet. cases, judgement: as `relations` takes them."""
     known, shared = relations(engine, cases, judgement)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
-    if not {CHANGES.name, ERRORS.name}.isdisjoint(only):  # both read them
+    queries = {name: table.query(engine.dialect, ask) for name, table in TABLES.items() if name in only}
+    if any(KNOWN_CHANGES in query for query in queries.values()):  # of two tables
         known[KNOWN_CHANGES] = engine.keep(KNOWN_CHANGES, bound(engine.dialect, known[KNOWN_CHANGES], known))
 
-    def write(table: Table) -> None:
-        engine.write(
-            bound(engine.dialect, table.query(engine.dialect, ask), known), table, folder / f"{table.name}.parquet"
-        )
+    def write(name: str, query: str) -> None:
+        engine.write(bound(engine.dialect, query, known), TABLES[name], folder / f"{name}.parquet")
 
     with ThreadPoolExecutor(engine.at_once) as pool:
-        for done in [pool.submit(write, table) for name, table in TABLES.items() if name in only]:
+        for done in [pool.submit(write, *each) for each in queries.items()]:
             done.result()
     return Computed(ask.bucket_us, shared)
 
