@@ -14,11 +14,10 @@ COMPILED := $(shell find dissectors -name '*.py' -o -name '*.pxd' -o -name '*.h'
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
 BYTECODE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_brokerscope pyspark_pcap
-# Where no C compiler is installed, one is; where none can be had, the sources run.
-COMPILER = { [ -n "$$CC" ] || command -v cc || command -v gcc || command -v clang || $(BIN)/python -m ziglang version; } \
-  >/dev/null 2>&1 || { echo "installing a C compiler into $(VENV)"; $(PIP) ziglang || :; }
-COMPILE = { $(COMPILER); } && echo "compiling; later only what has changed" && \
-  { BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || :; } && \
+BUILD := BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build
+# Where the build finds no C compiler (3), one is installed; where none can be had, the sources run.
+COMPILE = echo "compiling; later only what has changed" && \
+  { $(BUILD) || { [ $$? = 3 ] && echo "installing a C compiler into $(VENV)" && $(PIP) ziglang && $(BUILD); } || :; } && \
   $(BYTECODE) && $(BIN)/brokerscope --version
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 

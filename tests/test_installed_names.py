@@ -1,4 +1,4 @@
-"""As they are installed, the packages lie below `brokerscope`, and take no other name from a user's environment."""
+"""A wheel installs all packages below `brokerscope`: no other name is taken from a user's environment."""
 
 from __future__ import annotations
 

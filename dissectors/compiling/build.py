@@ -46,6 +46,7 @@ _FLAGS = (
 _LINK = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
 _NOT_WANTED = "that was asked for when it was installed"
 _NO_COMPILER = "no C compiler was found when it was installed"
+WITHOUT_COMPILER = 3  # exit code where one would help; `make` installs it then
 
 
 Told = Callable[[str], None]
@@ -264,4 +265,4 @@ if __name__ == "__main__":
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     print(f"brokerscope: not compiled: {result.reason}" if result.reason else f"compiled by {result.compiler}")
-    sys.exit(1 if result.reason else 0)
+    sys.exit(WITHOUT_COMPILER if result.reason == _NO_COMPILER else 1 if result.reason else 0)

@@ -1,5 +1,6 @@
-"""The packages as they are installed: `dissectors` and `pipelines` as parts of `brokerscope`, so that neither name is
-taken from a user's environment. In the repository they lie at the top, and are imported by these names.
+"""Moves the packages `dissectors` and `pipelines` below `brokerscope` for a wheel: others may have those names, too.
+
+In the repository they lie at the top, and are imported by these names; the sources in a wheel import them so:
 
     from dissectors.records import TABLES       from brokerscope.dissectors.records import TABLES
     import dissectors                           from brokerscope import dissectors
