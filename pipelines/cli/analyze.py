@@ -298,6 +298,8 @@ def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, *session.NO_ANSWER) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # Py4J could not cancel what an interrupt ended
+            raise KeyboardInterrupt from None
         raise BrokerscopeError(f"Spark failed ({master or 'local[*]'}): {session.gist(error)}") from error
 
 
