@@ -5,11 +5,11 @@
     releases the rows of all   ◄──      decodes, returns record batches
 
 Commands are sent together, once they bring SENT_BYTES of packets. They lie once in memory that all processes share
-(memfd_create(2)), which goes when the last worker has taken its packets; so do the rows that come back. Workers get the
-same commands in the same order and decode at the same points of the capture, so the rows between two points are the
-same however many there are. A site that begins and ends among commands which are sent together, as that of a small
-capture of its own, is decoded by one worker: it would cost each of them as much as the one. At most AHEAD messages are
-under way.
+(memfd_create(2)), which goes when the last worker has taken its packets; the rows that come back are copied out of
+theirs. Workers get the same commands in the same order and decode at the same points of the capture, so the rows
+between two points are the same however many there are. A site that begins and ends among commands which are sent
+together, as that of a small capture of its own, is decoded by one worker: it would cost each of them as much as the
+one. At most AHEAD messages are under way.
 
 A worker ends when its pipe closes, whatever became of this process. Ctrl-C is this process's business: it ends them.
 """
@@ -335,12 +335,12 @@ def _share_rows(batches: Sequence[tuple[str, pa.RecordBatch]]) -> tuple[int, lis
 
 
 def _received_rows(fd: int, places: Sequence[tuple[str, int, int]]) -> list[tuple[str, pa.RecordBatch]]:
-    """The record batches, where they lie: the memory goes when the last of them does."""
-    if not places:
+    """The record batches, each in memory of its own: who keeps those of one table keeps no others with them."""
+    try:
+        parts = [(table, pa.py_buffer(os.pread(fd, size, at))) for table, at, size in places]
+    finally:
         os.close(fd)
-        return []
-    buffer = pa.py_buffer(_mapped(fd))
-    return [(table, pa.ipc.open_stream(buffer.slice(at, size)).read_next_batch()) for table, at, size in places]
+    return [(table, pa.ipc.open_stream(part).read_next_batch()) for table, part in parts]
 
 
 def _mapped(fd: int) -> memoryview:

@@ -122,6 +122,13 @@ def test_checksums_that_are_wrong_are_found_by_several_processes_as_by_one() -> 
     assert verdicts(2) == verdicts(1)
 
 
+def test_kept_rows_keep_no_other_rows_in_memory() -> None:
+    options = Options(tables=("exchanges", "findings"), jobs=2, limits=MANY)
+    kept = [rows for table, rows in Run([str(path) for path in CAPTURES], options).records() if table == "findings"]
+    assert len(kept) > 1
+    assert "memfd:" not in Path("/proc/self/maps").read_text()
+
+
 def test_a_small_capture_takes_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         pytest.fail("a worker was started")
