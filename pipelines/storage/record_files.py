@@ -43,6 +43,7 @@ _ESCAPED = re.compile(r'[\x00-\x1f\x7f"#%\'*/:=?\\{}\[\]^]')  # what paths, glob
 _LONGEST = 190  # bytes of a site in the name of a file, of 255 that file systems take
 _DIGEST = 32  # characters that stand for the rest of a longer one
 _GROUP_BYTES = 32 * MIB  # of rows gathered for a row group
+_WAITING_BYTES = 128 * MIB  # of rows that wait in all files of a writer
 _OPEN = 32  # files that a writer has open at once
 MANY_SITES = 64
 """Capture points of a run whose records are written at once, beyond which they have no files of their own."""
@@ -139,6 +140,7 @@ class RecordWriter:
         self._by_site = by_site
         self._name = name
         self._files: OrderedDict[tuple[str, str | None, int | None], _File] = OrderedDict()
+        self._waiting = 0  # bytes of rows
         self._written: list[Written] = []
         self.sizes: dict[str, int] = {}  # of the files that have ended: path -> bytes
 
@@ -156,8 +158,11 @@ class RecordWriter:
             date = pa.repeat(pa.scalar(day, DATE_FIELD.type), rows.num_rows)
             file.waiting.append(pa.RecordBatch.from_arrays([*rows.columns, date], schema=file.schema))
             file.size += rows.nbytes
+            self._waiting += rows.nbytes
             if file.size >= _GROUP_BYTES:
                 self._flush(file)
+            elif self._waiting >= _WAITING_BYTES:
+                self._flush(max(self._files.values(), key=lambda file: file.size))
 
     def close(self) -> list[Written]:
         """End all files; returns them."""
@@ -182,6 +187,7 @@ class RecordWriter:
             table = row_group(file.waiting)
             file.writer.write_table(table, row_group_size=max(1, table.num_rows))
             file.rows += table.num_rows
+        self._waiting -= file.size
         file.waiting, file.size = [], 0
 
 
