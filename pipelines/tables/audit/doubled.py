@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pipelines.formats import units
 from pipelines.sql.database import Row
 from pipelines.sql.words import RELAYED
 from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWNER, Ask, Statement, messages_of, statement
 
+
+def _last(name: str, rows: str, keys: Mapping[str, str], until: str = "e.time") -> str:
+    """A join that finds for each delivery e the last of some rows until then: `name`, with its columns.
+
+    rows: a query. keys: of its columns, what they are equal to. EXISTS with a BETWEEN would compare all with all.
+    """
+    same = " AND ".join(f"{name}.{column} = {value}" for column, value in keys.items())
+    return f"ASOF LEFT JOIN ({rows}) {name} ON {same} AND {name}.at <= {until}"
+
+
+def _answered(name: str, api: str, where: str) -> str:
+    """The last exchange of an API and the group or subscription of a delivery."""
+    return _last(name, f"""SELECT "group", time AS at FROM exchanges WHERE api = '{api}' AND {where}""", _GROUP)
+
+
+_IS_PULSAR = "protocol = 'pulsar'"
+_PENDING = """
+    SELECT "group", topic, ledger || ':' || value AS entry, time AS at FROM positions WHERE what = 'pending'"""
+_GROUP = {'"group"': "e.owner"}
+_PLACE = {"owner": "e.owner", "topic": "e.topic", "part": "e.partition"}
+
 VIEWS = {
+    # offsets that groups reached, which of them are smaller than the one before, and the largest until then
+    "v_steps": """
+        SELECT owner, topic, part, at_us AS at, number < lag(number) OVER (
+                PARTITION BY protocol, topic, part, owner ORDER BY at_us, number) AS is_back,
+            max(number) OVER (PARTITION BY topic, part, owner ORDER BY at_us) AS largest
+        FROM v_reached""",
     # deliveries of batches to a group after their first one, how many messages of each its members had processed, as
     # they had committed them, and how many not
     "v_again": f"""
@@ -22,30 +49,20 @@ VIEWS = {
                     AND p.exchange_id = e.exchange_id AND p.topic = e.topic AND p.partition = e.partition), base)
                 AS position
             FROM every e WHERE before IS NOT NULL
-        ), steps AS (
-            SELECT *, lag(number) OVER (
-                PARTITION BY protocol, topic, part, owner ORDER BY at_us, number) AS number_before
-            FROM v_reached
         ), causes AS (
-            SELECT e.*, EXISTS (
-                SELECT 1 FROM steps s WHERE s.owner = e.owner AND s.topic = e.topic AND s.part = e.partition
-                    AND s.number < s.number_before AND s.at_us BETWEEN epoch_us(before) AND epoch_us(time)) AS back,
-                EXISTS (
-                    SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'JoinGroup' AND x.status = 'ok'
-                        AND x.time BETWEEN before AND e.time) AS joined,
-                EXISTS (
-                    SELECT 1 FROM exchanges x WHERE x."group" = e.owner AND x.api = 'ConsumerGroupHeartbeat'
-                        AND x.time BETWEEN before AND e.time) AS assigned
+            SELECT e.*, coalesce(back.at >= epoch_us(before), false) AS back,
+                coalesce(joined.at >= before, false) AS joined, coalesce(assigned.at >= before, false) AS assigned,
+                coalesce(reached.largest, 0) AS committed
             FROM placed e
+            {_last("back", "SELECT * FROM v_steps WHERE is_back", _PLACE, "epoch_us(e.time)")}
+            {_last("reached", "SELECT * FROM v_steps", _PLACE, "epoch_us(e.time)")}
+            {_answered("joined", "JoinGroup", "status = 'ok'")}
+            {_answered("assigned", "ConsumerGroupHeartbeat", "true")}
         )
         SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice,
             greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
             client <> client_before AS moved, connection <> connection_before AS reconnected
-        FROM (
-            SELECT c.*, coalesce((
-                SELECT max(number) FROM steps s WHERE s.owner = c.owner AND s.topic = c.topic
-                    AND s.part = c.partition AND s.at_us <= epoch_us(c.time)), 0) AS committed
-            FROM causes c)""",
+        FROM causes""",
 }
 """Queries that the look reads by name; they read those of `losses`."""
 
@@ -97,29 +114,28 @@ def delivered_again(ask: Ask) -> Iterator[Statement]:
     for row in ask(
         _by_cause(f"""
         WITH every AS (
-            SELECT b.*, lag(time) OVER again AS before, lag(connection) OVER again AS connection_before
+            SELECT b.*, "group" AS owner, lag(time) OVER again AS before,
+                lag(connection) OVER again AS connection_before
             FROM batches b LEFT JOIN ({RELAYED}) USING (site, connection, incarnation)
             WHERE protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
                 AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'
             WINDOW again AS (PARTITION BY topic, partition, "group", position, relayed ORDER BY time, file, packet)
-        ), between_them AS (
-            SELECT e.*, list(DISTINCT x.api) AS apis, EXISTS (
-                    SELECT 1 FROM positions p WHERE p.what = 'pending' AND p."group" = e."group" AND p.topic = e.topic
-                        AND e.position = p.ledger || ':' || p.value AND p.time BETWEEN e.before AND e.time) AS pending
-            FROM every e LEFT JOIN exchanges x
-                ON x.protocol = 'pulsar' AND x."group" = e."group" AND x.time BETWEEN e.before AND e.time
-            WHERE before IS NOT NULL GROUP BY ALL
         )
-        SELECT 'pulsar' AS protocol, topic, partition, "group" AS owner, position AS base, records, time, file,
+        SELECT 'pulsar' AS protocol, e.topic, e.partition, owner, e.position AS base, records, time, file,
             packet, CASE
-                WHEN list_contains(apis, 'SEEK') THEN 'a consumer went back with SEEK'
-                WHEN list_contains(apis, 'REDELIVER_UNACKNOWLEDGED_MESSAGES') THEN 'a consumer asked for them again'
-                WHEN pending THEN 'a transaction that acknowledged them was not committed'
-                WHEN list_contains(apis, 'ACTIVE_CONSUMER_CHANGE') THEN 'another consumer became the active one'
-                WHEN list_contains(apis, 'SUBSCRIBE') OR connection <> connection_before THEN 'a consumer '
+                WHEN seek.at >= before THEN 'a consumer went back with SEEK'
+                WHEN asked.at >= before THEN 'a consumer asked for them again'
+                WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
+                WHEN active.at >= before THEN 'another consumer became the active one'
+                WHEN subscribed.at >= before OR connection <> connection_before THEN 'a consumer '
                     || 'subscribed anew, or another one took over, before they were acknowledged'
                 ELSE 'the broker delivered them again' END AS why
-        FROM between_them""")
+        FROM (FROM every WHERE before IS NOT NULL) e
+        {_answered("seek", "SEEK", _IS_PULSAR)}
+        {_answered("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES", _IS_PULSAR)}
+        {_answered("active", "ACTIVE_CONSUMER_CHANGE", _IS_PULSAR)}
+        {_answered("subscribed", "SUBSCRIBE", _IS_PULSAR)}
+        {_last("pending", _PENDING, {**_GROUP, "topic": "e.topic", "entry": "e.position"})}""")
     ):
         yield statement(
             DOUBLED, row,

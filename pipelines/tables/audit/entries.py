@@ -68,10 +68,11 @@ VIEWS = {
             WINDOW next AS (PARTITION BY topic, partition, owner, {_CONNECTION} ORDER BY time, file, packet,
                 stream_offset)
         )
-        SELECT * FROM follows f WHERE (ledger, entry) < after AND NOT EXISTS (
-            SELECT 1 FROM exchanges x WHERE x.protocol = 'pulsar' AND x."group" = f.owner AND x.api IN (
+        SELECT f.* FROM (FROM follows WHERE (ledger, entry) < after) f ASOF LEFT JOIN (
+            SELECT "group", time AS at FROM exchanges WHERE protocol = 'pulsar' AND api IN (
                 'SEEK', 'SUBSCRIBE', 'ACTIVE_CONSUMER_CHANGE', 'CLOSE_CONSUMER', 'UNSUBSCRIBE',
-                'REDELIVER_UNACKNOWLEDGED_MESSAGES') AND x.time BETWEEN f.time AND f.until)""",
+                'REDELIVER_UNACKNOWLEDGED_MESSAGES')) x ON x."group" = f.owner AND x.at <= f.until
+        WHERE x.at IS NULL OR x.at < f.time""",
     "v_gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM v_done GROUP BY ALL",
     # topics of which clusters have copies, each with numbers of its own
     "v_copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",

@@ -102,18 +102,20 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
             select site, connection, incarnation, "group", topic, count(*) as acks, max(time) as last_ack
             from positions where what = 'committed' and api = 'ACK' group by all
         ), stored as (
-            select topic, max(time) as last_stored, list(time order by time) as times,
-                list(coalesce(records, 1) order by time) as counts
-            from batches where protocol = 'pulsar' and role = 'produce' and outcome = 'ok' group by all
+            select topic, time, coalesce(records, 1) as records
+            from batches where protocol = 'pulsar' and role = 'produce' and outcome = 'ok'
+        ), standing as (
+            select g.*, permits - got as permits_left, coalesce(acks, 0) as acks, last_stored, every
+            from got g join granted p using (site, connection, incarnation, "group", topic)
+                left join acknowledged a using (site, connection, incarnation, "group", topic)
+                join (select topic, max(time) as last_stored, sum(records) as every from stored group by all) s
+                    using (topic)
+            where permits > got and coalesce(acks, 0) < got and got - coalesce(acks, 0) >= {UNACKNOWLEDGED}
+                and last_stored > last_got + to_microseconds({WITHOUT_NS // 1000})
         )
-        select g.*, permits - got as permits_left, coalesce(acks, 0) as acks, last_stored,
-            list_sum(list_transform(list_zip(times, counts), lambda p: case when p[1] > last_got then p[2] else 0 end))
-                as waiting
-        from got g join granted p using (site, connection, incarnation, "group", topic)
-            left join acknowledged a using (site, connection, incarnation, "group", topic)
-            join stored s using (topic)
-        where permits > got and coalesce(acks, 0) < got and got - coalesce(acks, 0) >= {UNACKNOWLEDGED}
-            and last_stored > last_got + to_microseconds({WITHOUT_NS // 1000})"""
+        select g.* exclude (every), every - coalesce(so_far, 0) as waiting from standing g asof left join (
+            select topic, time, sum(records) over (partition by topic order by time) as so_far from stored
+        ) s on g.topic = s.topic and s.time <= g.last_got"""
     if not capture.keep("v_standing", standing):
         return
     rows = """
