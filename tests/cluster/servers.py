@@ -149,6 +149,33 @@ def empty_python(folder: Path) -> Path:
     return python
 
 
+def older_spark(folder: Path, *packages: str) -> Path:
+    """A Python with other packages, such as `pyspark<4.2`, and all else that this one has but its PySpark."""
+    python = bare_python(folder, without=("pyspark", "py4j"))
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", *packages]
+    installed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"{packages[0]} cannot be had: {installed.stderr[-500:]}")
+    return python
+
+
+def maven(what: str, *words: str) -> None:
+    """Run Maven for what a test needs."""
+    if shutil.which("mvn") is None:
+        pytest.skip(f"needs Maven, for {what}")
+    fetched = subprocess.run(["mvn", "-q", "-B", *words], capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        pytest.skip(f"{what} cannot be had: {fetched.stdout[-500:]}")
+
+
+def classpath(pom: str, what: str, folder: Path, *words: str) -> str:
+    """The jars that a project of Maven below this folder names, as Java takes them."""
+    found = folder / "classpath"
+    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={found}"]
+    maven(what, "-f", str(ROOT / "tests" / "cluster" / pom), *words, *goal)
+    return found.read_text()
+
+
 @dataclass
 class Standalone:
     """A standalone cluster: its master's URL, and its workers."""
@@ -244,18 +271,12 @@ def hdfs(folder: Path) -> Iterator[Hdfs]:
     """Hadoop's mini cluster, of the version whose client PySpark has."""
     if find_spec("hdfs_native") is None:
         pytest.skip("needs hdfs-native: make test-cluster installs it")
-    if shutil.which("mvn") is None:
-        pytest.skip("needs Maven, for Hadoop's mini cluster")
     jars = spark_home() / "jars"
     (client,) = jars.glob("hadoop-client-api-*.jar")
-    version, classpath = client.stem.removeprefix("hadoop-client-api-"), folder / "classpath"
-    fetch = ["mvn", "-q", "-B", "-f", str(ROOT / "tests/cluster/hdfs/pom.xml"), f"-Dhadoop={version}"]
-    fetch += ["dependency:build-classpath", f"-Dmdep.outputFile={classpath}"]
-    fetched = subprocess.run(fetch, capture_output=True, text=True, check=False)
-    if fetched.returncode:
-        pytest.skip(f"Hadoop's mini cluster cannot be had: {fetched.stdout[-500:]}")
+    version = client.stem.removeprefix("hadoop-client-api-")
+    needed = classpath("hdfs/pom.xml", "Hadoop's mini cluster", folder, f"-Dhadoop={version}")
     port, web, log = free_port(), free_port(), folder / "hdfs.log"
-    command = [str(java_home() / "bin" / "java"), "-Xmx512m", "-cp", f"{classpath.read_text()}:{jars}/*"]
+    command = [str(java_home() / "bin" / "java"), "-Xmx512m", "-cp", f"{needed}:{jars}/*"]
     command += [f"-Dtest.build.data={folder}", "org.apache.hadoop.mapreduce.MiniHadoopClusterManager", "-nomr"]
     command += ["-nnport", str(port), "-nnhttpport", str(web), "-datanodes", "1", "-format"]
     running = Hdfs(f"hdfs://{HOST}:{port}", f"webhdfs://{getuser()}@{HOST}:{web}")

@@ -17,12 +17,14 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet as pq
 
 import dissectors
+from tests.cluster import servers
 from tests.cluster.runs import ROOT
 from tests.pipelines.cutting import cut
 
 KILLS = 5
 HOURS = 12
 RING = 2  # captures that are kept
+DELTA_SPARK = "pyspark==4.2.0"  # Delta 4.4.0 has no release for a later one
 START_S = 90  # within which a session has begun, also on a busy machine
 
 
@@ -63,37 +65,8 @@ def test_a_stream_killed_five_times_gives_the_rows_of_one_batch(tmp_path: Path) 
 
 
 def test_a_stream_over_a_ring_killed_on_its_way_merges_to_the_rows_of_one_batch(tmp_path: Path) -> None:
-    """Captures go as soon as an offset names them; two change places; the stream is killed before it commits."""
-    store, every, out, checkpoint = (tmp_path / name for name in ("store", "every", "out", "checkpoint"))
-    for folder in (store, every):
-        folder.mkdir()
-    pieces = [Path(name) for name in cut(ROOT / "samples" / "kafka-transactions.pcap", every, HOURS)]
-    order = [0, 1, 3, 2, *range(4, HOURS)]
-    words = [str(store), str(out), str(checkpoint), "--merged"]
-    running: subprocess.Popen[bytes] | None = None
-    for number, piece in enumerate(order):
-        if running is None:
-            running = subprocess.Popen(
-                command(*words), cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-        shutil.copy(pieces[piece], store)
-        until = time.monotonic() + START_S
-        while not (checkpoint / "offsets" / str(number)).exists() and time.monotonic() < until:
-            assert running.poll() is None
-            time.sleep(0.02)
-        if number >= RING:
-            (store / pieces[order[number - RING]].name).unlink(missing_ok=True)
-        if number % 4 == 3:
-            for path in store.iterdir():
-                if number > RING:
-                    path.unlink()
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
-            running = None
-    if running is not None:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-    subprocess.run(command(*words, "--to-the-end"), cwd=ROOT, check=True, capture_output=True)
+    out = tmp_path / "out"
+    expected = through_a_ring(tmp_path, sys.executable, "--merged")
     merged: dict[tuple[str, str], str] = {}
     folders = sorted(out.glob("batch=*"), key=lambda path: int(path.name.partition("=")[2]))
     for folder in folders:
@@ -104,9 +77,61 @@ def test_a_stream_over_a_ring_killed_on_its_way_merges_to_the_rows_of_one_batch(
             merged.pop(key, None)
             if row["kind"] != "withdrawn":
                 merged[key] = repr(row)
-    expected = dissectors.dissect([*map(str, pieces)], tables=("exchanges",))["exchanges"].to_pylist()
-    wanted = [repr(row).replace(str(every), str(store)) for row in expected]
-    assert Counter(merged.values()) == Counter(wanted)
+    assert Counter(merged.values()) == expected
+
+
+def test_delta_has_the_rows_of_one_batch_by_the_documented_merge(tmp_path: Path) -> None:
+    jars = servers.classpath("delta/pom.xml", "Delta", tmp_path, "-DincludeGroupIds=io.delta,io.unitycatalog")
+    python = servers.older_spark(tmp_path / "python", DELTA_SPARK, "delta-spark==4.4.0", "importlib_metadata")
+    conf = {
+        "spark.jars": jars.replace(":", ","),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    words = [word for setting in conf.items() for word in ("--conf", "=".join(setting))]
+    expected = through_a_ring(tmp_path, str(python), "--by-merge", *words)
+    rows = pq.read_table(tmp_path / "out" / "merged.parquet").to_pylist()
+    assert Counter(map(repr, rows)) == expected
+
+
+def through_a_ring(tmp_path: Path, python: str, *options: str) -> Counter[str]:
+    """Rows that one batch has, of captures that a stream takes while they go as soon as an offset names them.
+
+    Two of them change places, and the stream is killed before it commits what it has just been given.
+    """
+    store, every, checkpoint = (tmp_path / name for name in ("store", "every", "checkpoint"))
+    for folder in (store, every):
+        folder.mkdir()
+    pieces = [Path(name) for name in cut(ROOT / "samples" / "kafka-transactions.pcap", every, HOURS)]
+    order = [0, 1, 3, 2, *range(4, HOURS)]
+    words = [python, *command(str(store), str(tmp_path / "out"), str(checkpoint), *options)[1:]]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    with (tmp_path / "stream.log").open("wb") as log:
+        running: subprocess.Popen[bytes] | None = None
+        for number, piece in enumerate(order):
+            if running is None:
+                running = subprocess.Popen(words, cwd=tmp_path, env=env, start_new_session=True, stdout=log, stderr=log)
+            shutil.copy(pieces[piece], store)
+            until = time.monotonic() + START_S
+            while not (checkpoint / "offsets" / str(number)).exists() and time.monotonic() < until:
+                assert running.poll() is None, (tmp_path / "stream.log").read_text()[-3000:]
+                time.sleep(0.02)
+            if number >= RING:
+                (store / pieces[order[number - RING]].name).unlink(missing_ok=True)
+            if number % 4 == 3:
+                for path in store.iterdir():
+                    if number > RING:
+                        path.unlink()
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+                running = None
+        if running is not None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        ended = subprocess.run([*words, "--to-the-end"], cwd=tmp_path, env=env, check=False, stdout=log, stderr=log)
+    assert ended.returncode == 0, (tmp_path / "stream.log").read_text()[-3000:]
+    rows = dissectors.dissect([*map(str, pieces)], tables=("exchanges",))["exchanges"].to_pylist()
+    return Counter(repr(row).replace(str(every), str(store)) for row in rows)
 
 
 def _committed(out: Path) -> list[Path]:

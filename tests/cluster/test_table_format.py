@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,26 +19,16 @@ VERSION = "1.12.0"
 @pytest.fixture(scope="module")
 def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The jar, from Maven Central."""
-    if shutil.which("mvn") is None:
-        pytest.skip("needs Maven, for Iceberg")
     folder = tmp_path_factory.mktemp("iceberg")
-    command = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:copy"]
-    command += [f"-Dartifact=org.apache.iceberg:{ICEBERG}:{VERSION}", f"-DoutputDirectory={folder}"]
-    fetched = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    if fetched.returncode:
-        pytest.skip(f"Iceberg cannot be had: {fetched.stdout[-500:]}")
+    artifact = f"-Dartifact=org.apache.iceberg:{ICEBERG}:{VERSION}"
+    copy = "org.apache.maven.plugins:maven-dependency-plugin:copy"
+    servers.maven("Iceberg", copy, artifact, f"-DoutputDirectory={folder}")
     return folder / f"{ICEBERG}-{VERSION}.jar"
 
 
 @pytest.fixture(scope="module")
 def older_spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with PySpark 4.1, and all else that this one has."""
-    python = servers.bare_python(tmp_path_factory.mktemp("older") / "python", without=("pyspark", "py4j"))
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", PYSPARK]
-    installed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        pytest.skip(f"{PYSPARK} cannot be had: {installed.stderr[-500:]}")
-    return python
+    return servers.older_spark(tmp_path_factory.mktemp("older") / "python", PYSPARK)
 
 
 def settings(iceberg: Path, warehouse: Path) -> dict[str, str]:
