@@ -7,7 +7,7 @@ packed.py    columns of numbers as one text
 harm.py      what became of whose work: the head of the page
 wrong.py     what is wrong: the grid of verdicts on top
 evidence.py  the rows that each verdict counts
-section.py   what a section is; sections/: one module each
+section.py   what a section is; sections/: their list, and a module for each that is more than a table
 payload.py   tables, requests and verdicts -> the data block of the page
 elements.py  HTML that cannot be broken by what a capture holds
 colours.py   the colour of each protocol
