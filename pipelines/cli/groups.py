@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-import typer
-
 from pipelines.cli import printing
+from pipelines.cli.options import flag, option
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
@@ -56,11 +55,9 @@ def groups(
     reading: Reading,
     part: AskedPart,
     lag: Annotated[
-        bool, typer.Option("--lag", help="How far each group is behind in each partition, in messages and in time.")
+        bool, flag("--lag", "How far each group is behind in each partition, in messages and in time.")
     ] = False,
-    head: Annotated[
-        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of events.")
-    ] = 200,
+    head: Annotated[int, option("--head --limit-rows", "N", "Maximum number of events.", min=1)] = 200,
     format: TextOrJson = "text",
 ) -> None:
     """Consumer groups and subscriptions: who joined, who left, each rebalance and how long it took, the lag.
@@ -105,8 +102,7 @@ def groups(
             printing.show_rows(named, GROUPS)
             print()
             printing.show_rows(events[:head], EVENTS)
-            if len(events) > head:
-                printing.show_text(f"{head} of {len(events):,} events: --head shows more")
+            printing.show_cut(head, len(events), "events")
 
 
 def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:

@@ -52,6 +52,12 @@ def show_text(text: str, indent: int = 0, lead: str = "") -> None:
         lead = " " * len(lead)
 
 
+def show_cut(shown: int, total: int, noun: str) -> None:
+    """Say that there are more rows than were shown. noun: what they are, in the plural."""
+    if total > shown:
+        show_text(f"{shown} of {total:,} {noun}: --head shows more")
+
+
 def show_line(text: str) -> None:
     """Print a line that people copy, so it is not wrapped."""
     print(clean(text))

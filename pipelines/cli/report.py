@@ -9,6 +9,7 @@ import typer
 
 from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
+from pipelines.cli.options import flag, option
 from pipelines.cli.output import STDOUT
 from pipelines.cli.output import output as opened
 from pipelines.cli.reading import Since, Until, selected
@@ -25,41 +26,32 @@ def report(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote; a path or a URL.")],
     since: Since = None,
     until: Until = None,
-    last: Annotated[
-        str | None,
-        typer.Option("--last", metavar="24h", help="Only this long before the newest request in OUT."),
-    ] = None,
+    last: Annotated[str | None, option("--last", "24h", "Only this long before the newest request in OUT.")] = None,
     site: Annotated[
-        str | None,
-        typer.Option("--site", metavar="NAME,…", help="Only these capture points; * and ? stand for any text."),
+        str | None, option("--site", "NAME,…", "Only these capture points; * and ? stand for any text.")
     ] = None,
     topic: Annotated[
-        str | None,
-        typer.Option("--topic", metavar="NAME,…", help="Only these topics, and connections that use them."),
+        str | None, option("--topic", "NAME,…", "Only these topics, and connections that use them.")
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="OUT2", help="An earlier OUT: the page says what changed since."),
+        str | None, option("--against", "OUT2", "An earlier OUT: the page says what changed since.")
     ] = None,
     bytes_: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--bytes",
-            help="Beside requests that verdicts name, their packets in bytes, messages among them, but no credentials; "
+            "Beside requests that verdicts name, their packets in bytes, messages among them, but no credentials; "
             "the captures of OUT are read again.",
         ),
     ] = False,
-    keylog: Annotated[str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets, with --bytes.")] = None,
+    keylog: Annotated[str | None, option("--keylog", "FILE", "TLS secrets, with --bytes.")] = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="The page; - is stdout. OUT/report.html by default, of a part OUT/selection.html.",
+        option(
+            "-o --output", "FILE", "The page; - is stdout. OUT/report.html by default, of a part OUT/selection.html."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the page's path.")] = False,
+    quiet: Annotated[bool, flag("--quiet -q", "Do not print the page's path.")] = False,
 ) -> None:
     """Rebuild the HTML report of a folder that `analyze` wrote, or make one of a part of it.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from pipelines.cli import printing
+from pipelines.cli.options import option
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
@@ -33,9 +32,7 @@ def transactions(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    head: Annotated[
-        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
-    ] = 200,
+    head: Annotated[int, option("--head --limit-rows", "N", "Maximum number of rows.", min=1)] = 200,
     format: TextOrJson = "text",
 ) -> None:
     """Transactions of Kafka and Pulsar: who began them, how long they were open, what they wrote, how they ended.
@@ -65,5 +62,5 @@ def transactions(
             printing.show_text(f"No transaction in {selection.looked_at}.")
         else:
             printing.show_rows(rows[:head], FIELDS)
-            if len(rows) > head and not reading.quiet:
-                printing.show_text(f"{head} of {len(rows):,} transactions: --head shows more")
+            if not reading.quiet:
+                printing.show_cut(head, len(rows), "transactions")

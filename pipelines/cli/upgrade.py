@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli import exits, printing
+from pipelines.cli.options import option
 from pipelines.cli.output import RowFormat
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
@@ -36,14 +37,14 @@ def upgrade(
     part: AskedPart,
     to: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--to",
-            metavar="RELEASE",
-            help="Release of the brokers: 4.0, iggy=0.7; of Pulsar its protocol's version, v21. By default the newest.",
+            "RELEASE",
+            "Release of the brokers: 4.0, iggy=0.7; of Pulsar its protocol's version, v21. By default the newest.",
         ),
     ] = None,
     format: RowFormat = None,
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")] = None,
+    out: Annotated[str | None, option("-o --output", "FILE", "File to write.")] = None,
 ) -> None:
     """What stops working with brokers of a later release, by client, library, API and version.
 
