@@ -76,19 +76,23 @@ def report(
         raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
     if last is not None:
         since = _before_the_end(out, last, alone=since is None and until is None)
-    selection = selected(since, until, site, topic)
+    selection = selected(since=since, until=until, site=site, topic=topic)
     without_pandas()
     if against is not None and selection:
         raise typer.BadParameter("compares with all of OUT, not with a part", param_hint="--against")
-    changed = None if against is None else _comparison(out, against)
-    frames = _frames(out, keylog) if bytes_ else None
+    asked = pages.PageOptions(
+        selection or None,
+        anew=freshness.is_behind(out),
+        against=None if against is None else _comparison(out, against),
+        frames=_frames(out, keylog) if bytes_ else None,
+    )
     page = output or filesystem.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:
-        made = pages.made(out, selection or None, anew=freshness.is_behind(out), against=changed, frames=frames)
+        made = pages.made(out, asked)
         with opened(page) as stream:
             stream.write(made)
         return
-    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out), against=changed, frames=frames)
+    pages.write_to(page, out, asked)
     if not quiet:
         printing.show_line(public_path(page))
 
