@@ -7,13 +7,12 @@ from typing import Annotated
 from pipelines.cli import printing
 from pipelines.cli.options import option
 from pipelines.cli.output import RowFormat
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.cli.table_output import is_printed, write_table
 
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("protocol", once=True, need=8),
     PrintedField("client_ip", once=True, head="client", need=2),
     PrintedField("client_id", once=True, head="", need=1),
@@ -26,8 +25,7 @@ FIELDS = (
     PrintedField("detail"),
     PrintedField("before"),
     PrintedField("result", toned=True),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 

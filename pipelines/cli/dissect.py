@@ -15,7 +15,15 @@ from dissectors.wording import did_you_mean
 from pipelines.cli import exits
 from pipelines.cli.options import flag, option
 from pipelines.cli.output import RowFormat, output
-from pipelines.cli.reading import AskedPart, AskedPayloads, Captures, Reading, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import (
+    AskedPart,
+    AskedPayloads,
+    Captures,
+    Reading,
+    reads_captures,
+    refuse_other_than_text,
+    say_names,
+)
 from pipelines.formats import BINARY_FORMATS, named, writing
 from pipelines.pandas_guard import without_pandas
 from pipelines.storage import outputs
@@ -106,7 +114,7 @@ def dissect(
         read_tables = read_for(tables) if payload.payloads else tables
         options = options_for(read_tables)
         _write_each(captures, reading, payload, options, wanted, format, Path(out), names_seen)
-        _say_missing(names_seen)
+        say_names(names_seen)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
@@ -147,7 +155,7 @@ def dissect(
             reading.say_blind_spots(seen, run.cut)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
-        said = head is None and _say_missing(names_seen)
+        said = head is None and say_names(names_seen)
         span = names_seen.span()
         if rows.keep is not None and not written and head != 0 and not said and (span or not reading.quiet):
             exits.say(f"brokerscope: no row of {one} meets these conditions{f'; {span}' if span else ''}")
@@ -221,14 +229,6 @@ def _write_each(
         for table, batch in run.records() if read is None else read.of(run.records(), tuple(wanted)):
             names_seen.add(batch)
             writers[table].write(wanted[table].of(batch))
-
-
-def _say_missing(names_seen: NamesSeen) -> bool:
-    """Say which names that were asked for do not occur, also where notes are not wanted; whether any was said."""
-    sentences = list(names_seen.missing())
-    for sentence in sentences:
-        exits.say(f"brokerscope: {sentence}")
-    return bool(sentences)
 
 
 def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pipelines.cli import printing
 from pipelines.cli.options import flag, option
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 GROUPS = (
@@ -37,15 +37,13 @@ LAG = (
     PrintedField("bucket", "clock", head="from", need=3),
 )
 EVENTS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("group", once=True),
     PrintedField("what", head=""),
     PrintedField("text", head=""),
     PrintedField("took_ns", "ns"),
     PrintedField("member", need=3),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 
@@ -76,22 +74,18 @@ def groups(
       brokerscope groups captures/ --lag
     """
     from pipelines.answers import groups as answers
-    from pipelines.answers.records import queryable
     from pipelines.sql.conditions import is_named
 
     # state from before --since counts for the lag at the end; names are asked of rows, not of records
     before = {"since": None} if lag else {}
     group, selection = part.group, replace(part, group=None, **before).selection
-    options = reading.options(selection.tables(answers.TABLES))
-    with reading.run(reading.captures(captures), options) as run:
-        wanted = selection.of(reading.noting(run.records(), part.selection))
-        with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
-            if lag:
-                behind = answers.lag(tables)
-                rows = [row for row in behind if group is None or is_named(row["group"], group)]
-                _show_lag(rows, format, part.selection.looked_at)
-                return
-            every_group, every_event = answers.groups(tables)
+    with reading.asked_once(captures, answers.TABLES, selection, part.selection) as tables:
+        if lag:
+            behind = answers.lag(tables)
+            rows = [row for row in behind if group is None or is_named(row["group"], group)]
+            _show_lag(rows, format, part.selection.looked_at)
+            return
+        every_group, every_event = answers.groups(tables)
         named = [row for row in every_group if group is None or is_named(row["group"], group)]
         events = [row for row in every_event if group is None or is_named(row["group"], group)]
         if format == "json":

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pipelines.cli import printing
 from pipelines.cli.options import option
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import (
     AskedPart,
     AskedPayloads,
@@ -18,8 +18,7 @@ from pipelines.cli.reading import (
 )
 
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("protocol", once=True, need=6),
     PrintedField("role"),
     PrintedField("topic", once=True),
@@ -30,8 +29,7 @@ FIELDS = (
     PrintedField("timestamp", "clock", head="written", need=5),
     PrintedField("key_bytes", "bytes", need=2),
     PrintedField("value_bytes", "bytes"),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 PAYLOADS = tuple(PrintedField(name, "payload", below=True) for name in ("key", "headers", "value"))
 

@@ -414,11 +414,24 @@ class Reading:
         """Say which names that were asked for do not occur, or that the time asked for is another."""
         from pipelines.answers import records
 
-        sentences = list(seen.missing())
-        if not sentences and (span := seen.span()) and not any(map(records.count, found.values())):
-            sentences = [f"nothing then; {span}"]
-        for sentence in sentences:
-            exits.say(f"brokerscope: {sentence}")
+        if not say_names(seen) and (span := seen.span()) and not any(map(records.count, found.values())):
+            exits.say(f"brokerscope: nothing then; {span}")
+
+    @contextmanager
+    def asked_once(
+        self, captures: Sequence[str], tables: tuple[str, ...], part: Selection, names: Selection | None = None
+    ) -> Iterator[Relations]:
+        """The selected rows of record tables of captures, each once; says which names in `names` do not occur.
+
+        names: what was asked for, where the selection has not all of it. Of a folder that `analyze` wrote its captures
+        are read.
+        """
+        from pipelines.answers.records import queryable
+
+        with self.run(self.captures(captures), self.options(part.tables(tables))) as run:
+            wanted = part.of(self.noting(run.records(), names or part))
+            with queryable(wanted, tables) as every, self.counted_once(every) as once:
+                yield once
 
     def noting(
         self, rows: Iterable[tuple[str, pa.RecordBatch]], asked: Selection
@@ -428,8 +441,7 @@ class Reading:
 
         seen = NamesSeen(asked)
         yield from seen.of(rows)
-        for sentence in seen.missing():
-            exits.say(f"brokerscope: {sentence}")
+        say_names(seen)
 
     def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:
         """Say which inputs were not read whole, with --quiet too. One that was not read at all: exit code 3.
@@ -468,6 +480,14 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def say_names(seen: NamesSeen) -> bool:
+    """Say which names that were asked for do not occur, also where notes are not wanted; whether any was said."""
+    sentences = list(seen.missing())
+    for sentence in sentences:
+        exits.say(f"brokerscope: {sentence}")
+    return bool(sentences)
+
+
 def saw_the_same(shared: Mapping[tuple[str, ...], int]) -> Iterator[str]:
     """What is said of connections that several capture points saw, or one of them more than once: a few sentences.
 
@@ -488,19 +508,13 @@ def saw_the_same(shared: Mapping[tuple[str, ...], int]) -> Iterator[str]:
         yield f"{more} of capture points saw the same connections: each counts once"
 
 
-def selected(
-    since: str | None = None,
-    until: str | None = None,
-    site: str | None = None,
-    topic: str | None = None,
-    **more: str | None,
-) -> Selection:
+def selected(**asked: str | None) -> Selection:
     """What options ask for, by the names of Selection. Raises typer.BadParameter where one means nothing."""
     from pipelines.sql.conditions import InvalidFilterError
     from pipelines.sql.selection import Selection
 
     try:
-        return Selection(since, until, site, topic, **more)
+        return Selection(**asked)
     except InvalidFilterError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
 

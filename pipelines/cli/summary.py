@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pipelines.cli import printing
 from pipelines.cli.options import flag
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, JudgedPayloads, Reading, TextOrJson, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.blind_spots import DAMAGED
@@ -28,8 +28,7 @@ SLOWEST = (
     PrintedField("topic", once=True),
     PrintedField("client", need=3),
     PrintedField("server", head="broker", need=4),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 ERRORS = (
     PrintedField("count", "count"),

@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.options import flag, option
-from pipelines.cli.printing import PrintedField, Row
+from pipelines.cli.printing import WHEN, PrintedField, Row
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.formats import units
 
@@ -36,7 +36,6 @@ SUMS_OF_CAUSES = (
     PrintedField("max_ns", "ns", need=9),
     PrintedField("time_ns", "ns"),
 )
-WHEN = (PrintedField("time", "date", head="", once=True), PrintedField("time", "clock"))
 
 
 @reads_captures

@@ -6,12 +6,11 @@ from typing import Annotated
 
 from pipelines.cli import printing
 from pipelines.cli.options import option
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("protocol", once=True, need=6),
     PrintedField("transaction"),
     PrintedField("producer", need=4),
@@ -22,8 +21,7 @@ FIELDS = (
     PrintedField("records", "count"),
     PrintedField("topics", "list", need=1),
     PrintedField("groups", "list", need=2),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 
@@ -46,16 +44,12 @@ def transactions(
       brokerscope transactions capture.pcap
       brokerscope transactions captures/ --client payments -f json
     """
-    from pipelines.answers.aggregates import made
-    from pipelines.answers.records import queryable
+    from pipelines.answers.aggregates import aggregate
     from pipelines.tables.table import RECORDS
 
     selection = part.selection
-    options = reading.options(selection.tables(RECORDS))
-    with reading.run(reading.captures(captures), options) as run:
-        wanted = selection.of(reading.noting(run.records(), selection))
-        with queryable(wanted, RECORDS) as every, reading.counted_once(every) as tables:
-            rows = made(tables, ("t_transactions",))["t_transactions"].to_pylist()
+    with reading.asked_once(captures, RECORDS, selection) as tables:
+        rows = aggregate(tables, "transactions").to_pylist()
         if format == "json":
             printing.show_json(rows[:head])
         elif not rows:

@@ -59,13 +59,13 @@ def upgrade(
       brokerscope upgrade out --to iggy=vsr-0.10
     """
     from pipelines.answers import upgrade as answers
-    from pipelines.answers.aggregates import made
+    from pipelines.answers.aggregates import aggregate
     from pipelines.formats.units import counted
     from pipelines.tables.table import RECORDS
 
     asked, release = part.selection, answers.targets(to)
     with reading.records(captures, RECORDS, part=asked) as tables, reading.counted_once(tables) as once:
-        rows = made(once, ("t_upgrades",))["t_upgrades"]
+        rows = aggregate(once, "upgrades")
     broken, ready = answers.against(rows, release)
     seen = sorted({row["protocol"] for row in rows.to_pylist()} & release.keys())
     if is_printed(format, out):
