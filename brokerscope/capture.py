@@ -239,7 +239,7 @@ class OpenCapture:
 
     def _aggregate(self, name: str) -> pa.Table:
         """The rows of an aggregate table."""
-        return aggregates.made(self.tables(*RECORDS), (aggregates.PREFIX + name,))[aggregates.PREFIX + name]
+        return aggregates.aggregate(self.tables(*RECORDS), name)
 
     def verdicts(self) -> AnswerRows:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""

@@ -27,7 +27,7 @@ from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, SCHEMA, TABLE_FOLDER
 from pipelines.storage.stored_records import LISTED, StoredRecords
-from pipelines.tables.compute import Computed, TableEngine, compute
+from pipelines.tables.compute import Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
 from pipelines.tables.verdicts.verdict import Judged
@@ -132,47 +132,24 @@ def analyze(
     this process. An update that finds no new packets, and all that it would make, writes nothing; nor does one that is
     for the records only, which are not in OUT. Raises InputError where nothing can be read.
     """
-    execution = execution or Execution()
+    run = _Run(files, out, options, engine, tuple(by), bucket_us, execution or Execution(), read, stage, progress)
     with ExitStack() as held:
-        made = _made(files, out, options, engine, by, bucket_us, execution, read, stage, progress, held)
-        if isinstance(made, AnalysisOutcome):
-            return made
-        return _written(files, out, engine, by, execution, stage, made)
-
-
-def _written(
-    files: Sequence[str],
-    out: Path,
-    engine: EngineName,
-    by: Sequence[str],
-    execution: Execution,
-    stage: Stage,
-    made: _Made,
-) -> AnalysisOutcome:
-    """Write the first rows of each table as CSV, what is known of the run, and the page."""
-    problems, computed, stored, made_of, pages = made
-    stage("writing the report")
-    printed: dict[str, First] = {}
-    with WrittenTables(out / TABLE_FOLDER) as tables:
-        for name in TABLES:
-            first = tables.first(name, CSV_ROWS)
-            _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
-            if name in PRINTED:
-                printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
-    listed = stored if execution.run is not None else None
-    updated = execution.store if execution.update else None
-    _describe(out, files, problems, by, computed, engine, made_of, listed, updated)
-    if isinstance(pages, Records):
-        page = report.write(out, records=pages)
-    else:
-        from pipelines.report import by_tasks
-
-        page = out / report.PAGE
-        page.write_bytes(by_tasks.page(pages, out, execution.store or str(out), stored))
-    return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
+        decoded = run.decoded()
+        return decoded if isinstance(decoded, AnalysisOutcome) else run.written(run.tables(decoded, held))
 
 
 Problems = list[tuple[str, str]]
+
+
+class _Decoded(NamedTuple):
+    """Records of a run, and what goes on with them."""
+
+    records: DecodedRecords
+    executor: Executor
+    application: Application | None  # of Spark, if that runs the tasks
+    update: Update | None
+    made_of: Fingerprints | None
+    """Of a lake: by which the next run knows whether it would make the same."""
 
 
 class _Made(NamedTuple):
@@ -182,146 +159,208 @@ class _Made(NamedTuple):
     computed: Computed
     stored: StoredRecords | None  # the records, where this process has no path to them
     made_of: Fingerprints | None
-    """Of a lake: by which the next run knows whether it would make the same."""
     pages: Executor | Records
     """What makes the page: tasks, or this process from the records that it has open."""
 
 
-def _made(
-    files: Sequence[str],
-    out: Path,
-    options: Options,
-    engine: EngineName,
-    by: Sequence[str],
-    bucket_us: int | None,
-    wanted: Execution,
-    read: PayloadReader | None,
-    stage: Stage,
-    progress: Callable[[int], None] | None,
-    held: ExitStack,
-) -> _Made | AnalysisOutcome:
-    """Decode, look into bad checksums and compute the tables; or say what stands, where an update has nothing to do.
+@dataclass(frozen=True)
+class _Run:
+    """One run: what `analyze` is given, and its steps."""
 
-    held: keeps the records open that the page is made from.
-    """
-    from pipelines.jobs import forensics
-    from pipelines.lake import freshness
-    from pipelines.storage import lake_files
+    files: Sequence[str]
+    out: Path
+    options: Options
+    engine: EngineName
+    by: tuple[str, ...]
+    bucket_us: int | None
+    execution: Execution
+    read: PayloadReader | None
+    stage: Stage
+    progress: Callable[[int], None] | None
 
-    store = wanted.store or str(out)
-    fingerprints: Fingerprints | None = None
+    @property
+    def store(self) -> str:
+        """The folder or URL that gets the records."""
+        return self.execution.store or str(self.out)
 
-    def made_of() -> Fingerprints:
-        return freshness.fingerprints(store, by, bucket_us, wanted.catalog)
+    # --- captures to records ---
 
-    with _planned(files, store, options, wanted) as update, _walked(files, options, engine, wanted) as surveys:
-        if update and wanted.records_only and not update.has_news:
-            return AnalysisOutcome({}, None, list(files), update.problems, is_new=False)
-        about = freshness.standing(store, made_of()) if update and not update.has_news else None
-        if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
-            return _outcome(store, files, update.problems, about)
-        executor, application = _executor(files, options, engine, wanted, stage)
-        stage("decoding")
-        if update is not None:
-            decoded = update.run(executor)
-        elif application is not None:
-            decoded = records.decode_to_records(executor, files, store, options, surveys, run=wanted.run)
+    def decoded(self) -> _Decoded | AnalysisOutcome:
+        """Decode; or say what stands, where an update has nothing to do or makes records only."""
+        from pipelines.lake import freshness
+
+        wanted = self.execution
+
+        def made_of() -> Fingerprints:
+            return freshness.fingerprints(self.store, self.by, self.bucket_us, wanted.catalog)
+
+        with self._planned() as update, self._walked() as surveys:
+            if update and wanted.records_only and not update.has_news:
+                return AnalysisOutcome({}, None, list(self.files), update.problems, is_new=False)
+            about = freshness.standing(self.store, made_of()) if update and not update.has_news else None
+            if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
+                return _outcome(self.store, self.files, update.problems, about)
+            executor, application = self._executor()
+            self.stage("decoding")
+            if update is not None:
+                decoded = update.run(executor)
+            elif application is not None:
+                decoded = records.decode_to_records(
+                    executor, self.files, self.store, self.options, surveys, run=wanted.run
+                )
+            else:
+                decoded = self._streamed()
+            if wanted.records_only:
+                return AnalysisOutcome({}, None, list(self.files), decoded.problems)
+            return _Decoded(decoded, executor, application, update, None if update is None else made_of())
+
+    def _planned(self) -> AbstractContextManager[Update | None]:
+        """What an update has to do; None of a run that is none."""
+        if not self.execution.update:
+            return nullcontext()
+        from pipelines.lake.update import planned
+
+        return planned(self.files, self.store, self.options)
+
+    def _walked(self) -> AbstractContextManager[Surveys | None]:
+        """Walks over large captures while Spark starts; None where it does not, or what is new is not known yet."""
+        if self.engine == "local" or self.execution.update:
+            return nullcontext()
+        from pipelines.spark import job
+
+        return job.ahead(self.files, self.execution.master, self.execution.conf, self.options)
+
+    def _executor(self) -> tuple[Executor, Application | None]:
+        """Who runs the tasks, and the application where that is Spark."""
+        if self.engine == "local":
+            from pipelines.executors.local import LocalExecutor
+
+            return LocalExecutor(self.options.jobs, self.stage), None
+        from pipelines.spark import job
+        from pipelines.spark.executor import SparkExecutor
+
+        self.stage("starting Spark")
+        application = job.begin(self.files, self.execution.master, self.execution.conf)
+        if self.execution.catalog is not None:
+            self.execution.catalog.prepare(application.session)  # that a connector lacks is known before decoding
+        return SparkExecutor(application, self.stage), application
+
+    def _streamed(self) -> DecodedRecords:
+        """Decode in this process; with what messages add to other tables that do not fit their schemas."""
+        name, options = self.execution.run or "part", self.options
+        if self.read is None:
+            run = Run(self.files, replace(options, coded=True), self.progress)
+            return records.stream_to_records(run, self.store, name, options=options)
+        from pipelines.payloads.columns import read_for
+
+        run = Run(self.files, replace(options, tables=read_for(options.tables), payloads=True), self.progress)
+        written = replace(run.options, tables=options.tables, payloads=False)
+        return records.stream_to_records(run, self.store, name, self.read.of(run.records(), options.tables), written)
+
+    # --- records to tables ---
+
+    def tables(self, decoded: _Decoded, held: ExitStack) -> _Made:
+        """Look into bad checksums and compute the tables.
+
+        On a cluster tasks judge and, of few records, compute; else this process does, with records that it opens once
+        and `held` keeps open for the page.
+        """
+        from pipelines.jobs import forensics
+        from pipelines.storage import lake_files
+
+        out, store, local = self.out, self.store, filesystem.local_path(self.store)
+        if local is not None and local != out:
+            (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
+        elsewhere = decoded.records.stored if local is None else None
+        in_session: SparkRecords | None = None
+        if decoded.application is not None:
+            from pipelines.spark.job import SparkRecords
+
+            in_session = SparkRecords.of(decoded.application, decoded.records)
+        of_run = in_session or decoded.records
+
+        def opened_here() -> Records:
+            lie_at = elsewhere or filesystem.join(store, RECORD_FOLDER)
+            here = held.enter_context(opened(lie_at, memory=of_run.table_memory))
+            assert here is not None  # who decodes writes files of all tables
+            here.engine.limit_threads()
+            return here
+
+        on_cluster = in_session is not None and not in_session.application.is_local
+        are_few = in_session is None or in_session.are_few
+        here = None if on_cluster else opened_here()
+        with nullcontext(here.engine) if here is not None and are_few else of_run.engine() as tables:
+            self.stage("looking into bad checksums")
+            known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if self.execution.update else None
+            cases = forensics.cases(decoded.executor, tables, decoded.records, store, known_at)
+            (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
+            self.stage("computing tables")
+            asked = (out / TABLE_FOLDER, self.by, self.bucket_us)
+            computed: Computed | None = None
+            judgement: Judged | None = None
+            if on_cluster:
+                from pipelines.report import by_tasks
+
+                stored = decoded.records.stored
+                if are_few:
+                    computed = by_tasks.write_tables(decoded.executor, stored, store, *asked, cases=cases)
+                else:
+                    judgement = by_tasks.judged(decoded.executor, stored, store)
+            if computed is None:
+                if judgement is None:
+                    here = here or opened_here()
+                    judgement = here.judged()
+                computed = compute(tables, *asked, cases=cases, judgement=judgement)
+        catalog = self.execution.catalog
+        if in_session is not None and catalog is not None:
+            self.stage(f"writing {catalog.format} tables")
+            catalog.publish(in_session, out / TABLE_FOLDER, _published(store, decoded.update))
+        return _Made(decoded.records.problems, computed, elsewhere, decoded.made_of, here or decoded.executor)
+
+    # --- tables to what people read ---
+
+    def written(self, made: _Made) -> AnalysisOutcome:
+        """Write the first rows of each table as CSV, what is known of the run, and the page."""
+        out = self.out
+        self.stage("writing the report")
+        printed: dict[str, First] = {}
+        with WrittenTables(out / TABLE_FOLDER) as tables:
+            for name in TABLES:
+                first = tables.first(name, CSV_ROWS)
+                _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
+                if name in PRINTED:
+                    printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
+        (out / ABOUT).write_text(json.dumps(self._about(made), indent=1) + "\n", encoding="utf-8")
+        if isinstance(made.pages, Records):
+            page = report.write(out, records=made.pages)
         else:
-            decoded = _streamed(files, options, store, wanted.run or "part", read, progress)
-        if wanted.records_only:
-            return AnalysisOutcome({}, None, list(files), decoded.problems)
-        if update is not None:
-            fingerprints = made_of()
-    local = filesystem.local_path(store)
-    if local is not None and local != out:
-        (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
-    elsewhere = decoded.stored if local is None else None
-    in_session = None if application is None else _in_session(application, decoded)
-
-    def records_here() -> Records:
-        lie_at = elsewhere or filesystem.join(store, RECORD_FOLDER)
-        here = held.enter_context(opened(lie_at, memory=(in_session or decoded).table_memory))
-        assert here is not None  # who decodes writes files of all tables
-        here.engine.limit_threads()
-        return here
-
-    on_cluster = in_session is not None and not in_session.application.is_local
-    here = None if on_cluster else records_here()
-    if here is not None and (in_session is None or in_session.are_few):
-        engine_of_tables: AbstractContextManager[TableEngine] = nullcontext(here.engine)
-    else:
-        engine_of_tables = (in_session or decoded).engine()
-    with engine_of_tables as tables:
-        stage("looking into bad checksums")
-        known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
-        cases = forensics.cases(executor, tables, decoded, store, known_at)
-        (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
-        stage("computing tables")
-        folder = out / TABLE_FOLDER
-        computed: Computed | None = None
-        judgement: Judged | None = None
-        if in_session is not None and on_cluster:
             from pipelines.report import by_tasks
 
-            if in_session.are_few:
-                computed = by_tasks.write_tables(executor, decoded.stored, store, folder, by, bucket_us, cases=cases)
-            else:
-                judgement = by_tasks.judged(executor, decoded.stored, store)
-        if computed is None and judgement is None:
-            here = here or records_here()
-            judgement = here.judged()
-        computed = computed or compute(tables, folder, by, bucket_us, cases=cases, judgement=judgement)
-    if in_session is not None and wanted.catalog is not None:
-        stage(f"writing {wanted.catalog.format} tables")
-        wanted.catalog.publish(in_session, out / TABLE_FOLDER, _published(store, update))
-    return _Made(decoded.problems, computed, elsewhere, fingerprints, here or executor)
+            page = out / report.PAGE
+            page.write_bytes(by_tasks.page(made.pages, out, self.store, made.stored))
+        computed = made.computed
+        return AnalysisOutcome(printed, page, list(self.files), made.problems, computed.bucket_us, computed.shared)
 
-
-def _streamed(
-    files: Sequence[str],
-    options: Options,
-    store: str,
-    name: str,
-    read: PayloadReader | None,
-    progress: Callable[[int], None] | None,
-) -> DecodedRecords:
-    """Decode in this process; with what messages add to other tables that do not fit their schemas."""
-    if read is None:
-        run = Run(files, replace(options, coded=True), progress)
-        return records.stream_to_records(run, store, name, options=options)
-    from pipelines.payloads.columns import read_for
-
-    run = Run(files, replace(options, tables=read_for(options.tables), payloads=True), progress)
-    written = replace(run.options, tables=options.tables, payloads=False)
-    return records.stream_to_records(run, store, name, read.of(run.records(), options.tables), written)
-
-
-def _planned(
-    files: Sequence[str], store: str, options: Options, wanted: Execution
-) -> AbstractContextManager[Update | None]:
-    """What an update has to do; None of a run that is none."""
-    if not wanted.update:
-        return nullcontext()
-    from pipelines.lake.update import planned
-
-    return planned(files, store, options)
-
-
-def _walked(
-    files: Sequence[str], options: Options, engine: EngineName, wanted: Execution
-) -> AbstractContextManager[Surveys | None]:
-    """Walks over large captures while Spark starts; None where it is not about to, or what is new is not known yet."""
-    if engine == "local" or wanted.update:
-        return nullcontext()
-    from pipelines.spark import job
-
-    return job.ahead(files, wanted.master, wanted.conf, options)
-
-
-def _in_session(application: Application, decoded: DecodedRecords) -> SparkRecords:
-    from pipelines.spark.job import SparkRecords
-
-    return SparkRecords.of(application, decoded)
+    def _about(self, made: _Made) -> dict[str, Any]:
+        """What OUT/analysis.json says."""
+        computed, wanted = made.computed, self.execution
+        updated = wanted.store if wanted.update else None  # the store that is brought up to date, where one is
+        listed = made.stored if wanted.run is not None else None
+        hosts = {**(names_of(updated) if updated is not None else {}), **names_in_use()}
+        return {
+            "version": product_version(),
+            "schema": SCHEMA,
+            "engine": self.engine,
+            "files": [public_path(path) for path in self.files],
+            "problems": [message for _, message in made.problems],
+            "by": list(self.by),
+            "bucket_us": computed.bucket_us,
+            "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
+            **folders_of_run(self.files, self.out, updated),
+            **({HOSTS: hosts} if hosts else {}),
+            **({} if made.made_of is None else made.made_of._asdict()),
+            **({} if listed is None else {LISTED: listed.files}),
+        }
 
 
 def _published(store: str, update: Update | None) -> Published:
@@ -334,24 +373,6 @@ def _published(store: str, update: Update | None) -> Published:
     before = update.before
     known = (before.edition, before.home, before.files) if before else ()
     return Published(lake_files.fingerprint(store), *known)
-
-
-def _executor(
-    files: Sequence[str], options: Options, engine: EngineName, wanted: Execution, stage: Stage
-) -> tuple[Executor, Application | None]:
-    """Who runs the tasks, and the application where that is Spark."""
-    if engine == "local":
-        from pipelines.executors.local import LocalExecutor
-
-        return LocalExecutor(options.jobs, stage), None
-    from pipelines.spark import job
-    from pipelines.spark.executor import SparkExecutor
-
-    stage("starting Spark")
-    application = job.begin(files, wanted.master, wanted.conf)
-    if wanted.catalog is not None:
-        wanted.catalog.prepare(application.session)  # a connector that lacks is known before anything is decoded
-    return SparkExecutor(application, stage), application
 
 
 def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:
@@ -372,38 +393,3 @@ def _write_csv(first: First, path: Path) -> None:
         for batch in first.rows.to_batches(max_chunksize=CSV_ROWS_AT_ONCE):
             writer.write(batch)
         writer.close()
-
-
-def _hosts(updated: str | None) -> dict[str, dict[str, str]]:
-    """The names of machines that are in use, and those that a store has, as analysis.json keeps them."""
-    known = {**(names_of(updated) if updated is not None else {}), **names_in_use()}
-    return {HOSTS: known} if known else {}
-
-
-def _describe(
-    out: Path,
-    files: Sequence[str],
-    problems: Problems,
-    by: Sequence[str],
-    computed: Computed,
-    engine: EngineName,
-    made_of: Fingerprints | None,
-    stored: StoredRecords | None,
-    updated: str | None,
-) -> None:
-    """Write OUT/analysis.json. updated: the store that is brought up to date, where one is."""
-    about = {
-        "version": product_version(),
-        "schema": SCHEMA,
-        "engine": engine,
-        "files": [public_path(path) for path in files],
-        "problems": [message for _, message in problems],
-        "by": list(by),
-        "bucket_us": computed.bucket_us,
-        "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
-        **folders_of_run(files, out, updated),
-        **_hosts(updated),
-        **({} if made_of is None else made_of._asdict()),
-        **({} if stored is None else {LISTED: stored.files}),
-    }
-    (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

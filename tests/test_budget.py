@@ -34,20 +34,20 @@ MOST: dict[str, int] = {
     "dissectors/tcp": 2_650,
     "dissectors/tls": 1_600,
     "dissectors/wire": 1_900,
-    "pipelines": 800,
+    "pipelines": 750,
     "pipelines/answers": 3_950,
-    "pipelines/cli": 5_450,
+    "pipelines/cli": 5_350,
     "pipelines/executors": 300,
     "pipelines/formats": 1_800,
     "pipelines/jobs": 2_200,
     "pipelines/lake": 1_650,
     "pipelines/payloads": 1_550,
-    "pipelines/report": 5_550,
+    "pipelines/report": 5_400,
     "pipelines/sources": 2_050,
     "pipelines/spark": 2_100,
-    "pipelines/sql": 1_050,
+    "pipelines/sql": 1_000,
     "pipelines/storage": 2_600,
-    "pipelines/tables": 10_150,
+    "pipelines/tables": 10_100,
     "pyspark_brokerscope": 25,
     "pyspark_pcap": 25,
 }
@@ -60,6 +60,7 @@ SUM = [
     (50, "what outputs promise, as a number and a digest"),
     (50, "what is installed lies below one name, of the same sources"),
     (100, "texts as dictionaries: an exchange in a twelfth fewer instructions"),
+    (-400, "options, sections of the page, six more verdicts, steps of a run and failures of storage are said once"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

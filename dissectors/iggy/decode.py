@@ -1,23 +1,9 @@
-"""Frame -> header fields, and the body as the layout that fits reads it.
-
-VSR header, from byte 128 on
-  Request                       Reply                         Eviction
-  128 16 client                 128 16 request_checksum       128 16 client
-  144 16 request_checksum       144 16 context                144  4 server_protocol_version
-  160  8 timestamp              160 16 client                 148  4 the oldest that it accepts
-  168  8 request                176  8 op                     255  1 reason
-  176  1 operation              184  8 commit
-  184  8 session                192  8 timestamp              Prepare, as Reply from 176 on
-  192  4 user_id                200  8 request                128 16 client
-  196  4 code (operation 2)     208  1 operation              144 16 parent
-  200  8 partition_incarnation  216  4 status                 160 16 request_checksum
-"""
+"""The body of a frame, as the layout that fits reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from struct import Struct
 from typing import Any, final
 
 from dissectors.compiling import cython
@@ -26,22 +12,13 @@ from dissectors.iggy import layouts, tables
 from dissectors.iggy.batches import read as read_run
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import Misfit
-from dissectors.iggy.frames import HEADER
 from dissectors.iggy.layouts import BodyLayout, CommandFacts
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.iggy.walk import Fields
 from dissectors.redaction import without_tokens
 from dissectors.rows.layout import ABSENT
-from dissectors.session.frame import Frame
 from dissectors.wire.per_thread import PerThread
-from dissectors.wire.reader import WireReader, reader
-
-_U32 = Struct("<I")
-_RESULT = Struct("<II")
-
-NON_REPLICATED = 2
-REQUEST_CHECKSUM_AT = 144
 
 
 @final
@@ -135,31 +112,6 @@ def announced(layout: BodyLayout, fields: Fields) -> cython.longlong:
     """How many messages a body announces; -1 where it does not say."""
     count: cython.longlong = fields.number(layout.at_messages_count)
     return -1 if count == ABSENT else count
-
-
-@final
-@compiled
-class VsrHeader:
-    """What is needed of the header of a request or a reply.
-
-    request: ABSENT where it does not fit 63 bits
-    checksum, checksum_high: the halves of a request's
-    code: of the command, of a request; status: of a reply
-    later: whether fields of 0.10 are in use
-    """
-
-    request: cython.longlong
-    operation: cython.longlong
-    checksum: cython.longlong = 0
-    checksum_high: cython.longlong = 0
-    code: cython.longlong = 0
-    status: cython.longlong = 0
-    later: cython.bint
-
-    def __init__(self, request: cython.longlong, operation: cython.longlong, later: bool) -> None:
-        self.request = request if request >= 0 else ABSENT
-        self.operation = operation
-        self.later = later
 
 
 @compiled
@@ -277,50 +229,3 @@ def releases_text(releases: int) -> str:
     """A set of releases, as evidence names it."""
     names = tables.names(releases)
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-
-
-@compiled
-def vsr_request(frame: Frame) -> VsrHeader | None:
-    """The header of a request; None where it is not all there."""
-    if frame.known - frame.start < HEADER:
-        return None
-    r: WireReader = reader()
-    r.open(frame.data, frame.start + REQUEST_CHECKSUM_AT, frame.end)
-    checksum: cython.longlong = r.i64le()
-    checksum_high: cython.longlong = r.i64le()
-    r.pos = frame.start + 168
-    request: cython.longlong = r.i64le()
-    operation: cython.longlong = r.u8()
-    r.pos = frame.start + 196
-    code: cython.longlong = r.u32le()
-    header = VsrHeader(request, operation, (r.i64le() | r.i64le() | r.i64le()) != 0)
-    header.checksum, header.checksum_high, header.code = checksum, checksum_high, code
-    return header
-
-
-@compiled
-def vsr_reply(frame: Frame) -> VsrHeader | None:
-    """The header of a reply; None where it is not all there."""
-    if frame.known - frame.start < HEADER:
-        return None
-    r: WireReader = reader()
-    r.open(frame.data, frame.start + 200, frame.end)
-    request: cython.longlong = r.i64le()
-    operation: cython.longlong = r.u8()
-    r.pos = frame.start + 216
-    status: cython.longlong = r.u32le()
-    header = VsrHeader(request, operation, (r.i64le() | r.u32le()) != 0)
-    header.status = status
-    return header
-
-
-def result_section(buf: bytes, pos: int, end: int) -> tuple[int, int]:
-    """u32 count | count x (u32 index, u32 result): the first result, 0 for success, and where the payload begins."""
-    if end - pos < 4:
-        return 0, pos
-    entries = _U32.unpack_from(buf, pos)[0]
-    if not entries:
-        return 0, pos + 4
-    if entries > (end - pos - 4) // 8:
-        return 0, pos  # no result section
-    return _RESULT.unpack_from(buf, pos + 4)[1], pos + 4 + 8 * entries

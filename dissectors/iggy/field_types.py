@@ -27,16 +27,13 @@ _F32 = Struct("<f")
 
 
 class MalformedBodyError(ValueError):
-    """A body that its layout does not read: what was expected, and the index in the buffer."""
+    """A body that its layout does not read: what was expected, at which index, and whether bytes were lacking."""
 
-    def __init__(self, what: str, at: int) -> None:
+    def __init__(self, what: str, at: int, *, short: bool = False) -> None:
         super().__init__(what)
         self.what = what
         self.at = at
-
-
-class ShortError(MalformedBodyError):
-    """A field that reaches past the end."""
+        self.short = short
 
 
 FAILED = -1
@@ -91,7 +88,7 @@ class Misfit:
     def take(self, error: MalformedBodyError) -> cython.Py_ssize_t:
         """Note what a reader of a rare type raised: FAILED."""
         self.refuse(error.at, error.what.replace("{", "{{").replace("}", "}}"))
-        self.short = isinstance(error, ShortError)
+        self.short = error.short
         return FAILED
 
     def text(self) -> str:
@@ -102,9 +99,9 @@ class Misfit:
 
 
 def need(pos: int, size: int, end: int, what: str) -> int:
-    """The position after `size` bytes, if they are there. Raises ShortError."""
+    """The position after `size` bytes, if they are there. Raises MalformedBodyError."""
     if size > end - pos:
-        raise ShortError(_short(what, size, end - pos), pos)
+        raise MalformedBodyError(_short(what, size, end - pos), pos, short=True)
     return pos + size
 
 

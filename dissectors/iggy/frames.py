@@ -1,11 +1,9 @@
-"""Where frames begin and end, in both framings.
+"""Where frames begin and end, in both framings; headers of VSR: headers.py.
 
-legacy, request               legacy, answer                VSR, every frame
-   0  4 length = 4 + n           0  4 status                   0 16 checksum
-   4  4 code                     4  4 length = n               16 16 checksum of the body
-   8  n payload                  8  n payload                  32 16 cluster
-                                                               48  4 size, this header included
-                                                               60  1 command, 61 1 replica, 62-128 zero
+legacy, request               legacy, answer
+   0  4 length = 4 + n           0  4 status
+   4  4 code                     4  4 length = n
+   8  n payload                  8  n payload
 
 A connection keeps one framing. The client's first bytes show which: a length of at least 4 and a code, or VSR.
 """
@@ -18,21 +16,18 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.errors import UsageError
 from dissectors.iggy import tables
+from dissectors.iggy.headers import COMMAND_AT, HEADER, RESERVED_AT, RESERVED_END, SIZE_AT
 from dissectors.session.conversation import api_code
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import WireReader, reader
 
-HEADER = 256  # bytes
 UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
-SIZE_AT, COMMAND_AT, REASON_AT = 48, 60, 255  # the last: of an eviction
 COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
 PREFIX = 8  # bytes of a legacy frame before its payload
-RESERVED_END = 128
 LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
 MAX_CODE = 0xFFFF  # of commands and errors
 SEND_MESSAGES = 101
-REQUEST, REPLY, EVICTION = 5, 8, 13
 
 LEGACY, VSR = "legacy", "vsr"
 PAIR = Struct("<II")
@@ -111,7 +106,7 @@ def request_head(response: bytes, api: str | int | None) -> bytes:
 def begins_vsr(buf: bytes, pos: int, end: int, most: int) -> bool:
     """Whether bytes can be those that a VSR header begins with, as far as they go."""
     if end - pos >= COMMAND_END:
-        return measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : min(end, pos + RESERVED_END)])
+        return measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + RESERVED_AT : min(end, pos + RESERVED_END)])
     return not any(buf[pos : min(end, pos + SIZE_AT)]) and size_before_command(buf, pos, end, most) != INVALID
 
 

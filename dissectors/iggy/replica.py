@@ -14,12 +14,11 @@ Source: core/binary_protocol/src/consensus/header.rs; measured on a cluster of t
 from __future__ import annotations
 
 import json
-from struct import Struct
 
 from dissectors.checksum import XXH3, compute, shown
-from dissectors.iggy import positions, tables
+from dissectors.iggy import headers, positions, tables
 from dissectors.iggy.batches import BATCH_HEADER, read
-from dissectors.iggy.frames import HEADER
+from dissectors.iggy.headers import HEADER
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.names import in_cluster
 from dissectors.iggy.rows import IggyRows
@@ -29,14 +28,8 @@ from dissectors.session.exchange import ONE_WAY, PUSH, REPLICATE, PendingRequest
 from dissectors.session.frame import Frame
 from dissectors.tcp.chunk import CLIENT
 
-_SEALS = Struct("<QQQQ")
-_VIEW = Struct("<II")
-_U64 = Struct("<Q")
-_OP_AT = {"PREPARE": 176, "REPAIR_PREPARE": 176, "PREPARE_OK": 160}
-_NAMESPACE_AT = {"COMMIT": 168, "START_VIEW": 144}
 _METADATA = 1 << 63
 _STREAM_SHIFT, _TOPIC_SHIFT, _NUMBER_MASK, _PARTITION_MASK, _PACKED_BITS = 32, 20, (1 << 12) - 1, (1 << 20) - 1, 44
-OPERATION_AT = 208  # in a Prepare
 SEND_OPERATION = 160
 
 
@@ -47,8 +40,8 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
     """
     plane, facts = tables.planes()[command], frame.facts()
     known = min(frame.known, frame.end)
-    at = _OP_AT.get(plane.name)
-    op = _U64.unpack_from(frame.data, frame.start + at)[0] if at and known - frame.start >= HEADER else None
+    at = headers.OP_AT.get(plane.name)
+    op = headers.number(frame.data, frame.start + at, 8) if at and known - frame.start >= HEADER else None
     run = _batch(frame, known) if plane.frozen else None
     request = rows.lone(
         facts,
@@ -63,7 +56,7 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
     if run is not None:
         partition = run.units[0].partition if run.units else None
         rows.report_batches(run, frame, facts, REPLICATE, int64(partition), request)
-    if rows.report.wants_positions and plane.name in _NAMESPACE_AT and known - frame.start >= HEADER:
+    if rows.report.wants_positions and plane.name in headers.NAMESPACE_AT and known - frame.start >= HEADER:
         _led(frame, plane.name, rows, request)
     if frame.complete:
         _check_header(frame, plane.frozen, rows.conversation)
@@ -71,22 +64,23 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
 
 def _led(frame: Frame, name: str, rows: IggyRows, request: PendingRequest) -> None:
     """Write that the sender of a frame is the primary of a group of replicas."""
-    (namespace,) = _U64.unpack_from(frame.data, frame.start + _NAMESPACE_AT[name])
-    view, _ = _VIEW.unpack_from(frame.data, frame.start + 52)
+    data, at = frame.data, frame.start
+    namespace = headers.number(data, at + headers.NAMESPACE_AT[name], 8)
+    view = headers.number(data, at + headers.VIEW_AT, 4)
     topic = partition = None
     if namespace != _METADATA:
         if namespace >> _PACKED_BITS:
             return
         stream, topic_number = namespace >> _STREAM_SHIFT, namespace >> _TOPIC_SHIFT & _NUMBER_MASK
-        cluster = int.from_bytes(frame.data[frame.start + 32 : frame.start + 48], "little")
-        topic, partition = in_cluster(cluster, stream, topic_number), namespace & _PARTITION_MASK
-    positions.led(rows.report, request, frame.facts(), topic, partition, str(frame.data[frame.start + 61]), view)
+        topic = in_cluster(headers.number(data, at + headers.CLUSTER_AT, 16), stream, topic_number)
+        partition = namespace & _PARTITION_MASK
+    positions.led(rows.report, request, frame.facts(), topic, partition, str(data[at + headers.REPLICA_AT]), view)
 
 
 def _batch(frame: Frame, known: int) -> MessageRun | None:
     """The batch that a Prepare of SendMessages carries as its body."""
     start = frame.start + HEADER
-    if known < start + BATCH_HEADER or frame.data[frame.start + OPERATION_AT] != SEND_OPERATION:
+    if known < start + BATCH_HEADER or frame.data[frame.start + headers.OPERATION_AT] != SEND_OPERATION:
         return None
     run = read("batch", frame.data, start, frame.start + frame.size, known)
     return None if run.misfit.found else run
@@ -96,12 +90,12 @@ def _shown(frame: Frame, name: str, op: int | None) -> str:
     """The header, for `--full`; bodies may hold credentials and stay out."""
     values: dict[str, object] = {"command": name}
     if frame.known - frame.start >= HEADER:
-        view, _ = _VIEW.unpack_from(frame.data, frame.start + 52)
-        values |= {"view": view, "replica": frame.data[frame.start + 61], "size": frame.size}
+        values["view"] = headers.number(frame.data, frame.start + headers.VIEW_AT, 4)
+        values |= {"replica": frame.data[frame.start + headers.REPLICA_AT], "size": frame.size}
         if op is not None:
             values["op"] = op
         if name in ("PREPARE", "REPAIR_PREPARE"):
-            operation = frame.data[frame.start + OPERATION_AT]
+            operation = frame.data[frame.start + headers.OPERATION_AT]
             known = tables.operations().get(operation)
             values["operation"] = known.name if known else operation
     return json.dumps(values)
@@ -109,18 +103,20 @@ def _shown(frame: Frame, name: str, op: int | None) -> str:
 
 def _check_header(frame: Frame, frozen: bool, conversation: Conversation) -> None:
     at = frame.start
-    stored, _, body, _ = _SEALS.unpack_from(frame.data, at)
+    stored, body = headers.number(frame.data, at, 8), headers.number(frame.data, at + headers.BODY_CHECKSUM_AT, 8)
     if stored:
         computed = compute(XXH3, covered_header(frame.data[at : at + HEADER], frozen))
         if computed != stored:
-            _bad(conversation, frame, at, 256, "checksum", stored, computed)
+            _bad(conversation, frame, at, HEADER, "checksum", stored, computed)
     if body:
         check_body(conversation, frame, body, "checksum_body")
 
 
 def covered_header(header: bytes, frozen: bool) -> bytes:
     """What the checksum of a header covers."""
-    return bytes(16) + header[16:52] + bytes(4) + header[56:HEADER] if frozen else header[16:HEADER]
+    if not frozen:
+        return header[16:HEADER]
+    return bytes(16) + header[16 : headers.VIEW_AT] + bytes(4) + header[headers.VIEW_END : HEADER]
 
 
 def check_body(conversation: Conversation, frame: Frame, stored: int, field: str) -> None:

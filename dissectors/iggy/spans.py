@@ -12,21 +12,14 @@ from __future__ import annotations
 from functools import partial
 
 from dissectors.checksum import NONE, XXH3
-from dissectors.iggy import batches, field_types, layouts, tables, walk
-from dissectors.iggy.decode import (
-    NON_REPLICATED,
-    REQUEST_CHECKSUM_AT,
-    Body,
-    announced,
-    result_section,
-    vsr_reply,
-    vsr_request,
-)
+from dissectors.iggy import batches, field_types, headers, layouts, tables, walk
+from dissectors.iggy.decode import Body, announced
 from dissectors.iggy.field_types import MalformedBodyError, entries
-from dissectors.iggy.frames import COMMAND_AT, EVICTION, HEADER, PAIR, PREFIX, REPLY, REQUEST, UNSEALED_END
+from dissectors.iggy.frames import PAIR, PREFIX, UNSEALED_END
+from dissectors.iggy.headers import HEADER
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.message import IggyUnit, MessageRun
-from dissectors.iggy.replica import OPERATION_AT, SEND_OPERATION, covered_header
+from dissectors.iggy.replica import SEND_OPERATION, covered_header
 from dissectors.iggy.verify import CHECKSUM_AT
 from dissectors.iggy.verify import covered as covered_by_batch
 from dissectors.iggy.walk import FieldPlan, Fields
@@ -39,7 +32,7 @@ _SOFTWARE = frozenset(
      "version"}
 )  # fmt: skip
 _REGISTER = 1  # operation
-_BODY_CHECKSUM_AT, _CHECKSUM_BYTES = 16, 8
+_CHECKSUM_BYTES = 8
 
 _KINDS = {
     walk.STR8: (1, "name"),
@@ -86,32 +79,32 @@ class IggySpans(FrameSpans):
 
     def _vsr_frame(self, visitor: SpanVisitor, direction: int, code: int | None) -> None:
         visitor.head(HEADER)
-        frame, command = visitor.frame(direction), visitor.source[COMMAND_AT]
-        if command == REQUEST:
+        frame, command = visitor.frame(direction), visitor.source[headers.COMMAND_AT]
+        if command == headers.REQUEST:
             self._request(visitor, frame)
-        elif command == REPLY:
+        elif command == headers.REPLY:
             self._reply(visitor, frame, code)
-        elif command != EVICTION:
-            if visitor.source[OPERATION_AT] == SEND_OPERATION:
+        elif command != headers.EVICTION:
+            if visitor.source[headers.OPERATION_AT] == SEND_OPERATION:
                 self._run(visitor, "batch", HEADER, -1)
             self._replica_checksums(visitor, frozen=tables.planes()[command].frozen)
 
     def _request(self, visitor: SpanVisitor, frame: Frame) -> None:
-        header = vsr_request(frame)
+        header = headers.vsr_request(frame)
         assert header is not None  # its head is there
         operation = tables.operations().get(header.operation)
-        code = header.code if header.operation == NON_REPLICATED else operation.code if operation else 0
+        code = header.code if header.operation == headers.NON_REPLICATED else operation.code if operation else 0
         code = layouts.REGISTER if header.operation == _REGISTER else code
         self._body(visitor, layouts.REQUEST, code, HEADER)
         if header.checksum and not header.checksum_high and visitor.complete:  # XXH3-64 of the body, in 0.9
-            self._checksum(visitor, REQUEST_CHECKSUM_AT, (HEADER, visitor.size))
+            self._checksum(visitor, headers.REQUEST_CHECKSUM_AT, (HEADER, visitor.size))
 
     def _reply(self, visitor: SpanVisitor, frame: Frame, code: int | None) -> None:
-        header = vsr_reply(frame)
+        header = headers.vsr_reply(frame)
         assert header is not None  # its head is there
         operation, start = tables.operations().get(header.operation), HEADER
         if operation and operation.result and visitor.complete:
-            status, start = result_section(visitor.source, HEADER, len(visitor.source))
+            status, start = headers.result_section(visitor.source, HEADER, len(visitor.source))
             visitor.keep(HEADER, start)
             if status:
                 return
@@ -125,8 +118,8 @@ class IggySpans(FrameSpans):
         if not visitor.complete:
             visitor.unverifiable(0, UNSEALED_END)
             return
-        if any(visitor.source[_BODY_CHECKSUM_AT : _BODY_CHECKSUM_AT + _CHECKSUM_BYTES]):
-            self._checksum(visitor, _BODY_CHECKSUM_AT, (HEADER, visitor.size))
+        if any(visitor.source[headers.BODY_CHECKSUM_AT : headers.BODY_CHECKSUM_AT + _CHECKSUM_BYTES]):
+            self._checksum(visitor, headers.BODY_CHECKSUM_AT, (HEADER, visitor.size))
         if any(visitor.source[:_CHECKSUM_BYTES]):
             visitor.checksum(XXH3, 0, _CHECKSUM_BYTES, lambda data: covered_header(data, frozen), little=True)
 

@@ -12,11 +12,26 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.iggy import layouts, replica, tables
-from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, VsrHeader, result_section, vsr_reply, vsr_request
+from dissectors.iggy.decode import NO_BODY, Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
-from dissectors.iggy.frames import COMMAND_AT, COMMAND_END, EVICTION, HEADER, REASON_AT, REPLY, REQUEST
+from dissectors.iggy.frames import COMMAND_END
+from dissectors.iggy.headers import (
+    CLUSTER_AT,
+    COMMAND_AT,
+    EVICTION,
+    HEADER,
+    NON_REPLICATED,
+    REASON_AT,
+    REPLY,
+    REQUEST,
+    VsrHeader,
+    number,
+    result_section,
+    vsr_reply,
+    vsr_request,
+)
 from dissectors.iggy.message import MASK64
 from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.rows.layout import ABSENT
@@ -27,7 +42,6 @@ from dissectors.tcp.chunk import CLIENT
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
-_CLUSTER, _CLUSTER_END = 32, 48  # where the cluster is: zero between clients and servers but in some replies
 
 
 @final
@@ -61,7 +75,7 @@ class Vsr:
 
     def _cut_in_header(self, frame: Frame, lost: int) -> None:
         """A frame of which the snap length left too little to know more than its size and time."""
-        if not any(frame.data[frame.start : min(frame.known, frame.end, frame.start + _CLUSTER)]):
+        if not any(frame.data[frame.start : min(frame.known, frame.end, frame.start + CLUSTER_AT)]):
             self._unread(frame, lost)  # else it is the middle of a larger frame
 
     def _unread(self, frame: Frame, lost: int) -> None:
@@ -92,16 +106,16 @@ class Vsr:
             self._check(frame, header)
         exchanges.send(request, read, frame)
 
-    def _read_request(self, frame: Frame, number: int, command: int) -> tuple[int, str, Body]:
-        """Command code (0 where the operation has none), name and body of a request. number: of the operation."""
+    def _read_request(self, frame: Frame, operation: int, command: int) -> tuple[int, str, Body]:
+        """Command code (0 where the operation has none), name and body of a request."""
         exchanges, start = self._exchanges, frame.start + HEADER
-        if number == _REGISTER:
+        if operation == _REGISTER:
             read = exchanges.body(layouts.REQUEST, layouts.REGISTER, frame, start)
             return *_LOGINS.get(read.name or "", _LOGINS["LOGIN_REGISTER"]), read
-        operation = tables.operations().get(number)
-        code = command if number == NON_REPLICATED else operation.code if operation else 0
-        if not code and number != NON_REPLICATED:
-            return 0, operation.name if operation else f"OPERATION_{number}", NO_BODY
+        known = tables.operations().get(operation)
+        code = command if operation == NON_REPLICATED else known.code if known else 0
+        if not code and operation != NON_REPLICATED:
+            return 0, known.name if known else f"OPERATION_{operation}", NO_BODY
         return code, exchanges.api(code), exchanges.body(layouts.REQUEST, code, frame, start)
 
     def _check(self, frame: Frame, header: VsrHeader) -> None:
@@ -124,7 +138,7 @@ class Vsr:
             return
         if header.later:
             self._era.narrow(tables.span("vsr-0.10", ""), "a committed marker in a reply's header")
-        cluster = int.from_bytes(frame.data[frame.start + _CLUSTER : frame.start + _CLUSTER_END], "little")
+        cluster = number(frame.data, frame.start + CLUSTER_AT, 16)
         if cluster:
             exchanges.state.names.learn_cluster(cluster, frame.first_ns)
         exchanges.pairing.multiplex(self._era.settled and self._era.dialect == _MULTIPLEXED)

@@ -109,6 +109,8 @@ class Fields:
     _r: WireReader
     _buf: bytes  # what is read, up to `_end`
     _end: cython.Py_ssize_t = 0
+    _kind: cython.longlong = 0  # of an identifier or a partitioning
+    _size: cython.longlong = 0  # of what follows it
     _inner: Fields | None = None  # for groups, lists and optional fields, once there was one
 
     def __init__(self, misfit: Misfit | None = None) -> None:
@@ -246,43 +248,41 @@ class Fields:
         return after
 
     @compiled
-    def _identifier(self, i: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """u8 kind (1 number, 2 name) | u8 length | value."""
-        r: WireReader = self._r
-        start: cython.Py_ssize_t = self.misfit.room(pos, 2, self._end, "identifier")
+    def _sized_kind(self, pos: cython.Py_ssize_t, what: str) -> cython.Py_ssize_t:
+        """Read u8 kind | u8 length of what follows: where that ends, or FAILED."""
+        start: cython.Py_ssize_t = self.misfit.room(pos, 2, self._end, what)
         if start < 0:
             return FAILED
-        kind: cython.longlong = r.u8()
-        size: cython.longlong = r.u8()
-        after: cython.Py_ssize_t = self.misfit.room(start, size, self._end, "identifier")
+        self._kind = self._r.u8()
+        self._size = self._r.u8()
+        return self.misfit.room(start, self._size, self._end, what)
+
+    @compiled
+    def _identifier(self, i: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """u8 kind (1 number, 2 name) | u8 length | value."""
+        after: cython.Py_ssize_t = self._sized_kind(pos, "identifier")
         if after < 0:
             return FAILED
-        if kind == NAMED and size:
-            return self._text(i, start, after)
-        if kind != NUMBERED or size != 4:
-            return self.misfit.refuse(pos, "identifier of kind {}, length {}", kind, size)
-        self.notes[i, NUMBER_NOTE] = r.u32le()
+        if self._kind == NAMED and self._size:
+            return self._text(i, pos + 2, after)
+        if self._kind != NUMBERED or self._size != 4:
+            return self.misfit.refuse(pos, "identifier of kind {}, length {}", self._kind, self._size)
+        self.notes[i, NUMBER_NOTE] = self._r.u32le()
         return after
 
     @compiled
     def _partitioning(self, i: cython.Py_ssize_t, pos: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """u8 kind (1 balanced, 2 partition id, 3 key) | u8 length | value."""
-        r: WireReader = self._r
-        start: cython.Py_ssize_t = self.misfit.room(pos, 2, self._end, "partitioning")
-        if start < 0:
-            return FAILED
-        form: cython.longlong = r.u8()
-        size: cython.longlong = r.u8()
-        after: cython.Py_ssize_t = self.misfit.room(start, size, self._end, "partitioning")
+        after: cython.Py_ssize_t = self._sized_kind(pos, "partitioning")
         if after < 0:
             return FAILED
-        if form == PARTITION and size == 4:
-            self.notes[i, NUMBER_NOTE] = r.u32le()
-        elif form == KEY and size:
-            self.objects[i] = self._buf[start:after]
-        elif not (form == BALANCED and size == 0):
-            return self.misfit.refuse(pos, "partitioning of kind {}, length {}", form, size)
-        self.notes[i, FORM_NOTE] = form
+        if self._kind == PARTITION and self._size == 4:
+            self.notes[i, NUMBER_NOTE] = self._r.u32le()
+        elif self._kind == KEY and self._size:
+            self.objects[i] = self._buf[pos + 2 : after]
+        elif not (self._kind == BALANCED and self._size == 0):
+            return self.misfit.refuse(pos, "partitioning of kind {}, length {}", self._kind, self._size)
+        self.notes[i, FORM_NOTE] = self._kind
         return after
 
     @compiled

@@ -57,3 +57,8 @@ def made(tables: Relations, names: Collection[str], cut: str = "") -> Tables:
             return engine.fetch(f"{made} order by {table.ordering}")
 
         return {f"{PREFIX}{name}": rows(TABLES[name]) for name in wanted}
+
+
+def aggregate(tables: Relations, name: str) -> pa.Table:
+    """One aggregate table, by its name. Arguments and errors as of `made`."""
+    return made(tables, (PREFIX + name,))[PREFIX + name]

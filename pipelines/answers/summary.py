@@ -78,7 +78,7 @@ class Summary:
     cut: str  # what was asked for, where that leaves out what the work of a client may need
 
 
-def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None, cut: str = "") -> Summary:
+def summary(tables: Relations, *, rows: int = 5, cut: str = "") -> Summary:
     """Summarise record tables TABLES; with so many `rows` of the slowest requests and of the most frequent errors.
 
     cut: what was asked for, as `Selection.cut` says it, where the tables have only its rows.
@@ -90,7 +90,7 @@ def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None,
             fetched(duckdb, _SPAN)[0],
             fetched(duckdb, _PROTOCOLS),
             judged(duckdb, without_rows, cut).verdicts.to_pylist(),
-            _blind_spots(tables, cut_packets),
+            _blind_spots(tables),
             fetched(duckdb, _SLOWEST.format(count=rows)),
             errors[:rows],
             len(errors),
@@ -117,9 +117,9 @@ def _with_times(value: dict[str, Any]) -> Any:
     return datetime.fromisoformat(value[_TIME]) if value.keys() == {_TIME} else value
 
 
-def _blind_spots(tables: Relations, cut_packets: int | None) -> list[BlindSpot]:
+def _blind_spots(tables: Relations) -> list[BlindSpot]:
     seen = Seen()
     for table, columns in LOOKED_AT.items():
         for batch in read(tables, table, columns):
             seen.add(table, batch)
-    return seen.spots(cut_packets)
+    return seen.spots()

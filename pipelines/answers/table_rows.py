@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from pipelines.answers.aggregates import PREFIX, made
+from pipelines.answers.aggregates import aggregate
 from pipelines.answers.records import Relations, database_of
 from pipelines.sql.conditions import condition
 from pipelines.sql.selection import Selection
@@ -31,7 +31,7 @@ def table_rows(tables: Relations, name: str, asked: Selection) -> pa.Table:
     """
     columns = [column.name for column in TABLES[name].columns]
     wanted = condition(name, **{option: getattr(asked, option) for option in _OF_ROWS}, columns=columns)
-    rows = made(tables, (f"{PREFIX}{name}",))[f"{PREFIX}{name}"]
+    rows = aggregate(tables, name)
     if wanted is None:
         return rows
     with database_of({name: rows}) as duckdb:

@@ -18,6 +18,7 @@ from dissectors.redaction import public_path
 from dissectors.wording import did_you_mean
 from pipelines import report
 from pipelines.cli import exits, progress
+from pipelines.cli.options import flag, option
 from pipelines.cli.reading import JudgedPayloads, Reading, StoredCaptures, reads_captures, saw_the_same
 from pipelines.formats import units
 from pipelines.pandas_guard import without_pandas
@@ -39,67 +40,51 @@ def analyze(
     captures: StoredCaptures,
     reading: Reading,
     payload: JudgedPayloads,
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")] = None,
+    out: Annotated[str | None, option("-o --output", "OUT", "Folder to write to.")] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--engine",
-            metavar="spark|local",
-            help="Run on Spark, or without it (local). By default by --master and the size of the captures.",
+            "spark|local",
+            "Run on Spark, or without it (local). By default by --master and the size of the captures.",
         ),
     ] = None,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="MASTER", help="Spark master; local[*] by default.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting. May be repeated."),
-    ] = None,
+    master: Annotated[str | None, option("--master", "MASTER", "Spark master; local[*] by default.")] = None,
+    conf: Annotated[list[str] | None, option("--conf", "KEY=VALUE", "A Spark setting. May be repeated.")] = None,
     table_format: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--table-format",
-            metavar="FORMAT",
-            help="Also write records and tables in this table format, such as iceberg or delta; Spark only.",
+            "FORMAT",
+            "Also write records and tables in this table format, such as iceberg or delta; Spark only.",
         ),
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--namespace",
-            metavar="CATALOG.NAME",
-            help="Catalog and namespace for --table-format; by default brokerscope in Spark's current catalog.",
+            "CATALOG.NAME",
+            "Catalog and namespace for --table-format; by default brokerscope in Spark's current catalog.",
         ),
     ] = None,
     update: Annotated[
-        bool,
-        typer.Option("--update", help="Decode only captures that are new since the last run with this OUT."),
+        bool, flag("--update", "Decode only captures that are new since the last run with this OUT.")
     ] = False,
     records_only: Annotated[
-        bool,
-        typer.Option(
-            "--records-only", help="With --update: write records only; leave tables and report to a later run."
-        ),
+        bool, flag("--records-only", "With --update: write records only; leave tables and report to a later run.")
     ] = False,
-    follow: Annotated[
-        str | None,
-        typer.Option("--follow", metavar="60s", help="Repeat --update at this interval."),
-    ] = None,
+    follow: Annotated[str | None, option("--follow", "60s", "Repeat --update at this interval.")] = None,
     bucket: Annotated[
-        str | None,
-        typer.Option(
-            "--bucket", metavar="10s", help="Width of a time bucket: ms, s, m, h or d. Chosen to fit by default."
-        ),
+        str | None, option("--bucket", "10s", "Width of a time bucket: ms, s, m, h or d. Chosen to fit by default.")
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="topic,client…", help="More keys for the latency table (see docs/tables.md)."),
+        str | None, option("--by", "topic,client…", "More keys for the latency table (see docs/tables.md).")
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--explain",
-            help="Print what a run on Spark would do, and do nothing. A file LIST.tsv lists captures: path, tab, size.",
+            "Print what a run on Spark would do, and do nothing. A file LIST.tsv lists captures: path, tab, size.",
         ),
     ] = False,
 ) -> None:

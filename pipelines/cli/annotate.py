@@ -8,6 +8,7 @@ import typer
 
 from dissectors.redaction import public_path
 from pipelines.cli import exits
+from pipelines.cli.options import option
 from pipelines.cli.output import output
 from pipelines.cli.reading import AskedPart, Reading, reads_captures
 
@@ -17,7 +18,7 @@ def annotate(
     capture: Annotated[str, typer.Argument(metavar="CAPTURE", help="One capture file.")],
     reading: Reading,
     part: AskedPart,
-    out: Annotated[str, typer.Option("-o", "--output", metavar="OUT.pcapng", help="The file to write.")],
+    out: Annotated[str, option("-o --output", "OUT.pcapng", "The file to write.")],
 ) -> None:
     """The capture as pcapng with a comment on each packet in which a request or a response begins.
 

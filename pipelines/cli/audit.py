@@ -31,25 +31,22 @@ def audit(
       brokerscope audit capture.pcap
       brokerscope audit captures/ --topic orders -f json
     """
-    from pipelines.answers.records import database_of, queryable
+    from pipelines.answers.records import database_of
     from pipelines.sql.conditions import is_named
     from pipelines.sql.views import Views
     from pipelines.tables import audit as answers
 
     topic, group = part.topic, part.group  # of statements: what one rests on may name neither
     selection = replace(part, topic=None, group=None).selection  # of rows
-    options = reading.options(selection.tables(answers.TABLES))
-    with reading.run(reading.captures(captures), options) as run:
-        wanted = selection.of(reading.noting(run.records(), part.selection))
-        with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
-            with database_of(tables) as duckdb:
-                stated = answers.audit(Views(duckdb, answers.VIEWS), selection.cut)
-            found = [
-                statement
-                for statement in stated
-                if (topic is None or is_named(statement.topic or "", topic))
-                and (group is None or is_named(statement.group or "", group))
-            ]
+    with reading.asked_once(captures, answers.TABLES, selection, part.selection) as tables:
+        with database_of(tables) as duckdb:
+            stated = answers.audit(Views(duckdb, answers.VIEWS), selection.cut)
+        found = [
+            statement
+            for statement in stated
+            if (topic is None or is_named(statement.topic or "", topic))
+            and (group is None or is_named(statement.group or "", group))
+        ]
         if format == "json":
             printing.show_json([statement._asdict() for statement in found])
         elif not found:

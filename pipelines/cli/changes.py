@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from pipelines.cli import printing
+from pipelines.cli.options import option
 from pipelines.cli.output import RowFormat
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.cli.table_output import is_printed, write_table
 
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("protocol", once=True, need=8),
     PrintedField("client_ip", once=True, head="client", need=2),
     PrintedField("client_id", once=True, head="", need=1),
@@ -27,8 +25,7 @@ FIELDS = (
     PrintedField("detail"),
     PrintedField("before"),
     PrintedField("result", toned=True),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 
@@ -37,11 +34,9 @@ def changes(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    head: Annotated[
-        int | None, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
-    ] = None,
+    head: Annotated[int | None, option("--head --limit-rows", "N", "Maximum number of rows.", min=1)] = None,
     format: RowFormat = None,
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")] = None,
+    out: Annotated[str | None, option("-o --output", "FILE", "File to write.")] = None,
 ) -> None:
     """Who created, deleted or altered what: topics, configurations, rights, users, quotas, offsets, groups and more.
 
@@ -65,5 +60,5 @@ def changes(
             printing.show_text(f"No change in {asked.looked_at}.")
             return
         write_table(rows, FIELDS, format, out, head=head, inputs=captures)
-        if head is not None and rows.num_rows > head and is_printed(format, out) and not reading.quiet:
-            printing.show_text(f"{head} of {rows.num_rows:,} changes: --head shows more")
+        if head is not None and is_printed(format, out) and not reading.quiet:
+            printing.show_cut(head, rows.num_rows, "changes")

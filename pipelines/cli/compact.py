@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.options import flag, option
+
 _LEAST = 1 << 20
 
 
 def compact(
     out: Annotated[str, typer.Argument(metavar="OUT", help="A folder or URL that `analyze --update` keeps.")],
-    file_size: Annotated[
-        str, typer.Option("--file-size", metavar="128MB", help="About how large files are to become.")
-    ] = "128MB",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many files there would be.")] = False,
+    file_size: Annotated[str, option("--file-size", "128MB", "About how large files are to become.")] = "128MB",
+    dry_run: Annotated[bool, flag("--dry-run", "Say how many files there would be.")] = False,
 ) -> None:
     """Write small record files of a store again as larger ones, in one commit; the rows stay the same.
 

@@ -12,6 +12,7 @@ from dissectors.capture.source import STDIN, open_raw
 from dissectors.errors import InputError
 from dissectors.limits import Limits
 from pipelines.cli import printing
+from pipelines.cli.options import flag, option
 from pipelines.formats import units
 from pipelines.formats.grid import terminal_width
 from pipelines.formats.outline import outline
@@ -22,23 +23,15 @@ PROTOCOLS = "kafka|pulsar|iggy"
 def decode(
     protocol: Annotated[str, typer.Argument(metavar=PROTOCOLS, help="The protocol of the frame.")],
     file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="The bytes of the frame; - is stdin.")] = None,
-    hex_: Annotated[
-        str | None, typer.Option("--hex", metavar="HEX", help="The frame in hex; spaces, colons and 0x are skipped.")
-    ] = None,
+    hex_: Annotated[str | None, option("--hex", "HEX", "The frame in hex; spaces, colons and 0x are skipped.")] = None,
     side: Annotated[
         Literal["request", "response"] | None,
-        typer.Option("--side", help="Who sent it: the client or the broker. A request, unless --api is given."),
+        option("--side", None, "Who sent it: the client or the broker. A request, unless --api is given."),
     ] = None,
-    api: Annotated[
-        str | None, typer.Option("--api", metavar="NAME|CODE", help="What a response of Kafka or Iggy answers.")
-    ] = None,
-    version: Annotated[
-        int | None, typer.Option("--version", metavar="N", help="The version of the API that a response answers.")
-    ] = None,
-    format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-    ] = "text",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    api: Annotated[str | None, option("--api", "NAME|CODE", "What a response of Kafka or Iggy answers.")] = None,
+    version: Annotated[int | None, option("--version", "N", "The version of the API that a response answers.")] = None,
+    format: Annotated[Literal["text", "json"], option("--format -f", "text|json", "Output format.")] = "text",
+    quiet: Annotated[bool, flag("--quiet -q", "No notes.")] = False,
 ) -> None:
     """Decode one frame, given in hex or in a file: its header and its body.
 

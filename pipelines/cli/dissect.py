@@ -13,8 +13,17 @@ import typer
 from dissectors.records import TABLES
 from dissectors.wording import did_you_mean
 from pipelines.cli import exits
+from pipelines.cli.options import flag, option
 from pipelines.cli.output import RowFormat, output
-from pipelines.cli.reading import AskedPart, AskedPayloads, Captures, Reading, reads_captures, refuse_other_than_text
+from pipelines.cli.reading import (
+    AskedPart,
+    AskedPayloads,
+    Captures,
+    Reading,
+    reads_captures,
+    refuse_other_than_text,
+    say_names,
+)
 from pipelines.formats import BINARY_FORMATS, named, writing
 from pipelines.pandas_guard import without_pandas
 from pipelines.storage import outputs
@@ -39,38 +48,20 @@ def dissect(
     payload: AskedPayloads,
     table: Annotated[
         list[str] | None,
-        typer.Option(
-            "--table", "-t", metavar="|".join(TABLES), help="Which records; exchanges by default. May be repeated."
-        ),
+        option("--table -t", "|".join(TABLES), "Which records; exchanges by default. May be repeated."),
     ] = None,
     format: RowFormat = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this SQL condition holds.")
-    ] = None,
+    where: Annotated[str | None, option("--where", "SQL", "Only rows for which this SQL condition holds.")] = None,
     errors: Annotated[
-        bool,
-        typer.Option(
-            "--errors", help="Only failures; among exchanges also expected errors such as MEMBER_ID_REQUIRED."
-        ),
+        bool, flag("--errors", "Only failures; among exchanges also expected errors such as MEMBER_ID_REQUIRED.")
     ] = False,
-    slower_than: Annotated[
-        str | None, typer.Option("--slower-than", metavar="50ms", help="Only what took longer than this.")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME,…", help="These columns, in this order.")
-    ] = None,
-    sort: Annotated[
-        str | None, typer.Option("--sort", metavar="[-]COLUMN", help="Sort by this column; - for largest first.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option("--head", "--limit-rows", metavar="N", min=0, help="Only the first N rows.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Add the decoded bodies: `request` and `response`.")] = False,
+    slower_than: Annotated[str | None, option("--slower-than", "50ms", "Only what took longer than this.")] = None,
+    columns: Annotated[str | None, option("--columns", "NAME,…", "These columns, in this order.")] = None,
+    sort: Annotated[str | None, option("--sort", "[-]COLUMN", "Sort by this column; - for largest first.")] = None,
+    head: Annotated[int | None, option("--head --limit-rows", "N", "Only the first N rows.", min=0)] = None,
+    full: Annotated[bool, flag("--full", "Add the decoded bodies: `request` and `response`.")] = False,
     out: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write here, not to stdout; a folder for more than one table."
-        ),
+        str | None, option("-o --output", "FILE", "Write here, not to stdout; a folder for more than one table.")
     ] = None,
 ) -> None:
     """The records of captures: one row per exchange, batch, error, connection, finding or message.
@@ -89,10 +80,10 @@ def dissect(
     format = format or named(out)
     tables: tuple[str, ...] = tuple(dict.fromkeys(map(_record_table, table or ["exchanges"])))
     changed = (("--full", full, ("exchanges",)), ("--payloads", payload.payloads, (TABLE, *ADDS_TO)))
-    for option, given, adds_to in changed:
+    for hint, given, adds_to in changed:
         if given and set(adds_to).isdisjoint(tables):
             where = f"{', '.join(adds_to)}, not to {' and '.join(tables)}"
-            raise typer.BadParameter(f"adds to {where}", param_hint=option)
+            raise typer.BadParameter(f"adds to {where}", param_hint=hint)
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.sql import conditions
     from pipelines.sql.occurring import NamesSeen
@@ -115,15 +106,15 @@ def dissect(
         return replace(reading.options(some, full=full, payloads=payload.payloads), coded=coded)
 
     if len(tables) > 1:
-        for option, value in (("--columns", columns), ("--sort", sort), ("--head", head)):
+        for hint, value in (("--columns", columns), ("--sort", sort), ("--head", head)):
             if value is not None:
-                raise typer.BadParameter("is for one table", param_hint=option)
+                raise typer.BadParameter("is for one table", param_hint=hint)
         if out is None or out == "-":
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
         read_tables = read_for(tables) if payload.payloads else tables
         options = options_for(read_tables)
         _write_each(captures, reading, payload, options, wanted, format, Path(out), names_seen)
-        _say_missing(names_seen)
+        say_names(names_seen)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
@@ -164,7 +155,7 @@ def dissect(
             reading.say_blind_spots(seen, run.cut)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
-        said = head is None and _say_missing(names_seen)
+        said = head is None and say_names(names_seen)
         span = names_seen.span()
         if rows.keep is not None and not written and head != 0 and not said and (span or not reading.quiet):
             exits.say(f"brokerscope: no row of {one} meets these conditions{f'; {span}' if span else ''}")
@@ -238,14 +229,6 @@ def _write_each(
         for table, batch in run.records() if read is None else read.of(run.records(), tuple(wanted)):
             names_seen.add(batch)
             writers[table].write(wanted[table].of(batch))
-
-
-def _say_missing(names_seen: NamesSeen) -> bool:
-    """Say which names that were asked for do not occur, also where notes are not wanted; whether any was said."""
-    sentences = list(names_seen.missing())
-    for sentence in sentences:
-        exits.say(f"brokerscope: {sentence}")
-    return bool(sentences)
 
 
 def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:

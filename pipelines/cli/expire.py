@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.options import flag, option
+
 
 def expire(
     out: Annotated[str, typer.Argument(metavar="OUT", help="A folder or URL that `analyze --update` keeps.")],
     before: Annotated[
-        str,
-        typer.Option(
-            "--before", metavar="TIME", help="2026-01-31, 2026-01-31T08:00, …T08:00+02:00 (UTC), or an age: 90d, 36h."
-        ),
+        str, option("--before", "TIME", "2026-01-31, 2026-01-31T08:00, …T08:00+02:00 (UTC), or an age: 90d, 36h.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and leave it.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Say what would go, and leave it.")] = False,
 ) -> None:
     """Remove rows of before a time from the records of a store, in one commit, and what is kept to go on from there.
 

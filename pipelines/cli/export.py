@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pipelines.cli.options import option
 from pipelines.cli.output import OutFile, output
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 
@@ -24,9 +25,7 @@ def export(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    format: Annotated[
-        Viewer, typer.Option("--format", "-f", metavar="perfetto|otlp|prometheus", help="For which viewer.")
-    ],
+    format: Annotated[Viewer, option("--format -f", "perfetto|otlp|prometheus", "For which viewer.")],
     out: OutFile = None,
 ) -> None:
     """Write what captures show for other viewers. CAPTURE may be a folder that `analyze` wrote.

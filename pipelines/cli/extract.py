@@ -12,6 +12,7 @@ import typer
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
 from pipelines.cli import exits
+from pipelines.cli.options import flag, option
 from pipelines.cli.output import output
 from pipelines.cli.reading import AskedPart, Reading, StoredCaptures, reads_captures, refuse_other_than_text
 from pipelines.formats import units
@@ -28,30 +29,22 @@ def extract(
     captures: StoredCaptures,
     reading: Reading,
     part: AskedPart,
-    out: Annotated[str, typer.Option("-o", "--output", metavar="OUT.pcapng", help="The file to write.")],
+    out: Annotated[str, option("-o --output", "OUT.pcapng", "The file to write.")],
     exchange: Annotated[
-        str | None,
-        typer.Option("--exchange", metavar="ID|FILE:PACKET", help="The exchange of this id, or in a packet."),
+        str | None, option("--exchange", "ID|FILE:PACKET", "The exchange of this id, or in a packet.")
     ] = None,
     connection: Annotated[
-        str | None, typer.Option("--connection", metavar="TEXT", help="Connections with this in their name: :43210.")
+        str | None, option("--connection", "TEXT", "Connections with this in their name: :43210.")
     ] = None,
     finding: Annotated[
-        list[str] | None,
-        typer.Option("--finding", metavar="KIND", help="With findings of this kind: gap. May be repeated."),
+        list[str] | None, option("--finding", "KIND", "With findings of this kind: gap. May be repeated.")
     ] = None,
     packets_only: Annotated[
-        bool,
-        typer.Option("--packets-only", help="Only the packets of the exchanges themselves, not whole conversations."),
+        bool, flag("--packets-only", "Only the packets of the exchanges themselves, not whole conversations.")
     ] = False,
-    comments: Annotated[
-        bool, typer.Option("--comments", help="With the comments for Wireshark that `annotate` writes.")
-    ] = False,
+    comments: Annotated[bool, flag("--comments", "With the comments for Wireshark that `annotate` writes.")] = False,
     sanitise: Annotated[
-        bool,
-        typer.Option(
-            "--sanitise", "--sanitize", help="Replace addresses, names, keys and payloads; all else decodes as before."
-        ),
+        bool, flag("--sanitise --sanitize", "Replace addresses, names, keys and payloads; all else decodes as before.")
     ] = False,
 ) -> None:
     """The packets of an exchange, connection, topic, client, group, finding or time as a capture of their own.

@@ -12,7 +12,7 @@ from dissectors.capture.source import STDIN
 from dissectors.errors import InputError
 from dissectors.wording import first_of, nearest
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import (
     AskedPart,
     AskedPayloads,
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
 LISTED = 20  # connections that are named where a text fits several
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("side", head=""),
     PrintedField("api"),
     PrintedField("text"),
     PrintedField("wait_ns", "ns"),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 CONNECTIONS = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli import exits, progress
+from pipelines.cli.options import flag, option
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.storage import outputs
 
@@ -29,14 +30,14 @@ def forensics(
     format: TextOrJson = "text",
     extract: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--extract",
-            metavar="DIR",
-            help="Write each bad batch, as received and as corrected, and its packets here. They hold message data.",
+            "DIR",
+            "Write each bad batch, as received and as corrected, and its packets here. They hold message data.",
         ),
     ] = None,
     bytes_: Annotated[
-        bool, typer.Option("--bytes", help="Show the bytes around the broken ones; they may be message data.")
+        bool, flag("--bytes", "Show the bytes around the broken ones; they may be message data.")
     ] = False,
 ) -> None:
     """Verify every checksum; for each bad one, say where it broke and on which side. Exit code 1 if one is bad.

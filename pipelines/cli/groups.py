@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-import typer
-
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.options import flag, option
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 GROUPS = (
@@ -38,15 +37,13 @@ LAG = (
     PrintedField("bucket", "clock", head="from", need=3),
 )
 EVENTS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("group", once=True),
     PrintedField("what", head=""),
     PrintedField("text", head=""),
     PrintedField("took_ns", "ns"),
     PrintedField("member", need=3),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 
@@ -56,11 +53,9 @@ def groups(
     reading: Reading,
     part: AskedPart,
     lag: Annotated[
-        bool, typer.Option("--lag", help="How far each group is behind in each partition, in messages and in time.")
+        bool, flag("--lag", "How far each group is behind in each partition, in messages and in time.")
     ] = False,
-    head: Annotated[
-        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of events.")
-    ] = 200,
+    head: Annotated[int, option("--head --limit-rows", "N", "Maximum number of events.", min=1)] = 200,
     format: TextOrJson = "text",
 ) -> None:
     """Consumer groups and subscriptions: who joined, who left, each rebalance and how long it took, the lag.
@@ -79,22 +74,18 @@ def groups(
       brokerscope groups captures/ --lag
     """
     from pipelines.answers import groups as answers
-    from pipelines.answers.records import queryable
     from pipelines.sql.conditions import is_named
 
     # state from before --since counts for the lag at the end; names are asked of rows, not of records
     before = {"since": None} if lag else {}
     group, selection = part.group, replace(part, group=None, **before).selection
-    options = reading.options(selection.tables(answers.TABLES))
-    with reading.run(reading.captures(captures), options) as run:
-        wanted = selection.of(reading.noting(run.records(), part.selection))
-        with queryable(wanted, answers.TABLES) as every, reading.counted_once(every) as tables:
-            if lag:
-                behind = answers.lag(tables)
-                rows = [row for row in behind if group is None or is_named(row["group"], group)]
-                _show_lag(rows, format, part.selection.looked_at)
-                return
-            every_group, every_event = answers.groups(tables)
+    with reading.asked_once(captures, answers.TABLES, selection, part.selection) as tables:
+        if lag:
+            behind = answers.lag(tables)
+            rows = [row for row in behind if group is None or is_named(row["group"], group)]
+            _show_lag(rows, format, part.selection.looked_at)
+            return
+        every_group, every_event = answers.groups(tables)
         named = [row for row in every_group if group is None or is_named(row["group"], group)]
         events = [row for row in every_event if group is None or is_named(row["group"], group)]
         if format == "json":
@@ -105,8 +96,7 @@ def groups(
             printing.show_rows(named, GROUPS)
             print()
             printing.show_rows(events[:head], EVENTS)
-            if len(events) > head:
-                printing.show_text(f"{head} of {len(events):,} events: --head shows more")
+            printing.show_cut(head, len(events), "events")
 
 
 def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.options import option
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import (
     AskedPart,
     AskedPayloads,
@@ -19,8 +18,7 @@ from pipelines.cli.reading import (
 )
 
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("protocol", once=True, need=6),
     PrintedField("role"),
     PrintedField("topic", once=True),
@@ -31,8 +29,7 @@ FIELDS = (
     PrintedField("timestamp", "clock", head="written", need=5),
     PrintedField("key_bytes", "bytes", need=2),
     PrintedField("value_bytes", "bytes"),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 PAYLOADS = tuple(PrintedField(name, "payload", below=True) for name in ("key", "headers", "value"))
 
@@ -43,21 +40,16 @@ def messages(
     reading: Reading,
     part: AskedPart,
     payload: AskedPayloads,
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only messages with this key.")] = None,
-    header: Annotated[
-        str | None, typer.Option("--header", metavar="NAME[=VALUE]", help="Only messages with this header.")
-    ] = None,
+    key: Annotated[str | None, option("--key", "TEXT", "Only messages with this key.")] = None,
+    header: Annotated[str | None, option("--header", "NAME[=VALUE]", "Only messages with this header.")] = None,
     offset: Annotated[
-        str | None, typer.Option("--offset", metavar="N|POSITION", help="Only this offset, or Pulsar's ledger:entry.")
+        str | None, option("--offset", "N|POSITION", "Only this offset, or Pulsar's ledger:entry.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", metavar="N", help="Only this partition.")] = None,
+    partition: Annotated[int | None, option("--partition", "N", "Only this partition.")] = None,
     grep: Annotated[
-        str | None,
-        typer.Option("--grep", metavar="REGEX", help="Only messages of which key, value or a header matches (RE2)."),
+        str | None, option("--grep", "REGEX", "Only messages of which key, value or a header matches (RE2).")
     ] = None,
-    head: Annotated[
-        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of messages.")
-    ] = 100,
+    head: Annotated[int, option("--head --limit-rows", "N", "Maximum number of messages.", min=1)] = 100,
     format: TextOrJson = "text",
 ) -> None:
     """The messages with a key, a header, an offset or a text: who wrote and who read each, when and where.

@@ -10,19 +10,15 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from pipelines.cli.options import option
 from pipelines.formats import FORMATS, Format
 from pipelines.storage import outputs
 
 STDOUT = "-"
-OutFile = Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")]
+OutFile = Annotated[str | None, option("-o --output", "FILE", "Write here, not to stdout.")]
 RowFormat = Annotated[
     Format | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="|".join(FORMATS),
-        help="Output format; by default that of the name of FILE, else text.",
-    ),
+    option("--format -f", "|".join(FORMATS), "Output format; by default that of the name of FILE, else text."),
 ]
 
 

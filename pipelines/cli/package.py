@@ -7,22 +7,19 @@ from typing import Annotated
 import typer
 
 from pipelines.cli import exits
+from pipelines.cli.options import flag, option
 from pipelines.storage import outputs
 
 
 def package(
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The archive, a .tar.gz.")],
+    output: Annotated[str, option("-o --output", "FILE", "The archive, a .tar.gz.")],
     dependencies: Annotated[
-        bool,
-        typer.Option("--dependencies", help="Include numpy, pyarrow and all else that workers need beside PySpark."),
+        bool, flag("--dependencies", "Include numpy, pyarrow and all else that workers need beside PySpark.")
     ] = False,
     others: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with", metavar="NAME", help="Include this installed package too, such as s3fs. May be repeated."
-        ),
+        list[str] | None, option("--with", "NAME", "Include this installed package too, such as s3fs. May be repeated.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print how to use it.")] = False,
+    quiet: Annotated[bool, flag("--quiet -q", "Do not print how to use it.")] = False,
 ) -> None:
     """Build an archive of brokerscope for Spark's workers, and print the settings that ship it to them.
 

@@ -28,6 +28,12 @@ class PrintedField(NamedTuple):
     below: bool = False
 
 
+WHEN = (PrintedField("time", "date", head="", once=True), PrintedField("time", "clock"))
+"""The date, stated once where all rows share it, and the time of day."""
+PLACE = (PrintedField("file", "file", once=True), PrintedField("packet", "code"))
+"""The file, stated once where there is one, and the packet's number in it."""
+
+
 def show_rows(rows: Sequence[Row], fields: Sequence[PrintedField]) -> None:
     """Print rows as wide as the terminal."""
     grid = Grid([_column(field) for field in fields], colour=wants_colour(sys.stdout))
@@ -50,6 +56,12 @@ def show_text(text: str, indent: int = 0, lead: str = "") -> None:
     for line in wrapped(clean(with_names(text)), room):
         print(f"{' ' * indent}{lead}{line}")
         lead = " " * len(lead)
+
+
+def show_cut(shown: int, total: int, noun: str) -> None:
+    """Say that there are more rows than were shown. noun: what they are, in the plural."""
+    if total > shown:
+        show_text(f"{shown} of {total:,} {noun}: --head shows more")
 
 
 def show_line(text: str) -> None:

@@ -22,6 +22,7 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.wording import first_of
 from pipelines.cli import exits
+from pipelines.cli.options import flag, option
 from pipelines.cli.progress import total_size
 from pipelines.cli.stopping import PipeEnd, ends_pipe
 from pipelines.formats.units import counted
@@ -56,18 +57,11 @@ StoredCaptures = Annotated[
     list[str],
     typer.Argument(metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens."),
 ]
-TextOrJson = Annotated[
-    Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
-]
+TextOrJson = Annotated[Literal["text", "json"], option("--format -f", "text|json", "Output format.")]
 Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="TIME", help="Only from this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."
-    ),
+    str | None, option("--since", "TIME", "Only from this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC.")
 ]
-Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only before this time; 23:50 to 00:10 spans midnight.")
-]
+Until = Annotated[str | None, option("--until", "TIME", "Only before this time; 23:50 to 00:10 spans midnight.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +70,12 @@ class AskedPart:
 
     since: Since = None
     until: Until = None
-    protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="NAME,…", help="Only these protocols: kafka, pulsar, iggy.")
-    ] = None
-    topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME,…", help="Only these topics; * and ? stand for any text.")
-    ] = None
-    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Only these clients.")] = (
-        None
-    )
-    server: Annotated[
-        str | None, typer.Option("--server", "--broker", metavar="IP|PORT|IP:PORT,…", help="Only these brokers.")
-    ] = None
-    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Only these APIs: Produce, SEND.")] = None
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME,…", help="Only these consumer groups or subscriptions.")
-    ] = None
+    protocol: Annotated[str | None, option("--protocol", "NAME,…", "Only these protocols: kafka, pulsar, iggy.")] = None
+    topic: Annotated[str | None, option("--topic", "NAME,…", "Only these topics; * and ? stand for any text.")] = None
+    client: Annotated[str | None, option("--client", "ID|IP|IP:PORT,…", "Only these clients.")] = None
+    server: Annotated[str | None, option("--server --broker", "IP|PORT|IP:PORT,…", "Only these brokers.")] = None
+    api: Annotated[str | None, option("--api", "NAME,…", "Only these APIs: Produce, SEND.")] = None
+    group: Annotated[str | None, option("--group", "NAME,…", "Only these consumer groups or subscriptions.")] = None
 
     @property
     def selection(self) -> Selection:
@@ -108,10 +92,8 @@ class AskedPart:
 
 Schemas = Annotated[
     str | None,
-    typer.Option(
-        "--schemas",
-        metavar="PATH",
-        help="Schemas of keys and values: a folder of .avsc, .proto, .json, .desc, or a saved registry.",
+    option(
+        "--schemas", "PATH", "Schemas of keys and values: a folder of .avsc, .proto, .json, .desc, or a saved registry."
     ),
 ]
 
@@ -120,16 +102,12 @@ Schemas = Annotated[
 class AskedPayloads:
     """The options that ask for keys and values of messages, as given on the command line."""
 
-    payloads: Annotated[
-        bool, typer.Option("--payloads", help="Messages with key, value and headers, and with what these mean.")
-    ] = False
+    payloads: Annotated[bool, flag("--payloads", "Messages with key, value and headers, and with what these mean.")] = (
+        False
+    )
     schemas: Schemas = None
-    redact: Annotated[
-        str | None, typer.Option("--redact", metavar="FIELD,…", help="Hide these fields of keys and values: a.b.c.")
-    ] = None
-    only: Annotated[
-        str | None, typer.Option("--only", metavar="FIELD,…", help="Show only these fields of keys and values.")
-    ] = None
+    redact: Annotated[str | None, option("--redact", "FIELD,…", "Hide these fields of keys and values: a.b.c.")] = None
+    only: Annotated[str | None, option("--only", "FIELD,…", "Show only these fields of keys and values.")] = None
 
     def reader(self, files: Sequence[str], options: Options) -> PayloadReader | None:
         """What reads keys and values of these captures; None where they are not asked for.
@@ -160,9 +138,7 @@ class AskedPayloads:
 class JudgedPayloads:
     """The options that have keys and values read to judge them, as given on the command line: none is shown."""
 
-    payloads: Annotated[
-        bool, typer.Option("--payloads", help="Read keys and values, too: which do not fit their schemas?")
-    ] = False
+    payloads: Annotated[bool, flag("--payloads", "Read keys and values, too: which do not fit their schemas?")] = False
     schemas: Schemas = None
 
     @property
@@ -177,59 +153,51 @@ class Reading:
 
     decode_as: Annotated[
         list[str] | None,
-        typer.Option(
-            "--decode-as",
-            metavar="PORT=PROTOCOL",
-            help="Decode connections to this server port as kafka, pulsar or iggy.",
-        ),
+        option("--decode-as", "PORT=PROTOCOL", "Decode connections to this server port as kafka, pulsar or iggy."),
     ] = None
-    keylog: Annotated[
-        str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets in NSS key log format (SSLKEYLOGFILE).")
-    ] = None
+    keylog: Annotated[str | None, option("--keylog", "FILE", "TLS secrets in NSS key log format (SSLKEYLOGFILE).")] = (
+        None
+    )
     dialect: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dialect",
-            metavar="PROTOCOL=DIALECT",
-            help="Wire dialect of all connections of a protocol, for example iggy=iggy-0.5.",
+        option(
+            "--dialect", "PROTOCOL=DIALECT", "Wire dialect of all connections of a protocol, for example iggy=iggy-0.5."
         ),
     ] = None
     site: Annotated[
         str,
-        typer.Option(
+        option(
             "--site",
-            metavar="place|folder|file|REGEX",
-            help="How capture points are named: by the folder without dates and hours, where folders of which one goes "
+            "place|folder|file|REGEX",
+            "How capture points are named: by the folder without dates and hours, where folders of which one goes "
             "on where another ends are one; by folder; by file; or by what REGEX matches in the path. Connections at "
             "different capture points are never joined.",
         ),
     ] = "place"
     limit: Annotated[
         list[str] | None,
-        typer.Option(
-            "--limit", metavar="NAME=VALUE", help="Change a limit, for example frame_bytes=64M. May be repeated."
-        ),
+        option("--limit", "NAME=VALUE", "Change a limit, for example frame_bytes=64M. May be repeated."),
     ] = None
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", min=1,
-            help="Number of decoding processes; by default one for each core, one for small captures.",
+        option(
+            "--jobs -j",
+            "N",
+            "Number of decoding processes; by default one for each core, one for small captures.",
+            min=1,
         ),
-    ] = None  # fmt: skip
+    ] = None
     hosts: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--hosts",
-            metavar="FILE",
-            help="Names of machines, shown beside their addresses: as /etc/hosts, `kubectl get pods -o wide`, or CSV. "
+            "FILE",
+            "Names of machines, shown beside their addresses: as /etc/hosts, `kubectl get pods -o wide`, or CSV. "
             "DNS answers and name blocks in captures tell some, too.",
         ),
     ] = None
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither use nor keep decoded records of earlier commands.")
-    ] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False
+    no_cache: Annotated[bool, flag("--no-cache", "Neither use nor keep decoded records of earlier commands.")] = False
+    quiet: Annotated[bool, flag("--quiet -q", "No progress bar and no notes.")] = False
 
     def options(
         self,
@@ -446,11 +414,24 @@ class Reading:
         """Say which names that were asked for do not occur, or that the time asked for is another."""
         from pipelines.answers import records
 
-        sentences = list(seen.missing())
-        if not sentences and (span := seen.span()) and not any(map(records.count, found.values())):
-            sentences = [f"nothing then; {span}"]
-        for sentence in sentences:
-            exits.say(f"brokerscope: {sentence}")
+        if not say_names(seen) and (span := seen.span()) and not any(map(records.count, found.values())):
+            exits.say(f"brokerscope: nothing then; {span}")
+
+    @contextmanager
+    def asked_once(
+        self, captures: Sequence[str], tables: tuple[str, ...], part: Selection, names: Selection | None = None
+    ) -> Iterator[Relations]:
+        """The selected rows of record tables of captures, each once; says which names in `names` do not occur.
+
+        names: what was asked for, where the selection has not all of it. Of a folder that `analyze` wrote its captures
+        are read.
+        """
+        from pipelines.answers.records import queryable
+
+        with self.run(self.captures(captures), self.options(part.tables(tables))) as run:
+            wanted = part.of(self.noting(run.records(), names or part))
+            with queryable(wanted, tables) as every, self.counted_once(every) as once:
+                yield once
 
     def noting(
         self, rows: Iterable[tuple[str, pa.RecordBatch]], asked: Selection
@@ -460,8 +441,7 @@ class Reading:
 
         seen = NamesSeen(asked)
         yield from seen.of(rows)
-        for sentence in seen.missing():
-            exits.say(f"brokerscope: {sentence}")
+        say_names(seen)
 
     def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:
         """Say which inputs were not read whole, with --quiet too. One that was not read at all: exit code 3.
@@ -500,6 +480,14 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def say_names(seen: NamesSeen) -> bool:
+    """Say which names that were asked for do not occur, also where notes are not wanted; whether any was said."""
+    sentences = list(seen.missing())
+    for sentence in sentences:
+        exits.say(f"brokerscope: {sentence}")
+    return bool(sentences)
+
+
 def saw_the_same(shared: Mapping[tuple[str, ...], int]) -> Iterator[str]:
     """What is said of connections that several capture points saw, or one of them more than once: a few sentences.
 
@@ -520,19 +508,13 @@ def saw_the_same(shared: Mapping[tuple[str, ...], int]) -> Iterator[str]:
         yield f"{more} of capture points saw the same connections: each counts once"
 
 
-def selected(
-    since: str | None = None,
-    until: str | None = None,
-    site: str | None = None,
-    topic: str | None = None,
-    **more: str | None,
-) -> Selection:
+def selected(**asked: str | None) -> Selection:
     """What options ask for, by the names of Selection. Raises typer.BadParameter where one means nothing."""
     from pipelines.sql.conditions import InvalidFilterError
     from pipelines.sql.selection import Selection
 
     try:
-        return Selection(since, until, site, topic, **more)
+        return Selection(**asked)
     except InvalidFilterError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
 

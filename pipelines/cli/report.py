@@ -9,6 +9,7 @@ import typer
 
 from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
+from pipelines.cli.options import flag, option
 from pipelines.cli.output import STDOUT
 from pipelines.cli.output import output as opened
 from pipelines.cli.reading import Since, Until, selected
@@ -25,41 +26,32 @@ def report(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote; a path or a URL.")],
     since: Since = None,
     until: Until = None,
-    last: Annotated[
-        str | None,
-        typer.Option("--last", metavar="24h", help="Only this long before the newest request in OUT."),
-    ] = None,
+    last: Annotated[str | None, option("--last", "24h", "Only this long before the newest request in OUT.")] = None,
     site: Annotated[
-        str | None,
-        typer.Option("--site", metavar="NAME,…", help="Only these capture points; * and ? stand for any text."),
+        str | None, option("--site", "NAME,…", "Only these capture points; * and ? stand for any text.")
     ] = None,
     topic: Annotated[
-        str | None,
-        typer.Option("--topic", metavar="NAME,…", help="Only these topics, and connections that use them."),
+        str | None, option("--topic", "NAME,…", "Only these topics, and connections that use them.")
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="OUT2", help="An earlier OUT: the page says what changed since."),
+        str | None, option("--against", "OUT2", "An earlier OUT: the page says what changed since.")
     ] = None,
     bytes_: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--bytes",
-            help="Beside requests that verdicts name, their packets in bytes, messages among them, but no credentials; "
+            "Beside requests that verdicts name, their packets in bytes, messages among them, but no credentials; "
             "the captures of OUT are read again.",
         ),
     ] = False,
-    keylog: Annotated[str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets, with --bytes.")] = None,
+    keylog: Annotated[str | None, option("--keylog", "FILE", "TLS secrets, with --bytes.")] = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="The page; - is stdout. OUT/report.html by default, of a part OUT/selection.html.",
+        option(
+            "-o --output", "FILE", "The page; - is stdout. OUT/report.html by default, of a part OUT/selection.html."
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the page's path.")] = False,
+    quiet: Annotated[bool, flag("--quiet -q", "Do not print the page's path.")] = False,
 ) -> None:
     """Rebuild the HTML report of a folder that `analyze` wrote, or make one of a part of it.
 
@@ -84,19 +76,23 @@ def report(
         raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
     if last is not None:
         since = _before_the_end(out, last, alone=since is None and until is None)
-    selection = selected(since, until, site, topic)
+    selection = selected(since=since, until=until, site=site, topic=topic)
     without_pandas()
     if against is not None and selection:
         raise typer.BadParameter("compares with all of OUT, not with a part", param_hint="--against")
-    changed = None if against is None else _comparison(out, against)
-    frames = _frames(out, keylog) if bytes_ else None
+    asked = pages.PageOptions(
+        selection or None,
+        anew=freshness.is_behind(out),
+        against=None if against is None else _comparison(out, against),
+        frames=_frames(out, keylog) if bytes_ else None,
+    )
     page = output or filesystem.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:
-        made = pages.made(out, selection or None, anew=freshness.is_behind(out), against=changed, frames=frames)
+        made = pages.made(out, asked)
         with opened(page) as stream:
             stream.write(made)
         return
-    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out), against=changed, frames=frames)
+    pages.write_to(page, out, asked)
     if not quiet:
         printing.show_line(public_path(page))
 

@@ -8,6 +8,7 @@ import typer
 
 from dissectors.errors import InputError
 from pipelines.cli import exits
+from pipelines.cli.options import flag, option
 from pipelines.cli.output import output
 from pipelines.cli.reading import exists
 from pipelines.formats.units import counted
@@ -19,8 +20,8 @@ def schemas(
         list[str],
         typer.Argument(metavar="URL|CAPTURE…", help="A registry, or captures of the traffic with one, in clear HTTP."),
     ],
-    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Write here; - for stdout.")],
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how many there are.")] = False,
+    out: Annotated[str, option("-o --output", "FILE", "Write here; - for stdout.")],
+    quiet: Annotated[bool, flag("--quiet -q", "Do not say how many there are.")] = False,
 ) -> None:
     """Save the schemas of a registry, or of traffic with one, to a file, for --schemas of `dissect`, `show` and `sql`.
 

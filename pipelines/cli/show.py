@@ -14,6 +14,7 @@ import typer
 from dissectors.errors import InputError
 from dissectors.session.protocols import error_meaning
 from pipelines.cli import printing
+from pipelines.cli.options import flag
 from pipelines.cli.reading import AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import statuses, units
 from pipelines.formats.grid import terminal_width
@@ -38,14 +39,9 @@ def show(
     reading: Reading,
     payload: AskedPayloads,
     bytes_: Annotated[
-        bool,
-        typer.Option(
-            "--bytes", help="The payload in hex, where a known frame was not decoded and no credentials lie in it."
-        ),
+        bool, flag("--bytes", "The payload in hex, where a known frame was not decoded and no credentials lie in it.")
     ] = False,
-    messages: Annotated[
-        bool, typer.Option("--messages", help="Each message of its batches: position, time, sizes.")
-    ] = False,
+    messages: Annotated[bool, flag("--messages", "Each message of its batches: position, time, sizes.")] = False,
 ) -> None:
     """One exchange: both bodies, times, verdicts, errors, and the way to it in Wireshark.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipelines.cli.options import flag, option
 from pipelines.cli.output import OutFile, RowFormat, output
 from pipelines.cli.reading import AskedPart, AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
@@ -32,13 +33,11 @@ def sql(
     format: RowFormat = None,
     out: OutFile = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Exchanges with their bodies: request.acks, response.topics[0].name …")
+        bool, flag("--full", "Exchanges with their bodies: request.acks, response.topics[0].name …")
     ] = False,
     attach: Annotated[
         list[str] | None,
-        typer.Option(
-            "--attach", metavar="NAME=FILE", help="A file of your own as a table: csv, tsv, json lines or parquet."
-        ),
+        option("--attach", "NAME=FILE", "A file of your own as a table: csv, tsv, json lines or parquet."),
     ] = None,
 ) -> None:
     """Ask records and tables in SQL (DuckDB). Without a query: a prompt.

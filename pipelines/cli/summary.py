@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.options import flag
+from pipelines.cli.printing import PLACE, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, JudgedPayloads, Reading, TextOrJson, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.blind_spots import DAMAGED
@@ -29,8 +28,7 @@ SLOWEST = (
     PrintedField("topic", once=True),
     PrintedField("client", need=3),
     PrintedField("server", head="broker", need=4),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 ERRORS = (
     PrintedField("count", "count"),
@@ -50,7 +48,7 @@ def summary(
     payload: JudgedPayloads,
     format: TextOrJson = "text",
     all: Annotated[
-        bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
+        bool, flag("--all", f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
     ] = False,
 ) -> None:
     """What captures hold, what is wrong with them, what cannot be seen, and the slowest requests.

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField, Row
+from pipelines.cli.options import flag, option
+from pipelines.cli.printing import WHEN, PrintedField, Row
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.formats import units
 
@@ -35,7 +36,6 @@ SUMS_OF_CAUSES = (
     PrintedField("max_ns", "ns", need=9),
     PrintedField("time_ns", "ns"),
 )
-WHEN = (PrintedField("time", "date", head="", once=True), PrintedField("time", "clock"))
 
 
 @reads_captures
@@ -43,15 +43,11 @@ def top(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    by: Annotated[By, typer.Option("--by", help="Group by.")] = "api",
-    sort: Annotated[Sort, typer.Option("--sort", help="Sort by this, largest first.")] = "time",
-    every: Annotated[
-        str | None, typer.Option("--every", metavar="10s", help="Rows for each interval of this length.")
-    ] = None,
-    causes: Annotated[bool, typer.Option("--causes", help="Where the time of slow requests went, in shares.")] = False,
-    head: Annotated[
-        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
-    ] = 20,
+    by: Annotated[By, option("--by", None, "Group by.")] = "api",
+    sort: Annotated[Sort, option("--sort", None, "Sort by this, largest first.")] = "time",
+    every: Annotated[str | None, option("--every", "10s", "Rows for each interval of this length.")] = None,
+    causes: Annotated[bool, flag("--causes", "Where the time of slow requests went, in shares.")] = False,
+    head: Annotated[int, option("--head --limit-rows", "N", "Maximum number of rows.", min=1)] = 20,
     format: TextOrJson = "text",
 ) -> None:
     """What costs most: by topic, partition, client, broker, api, group or connection; along time with --every.
@@ -89,8 +85,8 @@ def top(
         heads = {"key": heading} | ({} if span is None else {"time_ns": "in all"})  # beside the time of day
         fields = [f._replace(head=heads.get(f.name, f.head)) for f in _fields(rows, causes=causes)]
         printing.show_rows(rows[:head], fields if span is None else [*WHEN, *fields])
-        if len(rows) > head and not reading.quiet:
-            printing.show_text(f"{head} of {len(rows):,} rows: --head shows more")
+        if not reading.quiet:
+            printing.show_cut(head, len(rows), "rows")
 
 
 def _fields(rows: Sequence[Row], *, causes: bool) -> Sequence[PrintedField]:

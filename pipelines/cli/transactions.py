@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from pipelines.cli import printing
-from pipelines.cli.printing import PrintedField
+from pipelines.cli.options import option
+from pipelines.cli.printing import PLACE, WHEN, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 
 FIELDS = (
-    PrintedField("time", "date", head="", once=True),
-    PrintedField("time", "clock"),
+    *WHEN,
     PrintedField("protocol", once=True, need=6),
     PrintedField("transaction"),
     PrintedField("producer", need=4),
@@ -23,8 +21,7 @@ FIELDS = (
     PrintedField("records", "count"),
     PrintedField("topics", "list", need=1),
     PrintedField("groups", "list", need=2),
-    PrintedField("file", "file", once=True),
-    PrintedField("packet", "code"),
+    *PLACE,
 )
 
 
@@ -33,9 +30,7 @@ def transactions(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    head: Annotated[
-        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
-    ] = 200,
+    head: Annotated[int, option("--head --limit-rows", "N", "Maximum number of rows.", min=1)] = 200,
     format: TextOrJson = "text",
 ) -> None:
     """Transactions of Kafka and Pulsar: who began them, how long they were open, what they wrote, how they ended.
@@ -49,21 +44,17 @@ def transactions(
       brokerscope transactions capture.pcap
       brokerscope transactions captures/ --client payments -f json
     """
-    from pipelines.answers.aggregates import made
-    from pipelines.answers.records import queryable
+    from pipelines.answers.aggregates import aggregate
     from pipelines.tables.table import RECORDS
 
     selection = part.selection
-    options = reading.options(selection.tables(RECORDS))
-    with reading.run(reading.captures(captures), options) as run:
-        wanted = selection.of(reading.noting(run.records(), selection))
-        with queryable(wanted, RECORDS) as every, reading.counted_once(every) as tables:
-            rows = made(tables, ("t_transactions",))["t_transactions"].to_pylist()
+    with reading.asked_once(captures, RECORDS, selection) as tables:
+        rows = aggregate(tables, "transactions").to_pylist()
         if format == "json":
             printing.show_json(rows[:head])
         elif not rows:
             printing.show_text(f"No transaction in {selection.looked_at}.")
         else:
             printing.show_rows(rows[:head], FIELDS)
-            if len(rows) > head and not reading.quiet:
-                printing.show_text(f"{head} of {len(rows):,} transactions: --head shows more")
+            if not reading.quiet:
+                printing.show_cut(head, len(rows), "transactions")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli import exits, printing
+from pipelines.cli.options import option
 from pipelines.cli.output import RowFormat
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
@@ -36,14 +37,14 @@ def upgrade(
     part: AskedPart,
     to: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--to",
-            metavar="RELEASE",
-            help="Release of the brokers: 4.0, iggy=0.7; of Pulsar its protocol's version, v21. By default the newest.",
+            "RELEASE",
+            "Release of the brokers: 4.0, iggy=0.7; of Pulsar its protocol's version, v21. By default the newest.",
         ),
     ] = None,
     format: RowFormat = None,
-    out: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")] = None,
+    out: Annotated[str | None, option("-o --output", "FILE", "File to write.")] = None,
 ) -> None:
     """What stops working with brokers of a later release, by client, library, API and version.
 
@@ -58,13 +59,13 @@ def upgrade(
       brokerscope upgrade out --to iggy=vsr-0.10
     """
     from pipelines.answers import upgrade as answers
-    from pipelines.answers.aggregates import made
+    from pipelines.answers.aggregates import aggregate
     from pipelines.formats.units import counted
     from pipelines.tables.table import RECORDS
 
     asked, release = part.selection, answers.targets(to)
     with reading.records(captures, RECORDS, part=asked) as tables, reading.counted_once(tables) as once:
-        rows = made(once, ("t_upgrades",))["t_upgrades"]
+        rows = aggregate(once, "upgrades")
     broken, ready = answers.against(rows, release)
     seen = sorted({row["protocol"] for row in rows.to_pylist()} & release.keys())
     if is_printed(format, out):

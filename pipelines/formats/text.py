@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.formats import units
+from pipelines.formats import cells, units
 from pipelines.formats.columns import is_flat_list, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
 from pipelines.formats.hosts import with_names
@@ -38,12 +39,9 @@ def _payload(value: Any) -> str:
     return _plain(value)
 
 
-def _date(value: Any) -> str:
-    return "" if value is None else f"{value:%Y-%m-%d}"
-
-
-def _clock(value: Any) -> str:
-    return "" if value is None else f"{value:%H:%M:%S.%f}"
+def _in(unit: str) -> Callable[[Any], str]:
+    """How values of a unit of `cells` are written."""
+    return partial(cells.show, unit=unit)
 
 
 def _time(value: Any) -> str:
@@ -57,20 +55,12 @@ def _interval(value: pa.MonthDayNano | None) -> str:
     return units.interval(*value) if ns is None else units.duration(ns)
 
 
-def _names(values: list[str] | None) -> str:
-    return ", ".join(str(v) for v in values or [])
-
-
 def _error(status: str | None, name: str | None, code: int | None) -> str:
     return (name or f"error {code}") if status == "error" else _plain(status)
 
 
 def _api(api: str | None, version: int | None) -> str:
     return (api or "?") + ("" if version is None else f" v{version}")
-
-
-def _file(file: str | None) -> str:
-    return (file or "").rsplit("/", 1)[-1]
 
 
 def _kind(kind: str | None, long_poll: bool | None) -> str:
@@ -106,15 +96,15 @@ def _below(column: str) -> Shown:
 
 def _when(column: str = "time") -> tuple[Shown, Shown]:
     """The date, stated once where all rows share it, and the time of day."""
-    return Shown(GridColumn("", once=True, lenient=True), (column,), _date), Shown(
-        GridColumn("time"), (column,), _clock
+    return Shown(GridColumn("", once=True, lenient=True), (column,), _in("date")), Shown(
+        GridColumn("time"), (column,), _in("clock")
     )
 
 
 def _packet(file: str = "file", packet: str = "packet") -> tuple[Shown, Shown]:
     """The file, stated once where there is one, and the packet's number in it."""
     return (
-        Shown(GridColumn("file", once=True, elastic=True, lenient=True), (file,), _file),
+        Shown(GridColumn("file", once=True, elastic=True, lenient=True), (file,), _in("file")),
         Shown(GridColumn("packet", right=True), (packet,), _plain),
     )
 
@@ -133,7 +123,7 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         _text("status", "status", "error_name", "error_code", show=_error, toned=True),
         PROTOCOL,
         _text("api", "api", "version", show=_api),
-        _text("topic", "topics", show=_names),
+        _text("topic", "topics", show=_in("list")),
         _text("kind", "kind", "long_poll", show=_kind, need=3),
         _number("request", "request_bytes", units.size, need=5),
         _number("response", "response_bytes", units.size, need=6),
@@ -217,7 +207,7 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         _number("value", "value", _plain),
         _number("ledger", "ledger", _plain, need=5),
         _text("leader", "leader", need=2),
-        _text("isr", "isr", show=_names, need=6),
+        _text("isr", "isr", show=_in("list"), need=6),
         _text("group", "group", need=3),
         _text("api", "api", need=4),
         CONNECTION,
@@ -269,7 +259,7 @@ def of_field(field: pa.Field) -> Shown:
     if pa.types.is_timestamp(kind):
         return Shown(GridColumn(name), (name,), _time)
     if is_flat_list(kind):
-        return _text(name, name, show=_names)
+        return _text(name, name, show=_in("list"))
     if is_interval(kind):
         return _number(name, name, _interval)
     if is_number(kind):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from pipelines.executors.executor import Executor
 from pipelines.formats import units
-from pipelines.report import made
+from pipelines.report import PageOptions, made
 from pipelines.report.records import judged_records
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import TABLE_FOLDER
@@ -96,7 +96,7 @@ def page(executor: Executor, out: Path, store: str, records: RecordsAt | None) -
 
 
 def _page(records: RecordsAt | None, out: str) -> bytes:
-    return made(out, records=records)
+    return made(out, PageOptions(records=records))
 
 
 def _prepare(wanted: TablesToMake, what: str) -> int | bool:

@@ -106,6 +106,10 @@ class Builder:
         return tag("span", data_view="packet", data_at=json.dumps(self.payload.packet(file, packet)))
 
 
+Build = Callable[[Builder], Iterable[Any]]
+"""Makes the content of a section."""
+
+
 @dataclass(frozen=True)
 class Section:
     """One section. `build` gives its content; nothing means that the section folds."""
@@ -113,7 +117,7 @@ class Section:
     name: str
     title: str
     lead: str
-    build: Callable[[Builder], Iterable[Any]]
+    build: Build
 
     def html(self, builder: Builder) -> Html | None:
         """The section; None where it has no content."""

@@ -23,6 +23,7 @@ _CONNECTION = ("site", "connection", "incarnation")
 _NAMING = ("exchanges", "batches", "errors")  # tables whose rows name topics, clients, APIs and groups
 _FOLLOWING = ("connections", "findings", "stalls")  # tables whose rows belong to the connections of these
 _NEEDED = {"topic": ("topics", "topic"), "client": ("client_id",), "api": ("api",), "group": ("group",)}
+_WORDS = {"site": "at", "api": "API"}  # for an option that is said otherwise than it is called
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -48,12 +49,7 @@ class Selection:
         return any(vars(self).values())
 
     def __str__(self) -> str:
-        words = (
-            ("since", self.since), ("until", self.until), ("at", self.site), ("topic", self.topic),
-            ("protocol", self.protocol), ("client", self.client), ("server", self.server), ("API", self.api),
-            ("group", self.group),
-        )  # fmt: skip
-        return ", ".join(f"{word} {value}" for word, value in words if value is not None)
+        return ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in vars(self).items() if value is not None)
 
     @property
     def looked_at(self) -> str:
@@ -131,22 +127,11 @@ class Selection:
 
     def condition(self, table: str) -> str | None:
         """SQL that the selected rows of a record table meet, None for all rows."""
-        timed = table != "connections"
-        named = {name: value for name, value in self.names.items() if _says(table, name)}
-        found = condition(
-            table,
-            since=self.since if timed else None,
-            until=self.until if timed else None,
-            site=self.site,
-            protocol=self.protocol,
-            server=self.server,
-            topic=named.get("topic"),
-            client=named.get("client"),
-            api=named.get("api"),
-            group=named.get("group"),
-        )
-        open_then = None if timed else open_during(self.since, self.until)
-        return " and ".join(filter(None, (found, open_then))) or None
+        asked = {name: value for name, value in vars(self).items() if name not in _NEEDED or _says(table, name)}
+        open_then = None
+        if table == "connections":
+            open_then = open_during(asked.pop("since"), asked.pop("until"))
+        return " and ".join(filter(None, (condition(table, **asked), open_then))) or None
 
 
 def _says(table: str, name: str) -> bool:

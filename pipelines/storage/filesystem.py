@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import posixpath
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -33,6 +34,21 @@ class StorageError(OutputError):
     """An output that cannot be written or read."""
 
 
+@contextmanager
+def _failing(path: str, done: str, *others: type[Exception]) -> Iterator[None]:
+    """What a file system says against something, as a StorageError: each has errors of its own.
+
+    done: what could not be done with a path: "read". others: errors that are left as they are.
+    """
+    passed: tuple[type[Exception], ...] = (StorageError, *others)
+    try:
+        yield
+    except passed:
+        raise
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be {done}: {error}") from error
+
+
 def local_path(root: str) -> Path | None:
     """The local path that a path or a file: URL means; None for another file system."""
     if root.startswith("file:"):
@@ -54,41 +70,36 @@ def join(root: str, *parts: str) -> str:
 def create(path: str) -> BinaryIO:
     """A new file, with the folders that it lies in. Raises StorageError."""
     local = local_path(path)
-    try:
+    with _failing(path, "written"):
         if local is not None:
             local.parent.mkdir(parents=True, exist_ok=True)
             return local.open("wb")
         fs, inside = _file_system(path)
         fs.makedirs(posixpath.dirname(inside), exist_ok=True)
         return cast(BinaryIO, fs.open(inside, "wb"))
-    except Exception as error:  # every file system has errors of its own
-        raise StorageError(f"{path}: cannot be written: {error}") from error
 
 
 def open_file(path: str) -> BinaryIO:
     """A file to read from. Raises StorageError."""
     local = local_path(path)
-    try:
+    with _failing(path, "read"):
         if local is not None:
             return local.open("rb")
         fs, inside = _file_system(path)
         return cast(BinaryIO, fs.open(inside, "rb"))
-    except Exception as error:
-        raise StorageError(f"{path}: cannot be read: {error}") from error
 
 
 def read(path: str) -> bytes | None:
     """A whole file; None where there is none. Raises StorageError."""
     local = local_path(path)
     try:
-        if local is not None:
-            return local.read_bytes()
-        fs, inside = _file_system(path)
-        return cast(bytes, fs.cat_file(inside))
+        with _failing(path, "read", FileNotFoundError):
+            if local is not None:
+                return local.read_bytes()
+            fs, inside = _file_system(path)
+            return cast(bytes, fs.cat_file(inside))
     except FileNotFoundError:
         return None
-    except Exception as error:
-        raise StorageError(f"{path}: cannot be read: {error}") from error
 
 
 def ranges(root: str, wanted: Sequence[tuple[str, int, int]]) -> list[bytes]:
@@ -97,7 +108,7 @@ def ranges(root: str, wanted: Sequence[tuple[str, int, int]]) -> list[bytes]:
     A local file is read, not mapped: where the disk or the network fails, that is an error and no killed process.
     """
     local = local_path(root)
-    try:
+    with _failing(root, "read"):
         if local is None:
             fs, inside = _file_system(root)
             names = [posixpath.join(inside, name) for name, _, _ in wanted]
@@ -110,8 +121,6 @@ def ranges(root: str, wanted: Sequence[tuple[str, int, int]]) -> list[bytes]:
                     for _, at, size in some:
                         file.seek(at)
                         found.append(file.read(size))
-    except Exception as error:  # every file system has errors of its own
-        raise StorageError(f"{root}: cannot be read: {error}") from error
     for (name, _, size), data in zip(wanted, found, strict=True):
         if len(data) != size:
             raise StorageError(f"{join(root, name)}: cannot be read: it is shorter than it was")
@@ -122,13 +131,8 @@ def write(path: str, data: bytes) -> None:
     """A whole file, there at once or not at all. Raises StorageError."""
     local = local_path(path)
     if local is None:
-        try:
-            with create(path) as stream:  # an object appears when it is closed
-                stream.write(data)
-        except StorageError:
-            raise
-        except Exception as error:
-            raise StorageError(f"{path}: cannot be written: {error}") from error
+        with _failing(path, "written"), create(path) as stream:  # an object appears when it is closed
+            stream.write(data)
         return
     beside = local.with_name(f".{local.name}.new")
     with create(str(beside)) as stream:
@@ -210,11 +214,8 @@ def copy(source: str, target: str) -> None:
             except OSError:
                 shutil.copyfile(here, there)
         return
-    with open_file(source) as stream, create(target) as copied:
-        try:
-            shutil.copyfileobj(stream, copied, _COPIED)
-        except Exception as error:  # every file system has errors of its own
-            raise StorageError(f"{target}: cannot be written: {error}") from error
+    with open_file(source) as stream, create(target) as copied, _failing(target, "written"):
+        shutil.copyfileobj(stream, copied, _COPIED)
 
 
 def upload(folder: Path, root: str, files: Sequence[Path]) -> None:
@@ -229,11 +230,8 @@ def upload(folder: Path, root: str, files: Sequence[Path]) -> None:
 
 def download(path: str, target: Path) -> None:
     """Copy a file to a local path, some kilobytes at a time. Raises StorageError."""
-    with open_file(path) as source, target.open("wb") as copy:
-        try:
-            shutil.copyfileobj(source, copy)
-        except Exception as error:  # every file system has errors of its own
-            raise StorageError(f"{path}: cannot be read: {error}") from error
+    with open_file(path) as source, target.open("wb") as copy, _failing(path, "read"):
+        shutil.copyfileobj(source, copy)
 
 
 def folders(root: str, prefix: str) -> list[str]:
@@ -242,12 +240,11 @@ def folders(root: str, prefix: str) -> list[str]:
     if local is not None:
         return sorted(path.name for path in local.glob(f"{prefix}*")) if local.is_dir() else []
     try:
-        fs, inside = _file_system(root)
-        found = fs.ls(inside, detail=False)
+        with _failing(root, "listed", FileNotFoundError):
+            fs, inside = _file_system(root)
+            found = fs.ls(inside, detail=False)
     except FileNotFoundError:
         return []
-    except Exception as error:
-        raise StorageError(f"{root}: cannot be listed: {error}") from error
     return sorted(name for name in map(posixpath.basename, found) if name.startswith(prefix))
 
 
@@ -257,12 +254,11 @@ def find(root: str) -> list[str]:
     if local is not None:
         return sorted(path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file())
     try:
-        fs, inside = _file_system(root)
-        return sorted(posixpath.relpath(name, inside) for name in fs.find(inside))
+        with _failing(root, "listed", FileNotFoundError):
+            fs, inside = _file_system(root)
+            return sorted(posixpath.relpath(name, inside) for name in fs.find(inside))
     except FileNotFoundError:
         return []
-    except Exception as error:
-        raise StorageError(f"{root}: cannot be listed: {error}") from error
 
 
 def remove_folder(path: str) -> None:
@@ -271,12 +267,10 @@ def remove_folder(path: str) -> None:
     if local is not None:
         shutil.rmtree(local, ignore_errors=True)
         return
-    try:
+    with _failing(path, "removed"):
         fs, inside = _file_system(path)
         if fs.exists(inside):
             fs.rm(inside, recursive=True)
-    except Exception as error:
-        raise StorageError(f"{path}: cannot be removed: {error}") from error
 
 
 def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -291,12 +285,8 @@ def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 
 
 def _each(function: Callable[[Any], None], items: Sequence[Any], root: str) -> None:
-    try:
+    with _failing(root, "written"):
         each(function, items)
-    except StorageError:
-        raise
-    except Exception as error:
-        raise StorageError(f"{root}: cannot be written: {error}") from error
 
 
 def file_system(url: str) -> Any:

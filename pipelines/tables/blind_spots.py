@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,6 +76,44 @@ class Alike(NamedTuple):
         return self.protocol is not None
 
 
+class Hidden(NamedTuple):
+    """Connections of which something cannot be seen."""
+
+    kind: str
+    has: Callable[[Alike], object]  # whether a connection is such a one
+    of_known: bool  # whether they are counted among those of known protocols, or among all
+    text: str  # {of}: `3 of 12 connections`, {ports}: theirs, {missing}: bytes
+    advice: str
+
+
+_HIDDEN = (
+    Hidden(
+        "tls", lambda c: c.tls and c.client_bytes and c.server_bytes and not (c.known or c.foreign), False,
+        "{of} TLS without keys ({ports})", "--keylog FILE reads them",
+    ),
+    Hidden(
+        "loss", lambda c: c.gaps, False,
+        "{missing} missing on {of}", "capture with a larger buffer (tcpdump -B 65536)",
+    ),
+    Hidden(
+        "one_way", lambda c: c.known and c.client != c.server, True,
+        "{of} seen in one direction only", "no durations there; mirror both directions",
+    ),
+    Hidden(
+        "unknown", lambda c: not (c.known or c.tls or c.foreign) and (c.client_bytes or c.server_bytes), False,
+        "{of} of no known protocol ({ports})", "--decode-as PORT=PROTOCOL decodes them as one",
+    ),
+    Hidden(
+        "mid_stream", lambda c: c.known and c.handshake == "none", True,
+        "{of} began before the capture", "names that were only sent before it are unknown",
+    ),
+    Hidden(
+        "open_end", lambda c: c.known and c.closed == "open" and c.client == c.server, True,  # others: one_way
+        "{of} still open at the end", "later answers are missing; read the captures that follow too, or --update",
+    ),
+)  # fmt: skip
+
+
 @dataclass
 class Seen:
     """What is looked at of a capture set, added up."""
@@ -117,43 +155,45 @@ class Seen:
 
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
+        sealed, *others = map(self._of_connections, _HIDDEN)
         made = (
-            self._damaged(), self._unread(), self._closed_early(), self._encrypted(), self._cut(cut_packets),
-            self._lost(), self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(),
-            self._unset_clock(),
+            self._damaged(), self._unread(), self._closed_early(), sealed, self._cut(cut_packets), *others,
+            self._clock(), self._unset_clock(),
         )  # fmt: skip
         return [spot for spot in made if spot is not None]
 
-    def _count(self, some: Iterable[Alike]) -> int:
-        return sum(self.connections[each] for each in some)
-
-    def _of(self, some: Iterable[Alike], all_: Iterable[Alike]) -> str:
-        """`3 of 12 connections`."""
-        whole = self._count(all_)
-        return f"{units.count(self._count(some))} of {units.counted(whole, 'connection')}"
+    def _of_connections(self, hidden: Hidden) -> BlindSpot | None:
+        """What cannot be seen of connections of a sort; None where there is none."""
+        some = [each for each in self.connections if hidden.has(each)]
+        if not some:
+            return None
+        whole = sum(self.connections[each] for each in self.connections if each.known or not hidden.of_known)
+        of = f"{units.count(sum(self.connections[each] for each in some))} of {units.counted(whole, 'connection')}"
+        text = hidden.text.format(of=of, ports=self._ports(some), missing=units.size(self.missing_bytes))
+        advice = hidden.advice
+        if hidden.kind == "tls" and self.findings["not_decrypted"]:
+            advice = "the key log does not hold their secrets; give that of the same run"
+        return BlindSpot(hidden.kind, text, advice)
 
     def _ports(self, some: Iterable[Alike]) -> str:
         """The server ports that most have: `port 9093, 9094 …`."""
         ports = Counter[int | None]()
         for each in some:
             ports[each.server_port] += self.connections[each]
-        most = [port for port, _ in ports.most_common(NAMED + 1)]
-        return f"port {', '.join(map(str, most[:NAMED]))}{' …' if len(most) > NAMED else ''}"
+        return f"port {_named([str(port) for port, _ in ports.most_common()], ', ')}"
 
     def _damaged(self) -> BlindSpot | None:
         if not self.damaged:
             return None
-        more = " …" if len(self.damaged) > NAMED else ""
         text = f"{units.counted(len(self.damaged), 'file')} not read, or not to the end"
-        files = "; ".join(sorted(self.damaged)[:NAMED])
-        return BlindSpot(DAMAGED, f"{text} ({files}{more})", "nothing here counts the rest; copy them again")
+        files = _named(sorted(self.damaged), "; ")
+        return BlindSpot(DAMAGED, f"{text} ({files})", "nothing here counts the rest; copy them again")
 
     def _unread(self) -> BlindSpot | None:
         if not self.unread_links:
             return None
-        more = " …" if len(self.unread_links) > NAMED else ""
-        text = "; ".join(sorted(self.unread_links)[:NAMED])
-        return BlindSpot("link_types", f"{text}{more}", "what is in them is not known; capture on another interface")
+        text = _named(sorted(self.unread_links), "; ")
+        return BlindSpot("link_types", text, "what is in them is not known; capture on another interface")
 
     def _closed_early(self) -> BlindSpot | None:
         if not self.overflow["connections"]:
@@ -166,19 +206,6 @@ class Seen:
         )
         return BlindSpot("closed_early", text, "--limit flows=NUMBER allows more, if there is memory")
 
-    def _encrypted(self) -> BlindSpot | None:
-        sealed = [
-            each
-            for each in self.connections
-            if each.tls and each.client_bytes and each.server_bytes and not (each.known or each.foreign)
-        ]
-        if not sealed:
-            return None
-        text = f"{self._of(sealed, self.connections)} TLS without keys ({self._ports(sealed)})"
-        if self.findings["not_decrypted"]:
-            return BlindSpot("tls", text, "the key log does not hold their secrets; give that of the same run")
-        return BlindSpot("tls", text, "--keylog FILE reads them")
-
     def _cut(self, packets: int | None) -> BlindSpot | None:
         if not packets and not self.cut_bytes:
             return None
@@ -188,48 +215,6 @@ class Seen:
             f"{what} cut short by the snap length",
             "bodies and checksums are incomplete; capture with tcpdump -s 0",
         )
-
-    def _lost(self) -> BlindSpot | None:
-        lost = [each for each in self.connections if each.gaps]
-        if not lost:
-            return None
-        text = f"{units.size(self.missing_bytes)} missing on {self._of(lost, self.connections)}"
-        return BlindSpot("loss", text, "capture with a larger buffer (tcpdump -B 65536)")
-
-    def _one_way(self) -> BlindSpot | None:
-        known = [each for each in self.connections if each.known]
-        deaf = [each for each in known if each.client != each.server]
-        if not deaf:
-            return None
-        text = f"{self._of(deaf, known)} seen in one direction only"
-        return BlindSpot("one_way", text, "no durations there; mirror both directions")
-
-    def _unknown(self) -> BlindSpot | None:
-        strange = [
-            each
-            for each in self.connections
-            if not (each.known or each.tls or each.foreign) and (each.client_bytes or each.server_bytes)
-        ]
-        if not strange:
-            return None
-        text = f"{self._of(strange, self.connections)} of no known protocol ({self._ports(strange)})"
-        return BlindSpot("unknown", text, "--decode-as PORT=PROTOCOL decodes them as one")
-
-    def _headless(self) -> BlindSpot | None:
-        known = [each for each in self.connections if each.known]
-        begun = [each for each in known if each.handshake == "none"]
-        if not begun:
-            return None
-        text = f"{self._of(begun, known)} began before the capture"
-        return BlindSpot("mid_stream", text, "names that were only sent before it are unknown")
-
-    def _unfinished(self) -> BlindSpot | None:
-        known = [each for each in self.connections if each.known]
-        unfinished = [each for each in known if each.closed == "open" and each.client == each.server]  # else: _one_way
-        if not unfinished:
-            return None
-        text = f"{self._of(unfinished, known)} still open at the end"
-        return BlindSpot("open_end", text, "later answers are missing; read the captures that follow too, or --update")
 
     def _clock(self) -> BlindSpot | None:
         backward = [step for parts in self.clocks.values() for step in _steps_back(parts)]
@@ -250,6 +235,11 @@ class Seen:
         return BlindSpot(
             "unset_clock", text, "the clock was not set; rates over all time mislead, --since 2000-01-01 helps"
         )
+
+
+def _named(texts: Sequence[str], between: str) -> str:
+    """The first NAMED of some texts."""
+    return f"{between.join(texts[:NAMED])}{' …' if len(texts) > NAMED else ''}"
 
 
 def _places(names: pa.Array) -> Iterator[tuple[str, Ints]]:

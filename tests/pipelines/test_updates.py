@@ -308,7 +308,7 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
 
         return run
 
-    monkeypatch.setattr(analysis, "_executor", noted("executor", analysis._executor))
+    monkeypatch.setattr(analysis._Run, "_executor", noted("executor", analysis._Run._executor))
     monkeypatch.setattr(analysis, "compute", noted("tables", compute))
 
     def update(*more: str) -> tuple[list[str], str]:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors.arrow import Bools, Ints, Octets
-from dissectors.iggy import tables
-from dissectors.iggy.frames import COMMAND_AT, HEADER, MAX_CODE, PREFIX, RESERVED_END, SEND_MESSAGES, SIZE_AT
+from dissectors.iggy import headers, tables
+from dissectors.iggy.frames import MAX_CODE, PREFIX, SEND_MESSAGES
+from dissectors.iggy.headers import HEADER
 from dissectors.session.search import Places
 
 SMALL = 1 << 16  # bodies of all requests but sends
@@ -76,15 +77,15 @@ def _may_have_text(octets: Octets, at: Places) -> Bools:
 
 def header_places(clues: Clues, octets: Octets, n: int) -> Places:
     """VSR headers: a size, a command and 66 zero bytes."""
-    first, last = COMMAND_AT + 2, RESERVED_END - 1
+    first, last = headers.RESERVED_AT, headers.RESERVED_END - 1
     middle = (first + last) // 2
     at = np.flatnonzero((octets[first : first + n] | octets[middle : middle + n] | octets[last : last + n]) == 0)
-    at = at[_is_key(tables.planes)[octets[at + COMMAND_AT]]]
+    at = at[_is_key(tables.planes)[octets[at + headers.COMMAND_AT]]]
     if not len(at):
         return at
     filled = np.concatenate(([0], np.cumsum(octets[: n + last] != 0)))
-    at = at[filled[at + RESERVED_END] == filled[at + first]]
-    size = _numbers(octets, at + SIZE_AT, 4)
+    at = at[filled[at + headers.RESERVED_END] == filled[at + first]]
+    size = _numbers(octets, at + headers.SIZE_AT, 4)
     return at[(size >= HEADER) & (size < (_HIGH + 1) << 24)]
 
 

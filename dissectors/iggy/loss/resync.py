@@ -14,22 +14,10 @@ from struct import Struct
 from typing import Any
 
 from dissectors.arrow import Octets
-from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy import batches, headers, layouts, tables
 from dissectors.iggy.decode import announced, metadata_fits
-from dissectors.iggy.frames import (
-    COMMAND_AT,
-    EVICTION,
-    HEADER,
-    LEGACY,
-    PAIR,
-    PREFIX,
-    REPLY,
-    REQUEST,
-    RESERVED_END,
-    SEND_MESSAGES,
-    SIZE,
-    VSR,
-)
+from dissectors.iggy.frames import LEGACY, PAIR, PREFIX, SEND_MESSAGES, SIZE, VSR
+from dissectors.iggy.headers import HEADER
 from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.loss.places import (
     SLACK,
@@ -381,36 +369,37 @@ def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget
         return Judgement.NO
     if not clues.stranger:
         return Judgement.YES
-    size = SIZE.unpack_from(buf, pos + 48)[0]
+    size = SIZE.unpack_from(buf, pos + headers.SIZE_AT)[0]
     after = pos + size
     if end - after < HEADER:
         return Judgement.YES if final and after == end else budget.wait_for(size + HEADER)
-    return _verdict(not any(buf[after + COMMAND_AT + 2 : after + RESERVED_END]) and _is_header(buf, after, clues.most))
+    reserved = buf[after + headers.RESERVED_AT : after + headers.RESERVED_END]
+    return _verdict(not any(reserved) and _is_header(buf, after, clues.most))
 
 
 def _is_header(buf: bytes, pos: int, most: int) -> bool:
-    size = SIZE.unpack_from(buf, pos + 48)[0]
-    command = buf[pos + COMMAND_AT]
+    size = SIZE.unpack_from(buf, pos + headers.SIZE_AT)[0]
+    command = buf[pos + headers.COMMAND_AT]
     if not HEADER <= size <= most:
         return False
-    if command == EVICTION:
-        return size == HEADER and not any(buf[pos + 152 : pos + 255])
+    if command == headers.EVICTION:
+        return size == HEADER and not any(buf[pos + headers.EVICTION_ZERO_AT : pos + headers.REASON_AT])
     if command in _OPERATION_AT:
         at = pos + _OPERATION_AT[command]
         return buf[at] in tables.operations() and not any(buf[at + 1 : at + 8])
-    return any(buf[pos + 32 : pos + 48])  # between replicas the cluster is always given
+    return any(buf[pos + headers.CLUSTER_AT : pos + headers.SIZE_AT])  # between replicas the cluster is always given
 
 
 def _verdict(fits: bool) -> Judgement:
     return Judgement.YES if fits else Judgement.NO
 
 
-_OPERATION_AT = {REQUEST: 176, REPLY: 208}
+_OPERATION_AT = {headers.REQUEST: headers.REQUEST_OPERATION_AT, headers.REPLY: headers.OPERATION_AT}
 
 _SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, Octets, int], Places], Judge, int]] = {
     (LEGACY, CLIENT): (request_places, _judge_request, PREFIX),
     (LEGACY, SERVER): (answer_places, _judge_answer, PREFIX),
-    (VSR, CLIENT): (header_places, _judge_vsr, RESERVED_END),
-    (VSR, SERVER): (header_places, _judge_vsr, RESERVED_END),
+    (VSR, CLIENT): (header_places, _judge_vsr, headers.RESERVED_END),
+    (VSR, SERVER): (header_places, _judge_vsr, headers.RESERVED_END),
 }
 """(framing, direction) -> where a frame may start, who judges it, and bytes of its header that must be there"""

@@ -1,26 +1,17 @@
-"""Connections that were refused, stood still or could not be read."""
+"""Connections that were refused or stood still."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.formats import units
 from pipelines.sql.words import REFUSED, SILENT
-from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import MISMATCHED, Capture
+from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _STOPPED = "zero_windows > 0 and protocol is not null"
-_USED = "handshake = 'full' and client_bytes > 0 and closed <> 'open'"
-_UNHEARD = "(tls and server_bytes = 0)"
-_ALERTED = "(tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0)"
-_UNREAD = f"""
-    protocol is not null and "foreign" is null and handshake <> 'none' and coalesce(skipped_bytes, 0) > 0
-        and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
 
 
 @needs(SomeRows("connections", f"{REFUSED} or {SILENT}"))
@@ -64,60 +55,4 @@ def zero_window(capture: Capture) -> Iterator[Ruling]:
             "slow requests there."
             if cost["closed_ns"]
             else None,
-        )
-
-
-# opened, and whole, to a server where others speak TLS, or do not
-_SEEN = f"""
-    select c.*, o.tls_there, o.plain_there
-    from v_connections c semi join v_whole using (site, connection, incarnation)
-    join (
-        select site, server_ip, server_port, bool_or(tls and server_bytes > 0) as tls_there,
-            bool_or(tls is not true and protocol is not null and framed_bytes > client_bytes) as plain_there
-        from connections group by all
-    ) o using (site, server_ip, server_port)
-    where {_USED} and c.server in (from v_spoken)"""
-_ALERT = 7
-"""Bytes of a TLS alert, with which a TLS server ends a connection that is none."""
-
-
-@needs(SomeRows("connections", f"{_USED} and ({_UNHEARD} or {_ALERTED})"))
-def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
-    """TLS on one side only: a server that says nothing to TLS, one that answers plain requests by an alert."""
-    silent = f"select * from ({_SEEN}) where {_UNHEARD}"
-    for row in capture.rows(together(silent, ["server"], "bool_or(plain_there) as plain_there")):
-        speaks = ", which speaks plaintext to others" if row["plain_there"] else ""
-        yield Ruling(
-            "tls_mismatch",
-            f"{say.clients(row)} tried TLS {say.times(row['count'])} with {row['server']}{speaks}: each "
-            "connection was closed without an answer.",
-            row,
-        )
-    alerted = f"""
-        select * from ({_SEEN})
-        where {_ALERTED} and (server_bytes = {_ALERT} or (tls_there and not plain_there))"""
-    for row in capture.rows(together(alerted, ["protocol", "server"], "bool_or(tls_there) as tls_there")):
-        why = "others speak TLS with it" if row["tls_there"] else f"its answer has the {_ALERT} bytes of a TLS alert"
-        who = say.clients(row)
-        yield Ruling(
-            "tls_mismatch",
-            f"{who} spoke plaintext {say.times(row['count'])} to {row['server']}, and {why}; no request was answered.",
-            row,
-        )
-
-
-@needs(SomeRows("connections", _UNREAD))
-def not_understood(capture: Capture) -> Iterator[Ruling]:
-    """Whole connections in which frames were not found."""
-    lost = f"""
-        select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
-            anti join (from events where kind = 'misframed') using (site, connection, incarnation)
-        where {_UNREAD} and not {capture.kept(MISMATCHED, CONNECTION, "c")}"""
-    sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
-    for row in capture.rows(together(lost, ["protocol"], sums)):
-        yield Ruling(
-            "not_understood",
-            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} could not be decoded as "
-            f"{row['protocol']} frames, though nothing is missing.",
-            row,
         )

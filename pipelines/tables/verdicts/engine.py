@@ -12,21 +12,15 @@ from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
 from pipelines.tables.verdicts.check import worth_asking
-from pipelines.tables.verdicts.connections import (
-    failed_connects,
-    not_understood,
-    tls_mismatch,
-    zero_window,
-)
+from pipelines.tables.verdicts.connections import failed_connects, zero_window
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost
-from pipelines.tables.verdicts.habits import metadata_storm
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
 from pipelines.tables.verdicts.messages import messages
-from pipelines.tables.verdicts.paths import answer_cut, connections_reset, path_lost
+from pipelines.tables.verdicts.paths import path_lost
 from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
 from pipelines.tables.verdicts.readers import consumer_behind, delivery_stopped
@@ -40,6 +34,7 @@ from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
 from pipelines.tables.verdicts.unanswered import fetch_overdue, unanswered
+from pipelines.tables.verdicts.unexplained import ANSWER_CUT, CONNECTIONS_RESET, METADATA_STORM, NOT_UNDERSTOOD
 from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
 
 CHECKS = (
@@ -48,23 +43,22 @@ CHECKS = (
     broker_lost,
     topic_moved,
     leader_moved,
-    tls_mismatch,
     wrong_protocol_version,
     framing_lost,
     tls_refused,
     unreachable_address,
     path_lost,
-    connections_reset,
+    CONNECTIONS_RESET,
     messages,
     transactions_aborted,
     errors,
-    answer_cut,
+    ANSWER_CUT,
     consumer_behind,
     delivery_stopped,
     redelivered,
     lookups_redirected,
     without_permits,
-    metadata_storm,
+    METADATA_STORM,
     fetch_overdue,
     rebalances,
     retransmissions,
@@ -73,7 +67,7 @@ CHECKS = (
     slow_tail,
     uneven_broker,
     zero_window,
-    not_understood,
+    NOT_UNDERSTOOD,
     failed_connects,
     unanswered,
 )

@@ -141,6 +141,20 @@ _SEALED = """
     tls and protocol is null and client_bytes > 0 and server_bytes > 0 and "foreign" is null"""
 _ONE_WAY = """
     protocol is not null and (coalesce(client_packets, 0) = 0) <> (coalesce(server_packets, 0) = 0)"""
+# opened, and whole, to a server where others speak TLS, or do not
+_USED = "handshake = 'full' and client_bytes > 0 and closed <> 'open'"
+_SEEN = f"""
+    select c.*, o.tls_there, o.plain_there
+    from v_connections c semi join v_whole using ({_PLACE})
+    join (
+        select site, server_ip, server_port, bool_or(tls and server_bytes > 0) as tls_there,
+            bool_or(tls is not true and protocol is not null and framed_bytes > client_bytes) as plain_there
+        from connections group by all
+    ) o using (site, server_ip, server_port)
+    where {_USED} and c.server in (from v_spoken)"""
+_UNHEARD = "(tls and server_bytes = 0)"
+_ALERTED = "(tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0)"
+_ALERT = 7  # bytes of a TLS alert, with which a TLS server ends a connection that is none
 _GAPS = """
     select * from (
         select *, gap_bytes::double / (sum(gap_bytes) over () + coalesce(captured, 0)) as share from v_connections
@@ -283,6 +297,23 @@ _TOLD = (
         "{who} spoke HTTP to {server}, {count:times}: it is no client of a broker.",
         f"{_STRANGE} not true",
         by=("server",),
+    ),
+    Told(
+        SomeRows("connections", f"{_USED} and {_UNHEARD}"), "tls_mismatch",
+        "{who} tried TLS {count:times} with {server}{speaks}: each connection was closed without an answer.",
+        f"select * from ({_SEEN}) where {_UNHEARD}",
+        by=("server",),
+        more="case when bool_or(plain_there) then ', which speaks plaintext to others' else '' end as speaks",
+    ),
+    Told(
+        SomeRows("connections", f"{_USED} and {_ALERTED}"), "tls_mismatch",
+        "{who} spoke plaintext {count:times} to {server}, and {why}; no request was answered.",
+        f"""
+        select * from ({_SEEN})
+        where {_ALERTED} and (server_bytes = {_ALERT} or (tls_there and not plain_there))""",
+        by=("protocol", "server"),
+        more="case when bool_or(tls_there) then 'others speak TLS with it' else "
+        f"'its answer has the {_ALERT} bytes of a TLS alert' end as why",
     ),
     Told(
         SomeRows("connections", _SEALED), "tls_without_keys",

@@ -1,4 +1,4 @@
-"""Checks that are a query, keys and a sentence: each is a row of a table, in `tuned.py` and `shown.py`.
+"""Checks that are a query, keys and a sentence: each is a row of a table, in `tuned.py`, `shown.py`, `unexplained.py`.
 
 A sentence names columns of the row that `together` gives, and how each is said:
 
@@ -6,6 +6,7 @@ A sentence names columns of the row that `together` gives, and how each is said:
     {count:?is/are}       one of two words, as the number is 1 or not
     {servers:broker}      names, or how many there are
     {median_ns:ns}        one of _SAID: a duration, a size in bytes, a share, a number of times …
+    {first:place}         where a row is that `first_of` gave; {first[total_ns]:ns} a column of it
 
 and, of the row as a whole, {who} (its clients), {for_topics}, {in_topics} and a {comma} before that, {apis}, and
 {longest} (of `longest_ns`).
@@ -32,7 +33,7 @@ class Told(NamedTuple):
     needs: SomeRows  # without which there is nothing to tell
     verdict: str
     sentence: str
-    rows: str  # what is counted, as a SELECT
+    rows: str | Callable[[Capture], str]  # what is counted, as a SELECT
     by: tuple[str, ...] = ("protocol",)  # columns that make a group
     more: str = ""  # aggregates that the sentence uses; one named `severity` is that of the verdict
     detail: str = ""  # left out where a number in it is 0 or not known
@@ -47,7 +48,8 @@ class Told(NamedTuple):
 
 def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
     """One verdict for each group of rows."""
-    for row in capture.rows(together(told.rows, told.by, told.more)):
+    rows = told.rows if isinstance(told.rows, str) else told.rows(capture)
+    for row in capture.rows(together(rows, told.by, told.more)):
         words = _words(row)
         detail = None if None in _numbers(told.detail, words) else said(told.detail, words) or None
         severity = told.severity or row.get("severity")
@@ -74,7 +76,8 @@ def _words(row: Row) -> Row:
 
 def _numbers(text: str, words: Row) -> list[Any]:
     """The values that a text names, those that are 0 as None."""
-    return [words[name] if words[name] != 0 else None for _, name, _, _ in Formatter().parse(text) if name]
+    named = (Formatter().get_field(name, (), words)[0] for _, name, _, _ in Formatter().parse(text) if name)
+    return [value if value != 0 else None for value in named]
 
 
 class _Sentences(Formatter):
@@ -99,4 +102,5 @@ _SAID: Mapping[str, Callable[[Any], str]] = {
     "clock": lambda time: say.clock(say.micros(time)),
     "names": lambda names: say.joined(sorted(names)),
     "topic": say.topic,
+    "place": lambda row: say.place(row["file"], row["packet"]),
 }

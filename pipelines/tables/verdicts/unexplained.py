@@ -1,0 +1,89 @@
+"""What requests and connections met that no verdict before explains."""
+
+from __future__ import annotations
+
+from pipelines.sql.views import SomeRows
+from pipelines.tables.table import CONNECTION
+from pipelines.tables.verdicts.capture import MISMATCHED
+from pipelines.tables.verdicts.thresholds import A_MINUTE, RESETS, UNDERSTOOD
+from pipelines.tables.verdicts.told import Told
+from pipelines.tables.verdicts.verdict import first_of, sql_list
+
+_CUT = "answer = 'cut'"
+
+ANSWER_CUT = Told(
+    SomeRows("v_calls", _CUT), "answer_cut",
+    "{count:answer} to {asked} of {who} began and never ended: {closer} closed the connection in the midst of "
+    "{count:?/up to }{largest:bytes}, after {longest}.",
+    lambda capture: f"""
+        select c.*, coalesce(n.closed_by, n.reset_by) as closed_by
+        from v_calls c join connections n using (site, connection, incarnation)
+        where {_CUT} and not {capture.explained()}""",
+    by=("protocol", "api", "closed_by"),
+    more=f"""
+        coalesce(api, 'unknown requests') as asked, max(response_bytes) as largest, max(total_ns) as longest_ns,
+        case closed_by when 'client' then 'the client' when 'server' then 'the broker' else 'somebody' end as closer,
+        {first_of("response_bytes", "file", "packet")}""",
+    detail="The first: {first[response_bytes]:bytes}, {first:place}. What was cut off did no work, whatever its error "
+    "code.",
+).check  # fmt: skip
+"""Answers that began and never ended, by API and by who closed."""
+
+_IN_USE = "protocol is not null and frames > 0"
+_RESET = f"reset_by is not null and {_IN_USE}"
+
+CONNECTIONS_RESET = Told(
+    SomeRows("connections", _RESET, least=RESETS), "connections_reset",
+    "{count:number} of {known:connection} of {who} to {servers:broker} were reset within {within_ns:ns}, {whose}.",
+    f"""
+        select *, (select count(*) from connections where {_IN_USE}) as known from v_connections
+        where {_RESET} and closed = 'reset' and (reset_by <> 'client' or (site, connection, incarnation) in (
+            select (site, connection, incarnation) from exchanges
+            where kind = 'unanswered' or answer in ('cut', 'late')))
+        qualify count(*) over (partition by protocol) >= greatest({RESETS}, known / 4)""",
+    more="""
+        any_value(known) as known, (epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns,
+        case names_of(reset_by) when ['client'] then 'by the clients' when ['server'] then 'by the brokers'
+            else 'in both directions: something between clients and brokers does it, or both ends at once' end
+        as whose""",
+).check  # fmt: skip
+"""Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
+
+_LOOKUPS = (
+    "Metadata", "FindCoordinator", "ApiVersions", "DescribeTopicPartitions", "LOOKUP", "PARTITIONED_METADATA",
+    "GET_TOPICS_OF_NAMESPACE", "GET_CLUSTER_METADATA",
+)  # fmt: skip
+_ASKED = f"kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}"
+_MINUTE = "range between interval 59999999 microseconds preceding and current row"
+
+METADATA_STORM = Told(
+    SomeRows("v_calls", _ASKED, least=A_MINUTE), "metadata_storm",
+    "{who} sent {api}{for_topics} {count:times}, "
+    f"{A_MINUTE} or more of them within a minute on one connection.",
+    lambda capture: f"""
+        select c.* from v_calls c semi join (
+            select site, connection, incarnation, api, topics from (
+                select *, count(*) over (
+                    partition by site, connection, incarnation, api, topics order by time {_MINUTE}) as within
+                from v_calls where {_ASKED} and not {capture.explained()}
+            ) where within >= {A_MINUTE}
+        ) often on c.site = often.site and c.connection = often.connection and c.incarnation = often.incarnation
+            and c.api = often.api and c.topics is not distinct from often.topics""",
+    by=("protocol", "api"),
+).check  # fmt: skip
+"""Connections that ask where something is again and again."""
+
+_UNREAD = f"""
+    protocol is not null and "foreign" is null and handshake <> 'none' and coalesce(skipped_bytes, 0) > 0
+        and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
+
+NOT_UNDERSTOOD = Told(
+    SomeRows("connections", _UNREAD), "not_understood",
+    "{unread:bytes} on {count:connection} could not be decoded as {protocol} frames, though nothing is missing.",
+    lambda capture: f"""
+        select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
+            anti join (from events where kind = 'misframed') using (site, connection, incarnation)
+        where {_UNREAD} and not {capture.kept(MISMATCHED, CONNECTION, "c")}""",
+    more="saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread",
+).check  # fmt: skip
+"""Whole connections in which frames were not found."""
