@@ -64,7 +64,7 @@ from dissectors.session.frame import Frame
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
-from dissectors.wire.memory import part
+from dissectors.wire.memory import is_at, part
 from dissectors.wire.reader import ReadError, WireReader
 
 REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
@@ -102,8 +102,9 @@ class KafkaConversation(Conversation):
     _resync: Resync | None
     _recovery: BatchRecovery | None
     _orphans: KafkaOrphans | None
-    client_raw: bytes
-    client_size: cython.longlong
+    client_raw: bytes  # client id of the newest request that has one: as on the wire
+    client_size: cython.longlong  # … its length, -1 where the newest request has none
+    client_text: str | None  # … as text
     newest: KafkaRequest | None  # the newest request, where another may follow right behind it
     _holding: cython.bint  # whether what looks wrong is kept as a doubt
     _doubts: Doubts | None  # what looks wrong in the newest request
@@ -137,7 +138,7 @@ class KafkaConversation(Conversation):
         self._resync = None
         self._recovery = None
         self._orphans = None
-        self.client_raw, self.client_size = b"", -1  # client id of the newest request, and its length, -1 for null
+        self.client_raw, self.client_size, self.client_text = b"", -1, None
         self.newest = None
         self._holding = False
         self._doubts = None
@@ -373,13 +374,14 @@ class KafkaConversation(Conversation):
         self, frame: Frame, start: cython.Py_ssize_t, end: cython.Py_ssize_t, have: cython.Py_ssize_t
     ) -> str | None:
         """The client id that stands in data[start:end]; None for the beginning of a name that is not known."""
-        raw: bytes = part(frame.data, start, end)
-        if end <= have:
-            self.client_raw, self.client_size = raw, end - start
-        known = self.known_clients.get(raw)
-        if known is None and end <= have:
-            known = self._new_client(raw, frame.offset)
-        return known
+        if end > have:
+            return self.known_clients.get(part(frame.data, start, end))
+        if end - start != self.client_size or not is_at(frame.data, start, self.client_raw):
+            self.client_raw, self.client_size = part(frame.data, start, end), end - start
+            self.client_text = self.known_clients.get(self.client_raw)
+            if self.client_text is None:
+                self.client_text = self._new_client(self.client_raw, frame.offset)
+        return self.client_text
 
     @compiled
     def _request_body(
@@ -559,7 +561,7 @@ class KafkaConversation(Conversation):
         )
         table: RowTable = self.rows.report.exchanges
         if notes.whole and not faults:
-            table.put(slot, fields.EXCHANGE_STATUS, OK)
+            table.put_text(slot, fields.EXCHANGE_STATUS, OK)
         table.waiting[slot, fields.EXCHANGE_THROTTLE_MS] = notes.throttle
         table.waiting[slot, fields.EXCHANGE_LONG_POLL] = long_poll
         if body is not None:

@@ -68,8 +68,9 @@ class KafkaPendingRequests:
     def take(self, correlation_id: cython.longlong) -> KafkaRequest | None:
         """The oldest request that waits with this id, which waits no longer."""
         key: int = correlation_id
-        call: KafkaRequest | None = self.by_id.pop(key, None)
+        call: KafkaRequest | None = self.by_id.get(key)
         if call is not None:
+            del self.by_id[key]
             self.count -= 1
             if self.again and key in self.again:
                 later = self.again[key]

@@ -34,6 +34,7 @@ from dissectors.wire.memory import crc32c
 from dissectors.wire.reader import WireReader, reader
 
 HEADER_BYTES, COVERED_FROM, KEEPS_LENGTH, SMALLEST_LENGTH = 61, 21, 12, 49
+UP_TO_MAGIC = 17  # bytes
 CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, HORIZON_BIT = 7, 8, 16, 32, 64
 LAST_CODEC, MOST_ATTRIBUTES = 4, 127  # numbers above them were never given
 NO_TIMESTAMP = -1
@@ -221,6 +222,23 @@ def read_batches(r: WireReader, end: cython.Py_ssize_t, known: cython.Py_ssize_t
         r.pos = start + batch.size
         found.append(batch)
     return found
+
+
+@compiled
+def is_cut(r: WireReader) -> cython.bint:
+    """Whether the bytes that are left are the beginning of a batch of magic 2, or too few for any. The reader stays."""
+    start: cython.Py_ssize_t = r.pos
+    left: cython.Py_ssize_t = r.left()
+    length: cython.longlong
+    magic: cython.longlong
+    if left < UP_TO_MAGIC:
+        return True
+    r.skip(8)
+    length = r.i32()
+    r.skip(4)
+    magic = r.i8()
+    r.pos = start
+    return magic == 2 and length >= SMALLEST_LENGTH and length > left - KEEPS_LENGTH
 
 
 @compiled

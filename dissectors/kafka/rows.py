@@ -142,8 +142,8 @@ class KafkaRows:
         """The row of one batch. first, last: its offsets."""
         table: RowTable = self.report.batches
         slot: cython.Py_ssize_t = self.report.open_batch(call, frame)
-        table.put(slot, fields.BATCH_ROLE, role)
-        table.put(slot, fields.BATCH_TOPIC, topic)
+        table.put_text(slot, fields.BATCH_ROLE, role)
+        table.put_text(slot, fields.BATCH_TOPIC, topic)
         table.waiting[slot, fields.BATCH_PARTITION] = partition
         table.waiting[slot, fields.BATCH_BASE_OFFSET] = first
         table.waiting[slot, fields.BATCH_LAST_OFFSET] = last
@@ -152,11 +152,11 @@ class KafkaRows:
         else:
             table.put(slot, fields.BATCH_POSITION, first)
         table.waiting[slot, fields.BATCH_RECORDS] = batch.count
-        table.put(slot, fields.BATCH_CODEC, batch.codec)
+        table.put_text(slot, fields.BATCH_CODEC, batch.codec)
         table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.size
         table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed
         table.waiting[slot, fields.BATCH_KEYED] = batch.keyed
-        table.put(slot, fields.BATCH_FORMAT, FORMATS[batch.magic])
+        table.put_text(slot, fields.BATCH_FORMAT, FORMATS[batch.magic])
         if batch.producer_id >= 0:
             table.put(slot, fields.BATCH_PRODUCER, str(batch.producer_id))
         if batch.producer_epoch >= 0:
@@ -167,11 +167,11 @@ class KafkaRows:
         table.waiting[slot, fields.BATCH_CONTROL] = batch.control
         table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = nanoseconds(batch.first_timestamp)
         table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = nanoseconds(batch.max_timestamp)
-        table.put(slot, fields.BATCH_CHECKSUM_KIND, CHECKSUM_KINDS[batch.magic])
+        table.put_text(slot, fields.BATCH_CHECKSUM_KIND, CHECKSUM_KINDS[batch.magic])
         table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.crc
         table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
-        table.put(slot, fields.BATCH_VERDICT, batch.verdict)
-        table.put(slot, fields.BATCH_OUTCOME, outcome)
+        table.put_text(slot, fields.BATCH_VERDICT, batch.verdict)
+        table.put_text(slot, fields.BATCH_OUTCOME, outcome)
         table.waiting[slot, fields.BATCH_TIME] = batch.time
         table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
         table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.stream_offset

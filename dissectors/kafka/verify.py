@@ -19,7 +19,7 @@ from dissectors.kafka.batches import BatchError
 from dissectors.kafka.body_notes import RecordSet
 from dissectors.kafka.messages import KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
-from dissectors.kafka.record_batch import RecordBatch, read_batches
+from dissectors.kafka.record_batch import RecordBatch, is_cut, read_batches
 from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
@@ -63,7 +63,7 @@ class BatchVerifier:
         if frame.complete:
             self._reader.open(frame.data, records.start, records.start + records.size)
             found = read_batches(self._reader, records.start + records.size, frame.end)
-            if self._reader.left() == 0:
+            if self._reader.left() == 0 or (lenient and is_cut(self._reader)):
                 return found
         return self._odd_batches(frame, records, lenient, old)
 

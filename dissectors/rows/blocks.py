@@ -82,10 +82,12 @@ class _Rows:
         return found
 
     def _numbers(self, place: int) -> Ints:
-        """A field of all rows: of one block in its own order, as it lies there."""
+        """A field of all rows, in order: as it lies in its block, where that is one and in order."""
         parts = [block[place] for block in self._blocks]
         numbers: Ints = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return numbers if self._turn is None else numbers.take(self._turn)
+        if self._turn is None or (numbers == numbers[0]).all():  # to compare numbers costs less than to move them
+            return numbers
+        return numbers.take(self._turn)
 
     def _key(self, name: str) -> Ints:
         """A field as its column is ordered: rows without a value come last."""

@@ -8,6 +8,8 @@ Functions take int64[n] of numbers and give (offsets, characters), but for `code
 
 from __future__ import annotations
 
+from array import array
+
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.rows.layout import ABSENT
@@ -41,31 +43,34 @@ def numbered(arena: Bytes, starts: ReadOnlyNumbers, which: ReadOnlyNumbers) -> C
 
 
 @compiled
-def coded(which: ReadOnlyNumbers, places: Numbers) -> tuple[bytearray, bytearray]:
+def coded(which: ReadOnlyNumbers, places: Numbers) -> tuple[bytearray, array[int]]:
     """(int32[n] of places in a dictionary, 0 for ABSENT; int64[m] of the numbers that it holds, as they come).
 
     places: int64, 0 for each number that there may be; left so.
     """
     i: cython.Py_ssize_t
     w: cython.longlong
+    last: cython.longlong = ABSENT  # the number of the row before, which rows often have in common
+    place: cython.int = 0  # its place
     n: cython.Py_ssize_t = len(which)
     count: cython.Py_ssize_t = 0
     indices = bytearray(4 * n)
     found: Ints = memoryview(indices).cast("i")
+    held = array("q")
     for i in range(n):
         w = which[i]
-        if w != ABSENT:
+        if w == ABSENT:
+            continue
+        if w != last:
+            last = w
             if places[w] == 0:
+                held.append(w)
                 count += 1
                 places[w] = count
-            found[i] = places[w] - 1
-    held = bytearray(8 * count)
-    held_numbers: Numbers = memoryview(held).cast("q")
-    for i in range(n):
-        w = which[i]
-        if w != ABSENT and places[w]:
-            held_numbers[places[w] - 1] = w
-            places[w] = 0
+            place = places[w] - 1
+        found[i] = place
+    for w in held:
+        places[w] = 0
     return indices, held
 
 

@@ -119,6 +119,14 @@ class RowTable:
             number = self.conns.of(value)
         self.waiting[slot, field] = number
 
+    @compiled
+    def put_text(self, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, text: str | None) -> None:
+        """Set a field of an unfinished row that holds a text, whatever options there are: as `put`, in fewer steps."""
+        number: cython.longlong = ABSENT
+        if text is not None:
+            number = self.texts.of(text)
+        self.waiting[slot, field] = number
+
     def put_named(self, slot: int, columns: Mapping[str, Any]) -> None:
         """Set fields by their names. Raises KeyError for a name that the table does not have."""
         for name, value in columns.items():

@@ -37,6 +37,7 @@ class Texts:
     _places: Numbers  # hash -> number + 1, 0 for none
     _known: dict[str, int]
     _kept: list[Any]  # objects whose numbers were asked for, each where its address says
+    _kept_addresses: Numbers  # of these objects, 0 for none: to read a number costs less than to read an object
     _kept_numbers: Numbers
 
     def __init__(self) -> None:
@@ -48,20 +49,23 @@ class Texts:
         self._places = numbers(2 * _TEXTS)
         self._known = {}
         self._kept = [None] * KEPT
+        self._kept_addresses = numbers(KEPT)
         self._kept_numbers = numbers(KEPT)
 
     @compiled
     def of(self, text: str) -> cython.Py_ssize_t:
         """The number of a text. What is no Unicode in it is escaped."""
-        at: cython.Py_ssize_t = address_of(text) // OBJECT_BYTES % KEPT
+        address: cython.Py_ssize_t = address_of(text)
+        at: cython.Py_ssize_t = address // OBJECT_BYTES % KEPT
         number: cython.Py_ssize_t = self._kept_numbers[at]
-        if self._kept[at] is text:
+        if self._kept_addresses[at] == address:
             return number
         found = self._known.get(text)
         if found is None:
             raw = text.encode("utf-8", "backslashreplace")
             found = self._known[text] = self.number(raw, 0, len(raw))
         self._kept[at] = text
+        self._kept_addresses[at] = address
         self._kept_numbers[at] = found
         return found
 

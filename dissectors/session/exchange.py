@@ -237,13 +237,13 @@ class Report:
         table: RowTable = self.exchanges
         slot: cython.Py_ssize_t = table.open()
         table.put(slot, fields.EXCHANGE_CONN, self.conn)
-        table.put(slot, fields.EXCHANGE_KIND, kind)
-        table.put(slot, fields.EXCHANGE_API, request.api)
-        table.put(slot, fields.EXCHANGE_CLIENT_ID, request.client_id)
-        table.put(slot, fields.EXCHANGE_GROUP, request.group)
+        table.put_text(slot, fields.EXCHANGE_KIND, kind)
+        table.put_text(slot, fields.EXCHANGE_API, request.api)
+        table.put_text(slot, fields.EXCHANGE_CLIENT_ID, request.client_id)
+        table.put_text(slot, fields.EXCHANGE_GROUP, request.group)
         table.put(slot, fields.EXCHANGE_TOPICS, request.topics)
-        table.put(slot, fields.EXCHANGE_STATUS, UNKNOWN)
-        table.put(slot, fields.EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
+        table.put_text(slot, fields.EXCHANGE_STATUS, UNKNOWN)
+        table.put_text(slot, fields.EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
         if request.body is not None and self.sink.wants_body(request.api):
             table.put(slot, fields.EXCHANGE_REQUEST, request.body)
         table.waiting[slot, fields.EXCHANGE_API_CODE] = request.api_code
@@ -260,17 +260,17 @@ class Report:
         self._write_frames(slot, request.frame, response)
         if response is not None:
             if kind is not PUSH:
-                table.put(slot, fields.EXCHANGE_ANSWER, self._closing.judge(response))
+                table.put_text(slot, fields.EXCHANGE_ANSWER, self._closing.judge(response))
                 self._unsettled = response if self._closing.waits(response) else None
         elif kind is UNANSWERED and request.frame is not None:
-            table.put(slot, fields.EXCHANGE_ANSWER, self._closing.unanswered(request.frame))
+            table.put_text(slot, fields.EXCHANGE_ANSWER, self._closing.unanswered(request.frame))
         return slot
 
     @compiled
     def fail(self, slot: cython.Py_ssize_t, errors: Sequence[ErrorCode]) -> None:
         """Say in an open row of `exchanges` that the answer holds errors, at least one."""
         table: RowTable = self.exchanges
-        table.put(slot, fields.EXCHANGE_STATUS, FAILED)
+        table.put_text(slot, fields.EXCHANGE_STATUS, FAILED)
         table.put(slot, fields.EXCHANGE_ERROR_CODE, errors[0].code)
         table.put(slot, fields.EXCHANGE_ERROR_NAME, errors[0].name)
         table.put(slot, fields.EXCHANGE_ERROR_COUNT, len(errors))
@@ -344,9 +344,9 @@ class Report:
         table: RowTable = self.batches
         slot: cython.Py_ssize_t = table.open()
         table.put(slot, fields.BATCH_CONN, self.conn)
-        table.put(slot, fields.BATCH_API, request.api)
-        table.put(slot, fields.BATCH_CLIENT_ID, request.client_id)
-        table.put(slot, fields.BATCH_GROUP, request.group)
+        table.put_text(slot, fields.BATCH_API, request.api)
+        table.put_text(slot, fields.BATCH_CLIENT_ID, request.client_id)
+        table.put_text(slot, fields.BATCH_GROUP, request.group)
         table.waiting[slot, fields.BATCH_CORRELATION_ID] = request.correlation_id
         _write_id(table, slot, fields.BATCH_EXCHANGE_ID, frame if request.frame is None else request.frame)
         return slot
@@ -408,9 +408,9 @@ class Report:
         table: RowTable = self.positions
         slot: cython.Py_ssize_t = table.open()
         table.put(slot, fields.POSITION_CONN, self.conn)
-        table.put(slot, fields.POSITION_API, request.api)
-        table.put(slot, fields.POSITION_CLIENT_ID, request.client_id)
-        table.put(slot, fields.POSITION_GROUP, request.group)
+        table.put_text(slot, fields.POSITION_API, request.api)
+        table.put_text(slot, fields.POSITION_CLIENT_ID, request.client_id)
+        table.put_text(slot, fields.POSITION_GROUP, request.group)
         table.waiting[slot, fields.POSITION_CORRELATION_ID] = request.correlation_id
         table.waiting[slot, fields.POSITION_TIME] = frame.first_ns
         table.waiting[slot, fields.POSITION_PACKET_REF] = frame.packet_ref

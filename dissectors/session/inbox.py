@@ -355,11 +355,19 @@ class Inbox:
         left: cython.Py_ssize_t = self.end - self.pos
         if self.pos > left:
             if self.remembers:
-                known = Chunk(self._base, self.buf, self._segments)
-                known = known.part(max(self._base, self.offset - self.remembers), self.offset)
-                self._past, self._past_base, self._past_segments = known.data, known.offset, known.segments
+                self._remember_end()
             segments = self._segments[SEGMENT_FIELDS * self._mark :] if left else _NO_SEGMENTS
             self._show(self._base + self.pos, self.buf[self.pos :], segments, 0)
+
+    @compiled
+    def _remember_end(self) -> None:
+        """Keep the last bytes of the window that were framed, and their segments."""
+        start: cython.longlong = max(self._base, self._base + self.pos - self.remembers)
+        first: cython.Py_ssize_t = self._segment_from(0, start)
+        last: cython.Py_ssize_t = self._segment_from(first, self._base + self.pos - 1)
+        self._past, self._past_base = self.buf[start - self._base : self.pos], start
+        self._past_segments = self._segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * (last + 1)]
+        self._past_segments[SEGMENT_START] = start
 
     # --- back ---
 

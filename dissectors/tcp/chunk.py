@@ -99,6 +99,12 @@ class Chunk(NamedTuple):
         """The chunk from a stream offset on, which must be inside."""
         return self.part(offset, self.end)
 
+    def last(self, size: int) -> Chunk:
+        """Its last segments, with `size` bytes or somewhat more, of those that it has."""
+        first = segments_up_to(self.segments, SEGMENT_START, self.end - size) - 1
+        segments = self.segments[SEGMENT_FIELDS * first :]
+        return Chunk(segments[SEGMENT_START], self.data[segments[SEGMENT_START] - self.offset :], segments)
+
     def part(self, start: int, end: int) -> Chunk:
         """The bytes [start, end) of the chunk, at least one; they are stream offsets."""
         rows = self._rows(start, end)

@@ -85,6 +85,7 @@ class Flow:
     def begins_anew(
         self,
         half: Half,
+        other: Half,
         flags: cython.longlong,
         seq: cython.longlong,
         ack: cython.longlong,
@@ -95,7 +96,6 @@ class Flow:
 
         A SYN-ACK does not that answers this connection's SYN with another number: at most one of two is acknowledged.
         """
-        other: Half = self.halves[1 - half.direction]
         if self.closed_at is not None and time - self.closed_at > linger_ns:
             return True
         if not flags & SYN:

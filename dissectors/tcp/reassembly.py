@@ -21,7 +21,7 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.limits import Limits
 from dissectors.tcp import spurious
-from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.chunk import Gap, Resent
 from dissectors.tcp.delivered import Delivered
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import Conflict, Half, HeldSegment
@@ -66,7 +66,8 @@ class Reassembler:
     limits: Limits
     history: History
     _linger_ns: cython.longlong
-    _sides: tuple[Delivered, Delivered]  # of the connection that is dealt with
+    _of_first: Delivered  # what direction 0 of the connection that is dealt with delivered
+    _of_second: Delivered  # … and direction 1
     _time: cython.longlong = 0  # of the packet that is dealt with
     _packet_ref: cython.longlong = 0
     _arrival: cython.longlong = 0
@@ -75,7 +76,8 @@ class Reassembler:
         self.limits = limits
         self.history = history
         self._linger_ns = limits.linger_ns
-        self._sides = (Delivered(), Delivered())
+        self._of_first = Delivered()
+        self._of_second = Delivered()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reassembler, (self.limits, self.history)
@@ -86,16 +88,19 @@ class Reassembler:
 
         Returns `end`, or the place of the first packet that belongs to another connection.
         """
+        one: Half = flow.halves[0]
+        two: Half = flow.halves[1]
         while i < end:
             j: cython.Py_ssize_t = packets.index[i]
-            half: Half = flow.halves[packets.direction[j]]
+            half: Half = two if packets.direction[j] else one
+            other: Half = one if packets.direction[j] else two
             flags: cython.longlong = packets.flags[j]
-            if flow.begins_anew(half, flags, packets.seq[j], packets.ack[j], packets.time[j], self._linger_ns):
+            if flow.begins_anew(half, other, flags, packets.seq[j], packets.ack[j], packets.time[j], self._linger_ns):
                 break
-            self._packet(flow, half, packets, j)
+            self._packet(flow, half, other, packets, j)
             i += 1
-        self._flush(flow.halves[0])
-        self._flush(flow.halves[1])
+        self._flush(one)
+        self._flush(two)
         return i
 
     def finish(self, flow: Flow) -> None:
@@ -103,23 +108,23 @@ class Reassembler:
         if flow.finished and not flow.halves[0].held and not flow.halves[1].held:
             return
         self._time, self._packet_ref, self._arrival = flow.last_time, flow.last_packet_ref, flow.last_arrival + 1
-        self._release(flow, True)
+        one, two = flow.halves
+        self._release(flow, one, two, True)
         for half in flow.halves:
             missing = max(half.fin, half.acked) - half.next
             if missing == 1 and half.fin < 0 and half.only_started:
                 half.keep_alives += 1  # its first packet was one, of a byte that was sent before
             elif half.started and missing > 0:  # the last bytes: nothing came behind them but a FIN or acknowledgements
                 self._skip(flow, half, missing, "not captured", flow.last_packet_ref, flow.last_time)
-        self._release(flow, False)
+        self._release(flow, one, two, False)
         for half in flow.halves:
             self._flush(half)
 
     # --- a packet ---
 
     @compiled
-    def _packet(self, flow: Flow, half: Half, packets: Packets, j: cython.Py_ssize_t) -> cython.int:
+    def _packet(self, flow: Flow, half: Half, other: Half, packets: Packets, j: cython.Py_ssize_t) -> cython.int:
         """Take packet j, of a direction."""
-        other: Half = flow.halves[1 - half.direction]
         self._time, self._packet_ref, self._arrival = packets.time[j], packets.packet_ref[j], packets.arrival[j]
         flow.see(self._time, self._packet_ref, self._arrival)
         flow.via |= packets.via[j]
@@ -135,7 +140,10 @@ class Reassembler:
             half.out_of_order += 1
         elif not self._accept(flow, half, other, packets, j):
             return 0
-        self._release(flow, False)
+        if half.direction:
+            self._release(flow, other, half, False)
+        else:
+            self._release(flow, half, other, False)
         return 0
 
     @compiled
@@ -370,10 +378,8 @@ class Reassembler:
     # --- delivery ---
 
     @compiled
-    def _release(self, flow: Flow, force: cython.bint) -> cython.int:
-        """Deliver what may be delivered; with `force`, give up what all else waits for."""
-        a: Half = flow.halves[0]
-        b: Half = flow.halves[1]
+    def _release(self, flow: Flow, a: Half, b: Half, force: cython.bint) -> cython.int:
+        """Deliver what may be delivered of both directions; with `force`, give up what all else waits for."""
         moved: cython.bint = True
         while moved:
             moved = self._advance(flow, a, b)
@@ -474,7 +480,7 @@ class Reassembler:
         time: cython.longlong,
     ) -> cython.int:
         """The next bytes of a stream are buffer[at : at + size]."""
-        side: Delivered = self._sides[half.direction]
+        side: Delivered = self._of_second if half.direction else self._of_first
         side.add(half.next, self._order(flow), packet_ref, time, buffer, at, size)
         half.next += size
         half.bytes += size
@@ -494,7 +500,7 @@ class Reassembler:
     @compiled
     def _flush(self, half: Half) -> cython.int:
         """Make a chunk of what was delivered since the last one, and remember its end for retransmissions."""
-        side: Delivered = self._sides[half.direction]
+        side: Delivered = self._of_second if half.direction else self._of_first
         if not side.count:
             return 0
         chunk = side.chunk()
@@ -502,7 +508,7 @@ class Reassembler:
         if not half.recent:
             half.recent = []
         recent = half.recent
-        recent.append(_end_of(chunk))
+        recent.append(chunk if len(chunk.data) <= 2 * RECENT_BYTES else chunk.last(RECENT_BYTES))
         needed = half.next - RECENT_BYTES  # the stream from here on
         while len(recent) > 1 and recent[1].offset <= needed:
             self.history.drop(recent.pop(0))
@@ -572,11 +578,3 @@ def _sent_before(half: Half, offset: int, end: int, time: int) -> list[tuple[int
             found.append((begin, stop))
             offset = stop
     return found
-
-
-def _end_of(chunk: Chunk) -> Chunk:
-    """The last pieces of a chunk, with RECENT_BYTES or somewhat more; a short one whole."""
-    if len(chunk.data) <= 2 * RECENT_BYTES:
-        return chunk
-    first = bisect_right(chunk.starts, chunk.end - RECENT_BYTES) - 1
-    return chunk.behind(chunk.starts[first])

@@ -1,2 +1,2 @@
 cdef extern from "crc32c_of.h" nogil:
-    unsigned int crc32c_of(const unsigned char* data, size_t size)
+    unsigned int crc32c_of(const void* data, size_t size)

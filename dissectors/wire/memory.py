@@ -175,12 +175,12 @@ def gather(
 
 
 @compiled
-def crc32c(data: Bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
+def crc32c(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """CRC32C of data[start:end]. Raises IndexError."""
     _check(start, end - start, len(data))
-    if not cython.compiled:
-        return crc32c_of(memoryview(data)[start:end])
-    return crc32c_of(cython.address(data[start]), end - start) if start < end else 0
+    if cython.compiled:
+        return crc32c_of(PyBytes_AsString(data) + start, end - start)
+    return crc32c_of(memoryview(data)[start:end])
 
 
 @compiled

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from dissectors.kafka import PROTOCOL, batches
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.messages import RecordError, entries
-from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch
+from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch, is_cut
 from dissectors.options import Options
 from dissectors.records import TABLES
+from dissectors.wire.reader import WireReader
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.kafka.wire import batch, fetch, fetched, message, produce, produced, record, request, response, wrapper
 
@@ -65,6 +66,25 @@ def test_the_end_of_a_fetch_may_cut_a_batch() -> None:
         assert [u.base_offset for u in units(data)] == [0]
         with pytest.raises(BatchError):
             units(data, lenient=False)
+
+
+@given(st.integers(0, 200), st.one_of(st.none(), st.tuples(st.integers(8, 16), st.integers(0, 255))))
+def test_what_looks_like_a_batch_that_was_cut_is_left_out_of_a_fetch(
+    size: int, changed: tuple[int, int] | None
+) -> None:
+    data = bytearray(batch(THREE))
+    if changed is not None:
+        data[changed[0]] = changed[1]
+    raw = bytes(data[:size])
+    reader = WireReader()
+    reader.open(raw, 0, len(raw))
+    cut = is_cut(reader)
+    assert reader.pos == 0
+    assert cut or size >= 17
+    if cut:
+        assert units(raw) == []
+    elif changed is None:
+        assert size >= len(data)
 
 
 def test_old_messages_may_be_cut_too() -> None:

@@ -37,3 +37,16 @@ def test_the_pieces_of_a_stretch_are_those_that_hold_its_bytes(sizes: list[int],
     stops = [*chunk.starts[1:], sum(sizes)]
     holding = [a for a, b in zip(chunk.starts, stops, strict=True) if a < start + size and b > start]
     assert [piece.start for piece in chunk.pieces(start, start + size)] == holding
+
+
+@given(sizes=SIZES, offset=st.integers(0, 100), data=st.data())
+def test_the_last_segments_of_a_chunk_are_those_that_hold_its_last_bytes(
+    sizes: list[int], offset: int, data: st.DataObject
+) -> None:
+    chunk = joined(chunks(sizes, offset))
+    size = data.draw(st.integers(1, sum(sizes)))
+    last = chunk.last(size)
+    assert last.end == chunk.end
+    assert size <= len(last.data) < size + max(sizes)
+    assert last == chunk.part(last.offset, chunk.end)
+    assert last.offset in chunk.starts
