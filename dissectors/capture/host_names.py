@@ -92,8 +92,8 @@ def _of_port(block: RawBlock) -> Iterator[bytes]:
     while at >= 0 and len(places) < _MOST_CANDIDATES:
         places.append(at)
         at = block.buffer.find(port, at + 1)
-    some = np.unique(np.searchsorted(block.at, places, "right") - 1) if len(block) else np.empty(0, np.int64)
-    some = some[some >= 0]
+    some = np.searchsorted(block.at, places, "right") - 1 if len(block) else np.empty(0, np.int64)
+    some = some[np.diff(some, prepend=-1) > 0]  # in order; none before the first packet, each once
     layers = Layers(block.buffer, block.at[some], block.have[some], block.wire[some], block.link[some])
     layers.run()
     found = layers.columns

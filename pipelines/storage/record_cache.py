@@ -27,7 +27,7 @@ import xxhash
 
 from dissectors import records
 from dissectors.options import ALL_CORES, Options
-from pipelines.storage.code_version import code_version
+from pipelines.storage.code_version import code_state
 
 if TYPE_CHECKING:
     from pipelines.formats.parquet import ParquetWriter
@@ -98,8 +98,7 @@ class RecordCache:
                 temporary.replace(path)
 
     def _answer(self, name: str) -> Path:
-        code = code_version("pipelines").rpartition(" ")[2]
-        return self._entry / f"{name}-{code}.json"
+        return self._entry / f"{name}-{code_state('pipelines')}.json"
 
     @contextlib.contextmanager
     def keeping(self) -> Iterator[RowKeeper]:
@@ -199,7 +198,7 @@ def _key(folder: Path, captures: Sequence[str], options: Options) -> str:
     """What the rows depend on, as a name. Raises OSError."""
     secrets = "" if options.keylog is None else hashlib.sha256(Path(options.keylog).read_bytes()).hexdigest()
     asked = replace(options, tables=(), jobs=ALL_CORES, keylog=None, coded=False)  # what rows say depends on none
-    parts = [code_version("dissectors"), repr(asked), secrets]
+    parts = [code_state("dissectors"), repr(asked), secrets]
     digests = _digests(folder, captures)
     parts += [part for path in captures for part in (path, _whole_name(path), digests[path])]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]

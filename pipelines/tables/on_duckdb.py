@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipelines.sql.database import literal
 from pipelines.storage import filesystem, scratch
@@ -114,8 +113,10 @@ class LocalEngine(_Connection):
     def write(self, query: str, table: Table, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = self.stream(f"{query} order by {table.ordering}")
+        from pyarrow.parquet import ParquetWriter
+
         # COPY would write columns as NOT NULL where these rows have no null: the schema must not depend on them
-        with pq.ParquetWriter(path, rows.schema, compression="zstd") as writer:
+        with ParquetWriter(path, rows.schema, compression="zstd") as writer:
             for batch in rows:
                 writer.write_batch(batch)
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from dissectors.kafka.errors import error
 from pipelines.sql.database import Row, fetched
 from pipelines.sql.words import CLIENT
 from pipelines.tables.dialect import Dialect
@@ -173,6 +172,8 @@ class _History:
         producer = str(step["number"])
         if step["subject"]:
             self._names.setdefault(producer, (step["subject"], None))
+        from dissectors.kafka.errors import error
+
         mine = self._of(step, producer, None)
         self._close(("kafka", producer), step, COMMITTED if step["text"] == "commit" else ABORTED)
         if step["status"] == "error" and error(step["error_code"] or 0).retriable:

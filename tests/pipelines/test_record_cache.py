@@ -98,7 +98,7 @@ def test_whatever_rows_depend_on_makes_them_anew(
     elif change == "option":
         arguments.append("--limit=pending=7")
     elif change == "code":
-        monkeypatch.setattr(record_cache, "code_version", lambda package: "another")
+        monkeypatch.setattr(record_cache, "code_state", lambda package: "another")
     else:
         arguments = ["top", capture.rename(capture.with_name("b.pcap"))]
     assert run(*arguments) == run(*arguments, "--no-cache")
