@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -124,7 +124,7 @@ class _File:
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     size: int = 0
     rows: int = 0
-    stream: BinaryIO | None = None
+    stream: pa.PythonFile | None = None  # counts its bytes: not every file system's files do
     writer: Any = None
 
 
@@ -181,7 +181,7 @@ class RecordWriter:
 
     def _flush(self, file: _File) -> None:
         if file.writer is None:
-            file.stream = filesystem.create(filesystem.join(self._root, file.path))
+            file.stream = pa.PythonFile(filesystem.create(filesystem.join(self._root, file.path)), mode="w")
             file.writer = open_writer(file.stream, file.schema)
         if file.waiting:
             table = row_group(file.waiting)
