@@ -404,6 +404,15 @@ def test_what_a_later_leader_has_other_messages_for_is_lost() -> None:
     )
 
 
+def test_one_message_that_is_lost_is_told_in_the_singular() -> None:
+    sent = batch(2, 10, last_offset=10, records=1)
+    (lost,) = [each for each in told([sent, batch(30, 10, producer="8")], UNCLEAN, []) if each.what == "lost"]
+    assert lost.sentence.startswith(
+        "1 message of topic t, offset 10 of partition 0, was acknowledged in leader epoch 3 and is gone from the log, "
+        "which has another message at its offset since leader epoch 4 at the latest"
+    )
+
+
 def test_a_consumer_that_gets_other_messages_at_acknowledged_offsets_shows_the_loss() -> None:
     (lost,) = overwritten(batch(30, 20, role="consume", producer="8"))
     assert lost.messages == 10

@@ -72,20 +72,23 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
         ) USING (topic, partition, base) GROUP BY ALL"""):
         row["offsets"] = offsets_of(row["runs"])
         in_sync, leader = row["in_sync"], row["later_leader"]
+        if row["messages"] == 1:
+            gone, they, them = "is gone from the log, which has another message at its offset", "it was", "it"
+        else:
+            gone, they, them = "are gone from the log, which has other messages at their offsets", "they were", "them"
         if in_sync and leader is not None and leader not in in_sync:
             why = f": broker {leader} took over, which was not among the in-sync replicas {', '.join(in_sync)}"
         elif row["acks"] == 1:
-            why = ": they were sent with acks=1, and a replica that had not fetched them took over"
+            why = f": {they} sent with acks=1, and a replica that had not fetched {them} took over"
         elif row["acks"] == -1:
-            why = ", although they were sent with acks=all: a replica that was not in sync took over"
+            why = f", although {they} sent with acks=all: a replica that was not in sync took over"
         else:
-            why = ": a replica that had not fetched them took over"
+            why = f": a replica that had not fetched {them} took over"
         yield statement(
             LOST, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}, {at_offsets(row['offsets'])} "
             f"of partition {row['partition']}, {was(row['messages'])} acknowledged in leader epoch {row['epoch']} and "
-            f"are gone from the log, which has other messages at their offsets since leader epoch {row['later_epoch']} "
-            f"at the latest{why}.",
+            f"{gone} since leader epoch {row['later_epoch']} at the latest{why}.",
             "answers to Produce, another batch at the same offsets that a broker acknowledged or gave to a consumer, "
             "and leader epochs that brokers told",
             messages=row["messages"],
