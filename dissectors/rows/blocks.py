@@ -126,10 +126,11 @@ class _Rows:
     def _text(self, column: records.Column, numbers: Ints) -> pa.Array:
         """The texts of a column, by their numbers."""
         known = self._table.texts
+        if not (self._coded and column.repeats):
+            return texts(known.arena, known.starts, numbers)
         if len(self._places) < known.count:
             self._places = np.zeros(known.count, np.int64)
-        places = self._places if self._coded and column.repeats else None
-        return texts(known.arena, known.starts, numbers, places)
+        return texts(known.arena, known.starts, numbers, self._places)
 
     def _loose_column(self, field: records.Field, numbers: Ints, absent: Bools) -> pa.Array:
         """Numbers as what the kind of the field makes of them, and loose values."""

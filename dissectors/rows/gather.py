@@ -53,7 +53,6 @@ def coded(which: ReadOnlyNumbers, places: Numbers) -> tuple[bytearray, array[int
     last: cython.longlong = ABSENT  # the number of the row before, which rows often have in common
     place: cython.int = 0  # its place
     n: cython.Py_ssize_t = len(which)
-    count: cython.Py_ssize_t = 0
     indices = bytearray(4 * n)
     found: Ints = memoryview(indices).cast("i")
     held = array("q")
@@ -65,8 +64,7 @@ def coded(which: ReadOnlyNumbers, places: Numbers) -> tuple[bytearray, array[int
             last = w
             if places[w] == 0:
                 held.append(w)
-                count += 1
-                places[w] = count
+                places[w] = len(held)
             place = places[w] - 1
         found[i] = place
     for w in held:
