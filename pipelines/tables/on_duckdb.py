@@ -111,10 +111,10 @@ class LocalEngine(_Connection):
         return f"kept_{name}"
 
     def write(self, query: str, table: Table, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows = self.stream(f"{query} order by {table.ordering}")
         from pyarrow.parquet import ParquetWriter
 
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = self.stream(f"{query} order by {table.ordering}")
         # COPY would write columns as NOT NULL where these rows have no null: the schema must not depend on them
         with ParquetWriter(path, rows.schema, compression="zstd") as writer:
             for batch in rows:

@@ -169,11 +169,11 @@ class _History:
             mine.topics.add(step["topic"])
 
     def _ends(self, step: Row) -> None:
+        from dissectors.kafka.errors import error  # a table of all: loaded where a transaction of Kafka ends
+
         producer = str(step["number"])
         if step["subject"]:
             self._names.setdefault(producer, (step["subject"], None))
-        from dissectors.kafka.errors import error
-
         mine = self._of(step, producer, None)
         self._close(("kafka", producer), step, COMMITTED if step["text"] == "commit" else ABORTED)
         if step["status"] == "error" and error(step["error_code"] or 0).retriable:
