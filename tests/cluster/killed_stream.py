@@ -1,6 +1,7 @@
 """`python -m tests.cluster.killed_stream CAPTURES OUT CHECKPOINT [OPTION…]`: a stream of exchanges.
 
-It runs until it is killed, a file of captures each micro-batch; with --to-the-end until all that is there was taken. It
+It runs until it is killed, a file of captures each micro-batch; with --to-the-end until all that is there was taken.
+Where it merges, it prints the number of each micro-batch once its offset is written and before it is taken. It
 writes Parquet as Spark's file sink does; with --merged a folder for each micro-batch, `batch=NUMBER`, as what is to be
 merged into a table; with --by-merge as docs/spark-tables.md says, into a table of Delta, OUT/table, whose rows then go
 to OUT/merged.parquet.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,16 @@ def documented_merge() -> str:
     return str(example)
 
 
+def announced(take: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """What takes a micro-batch, and prints its number before."""
+
+    def run(batch: DataFrame, number: int) -> None:
+        print(number, flush=True)
+        take(batch, number)
+
+    return run
+
+
 def main() -> None:
     """Run the stream."""
     parser = ArgumentParser()
@@ -44,13 +56,13 @@ def main() -> None:
     if asked.by_merge:
         names: dict[str, Any] = {"spark": spark, "rows": rows}
         exec(documented_merge().replace(MERGED, f"{asked.out}/table"), names)
-        writer = writer.foreachBatch(names["keep_last"])
+        writer = writer.foreachBatch(announced(names["keep_last"]))
     elif asked.merged:
 
         def keep(batch: DataFrame, number: int) -> None:
             batch.write.mode("overwrite").parquet(f"{asked.out}/batch={number}")
 
-        writer = writer.foreachBatch(keep)
+        writer = writer.foreachBatch(announced(keep))
     else:
         writer = writer.format("parquet").option("path", asked.out)
     trigger: dict[str, Any] = {"availableNow": True} if asked.to_the_end else {"processingTime": "0 seconds"}

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -110,12 +111,11 @@ def through_a_ring(tmp_path: Path, python: str, *options: str) -> Counter[str]:
         running: subprocess.Popen[bytes] | None = None
         for number, piece in enumerate(order):
             if running is None:
-                running = subprocess.Popen(words, cwd=tmp_path, env=env, start_new_session=True, stdout=log, stderr=log)
+                running = subprocess.Popen(
+                    words, cwd=tmp_path, env=env, start_new_session=True, stdout=subprocess.PIPE, stderr=log
+                )
             shutil.copy(pieces[piece], store)
-            until = time.monotonic() + START_S
-            while not (checkpoint / "offsets" / str(number)).exists() and time.monotonic() < until:
-                assert running.poll() is None, (tmp_path / "stream.log").read_text()[-3000:]
-                time.sleep(0.02)
+            assert begins(running, number), (tmp_path / "stream.log").read_text()[-3000:]
             if number >= RING:
                 (store / pieces[order[number - RING]].name).unlink(missing_ok=True)
             if number % 4 == 3:
@@ -123,15 +123,26 @@ def through_a_ring(tmp_path: Path, python: str, *options: str) -> Counter[str]:
                     if number > RING:
                         path.unlink()
                 os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
+                running.communicate()
                 running = None
         if running is not None:
             os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
+            running.communicate()
         ended = subprocess.run([*words, "--to-the-end"], cwd=tmp_path, env=env, check=False, stdout=log, stderr=log)
     assert ended.returncode == 0, (tmp_path / "stream.log").read_text()[-3000:]
     rows = dissectors.dissect([*map(str, pieces)], tables=("exchanges",))["exchanges"].to_pylist()
     return Counter(repr(row).replace(str(every), str(store)) for row in rows)
+
+
+def begins(stream: subprocess.Popen[bytes], number: int) -> bool:
+    """Wait until a stream that prints its micro-batches begins one; whether it did, in time and before it ended."""
+    too_late = threading.Timer(START_S, stream.kill)
+    too_late.start()
+    assert stream.stdout is not None
+    try:
+        return f"{number}\n".encode() in iter(stream.stdout.readline, b"")
+    finally:
+        too_late.cancel()
 
 
 def _committed(out: Path) -> list[Path]:
