@@ -36,6 +36,7 @@ Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31
+_NONE = -1  # in a dictionary: no place
 
 
 def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
@@ -82,9 +83,27 @@ def take(values: Any, index: Ints | pa.Array) -> Any:
     return call_function("take", [values, index if isinstance(index, pa.Array) else column(index)])
 
 
-def keep(values: Any, which: Bools) -> Any:
-    """The rows of a column or of a record batch that are wanted."""
-    return take(values, np.flatnonzero(which))
+def keep(batch: pa.RecordBatch, which: Bools) -> pa.RecordBatch:
+    """The rows of a record batch that are wanted, with dictionaries of their own texts: not of all that were there.
+
+    Rows that wait and are joined to others, time and again, would otherwise bring along every text that they ever met.
+    """
+    rows = take(batch, np.flatnonzero(which))
+    return pa.RecordBatch.from_arrays([*map(_shrunk, rows.columns)], schema=batch.schema)
+
+
+def _shrunk(values: pa.Array) -> pa.Array:
+    """A column whose dictionary, where it has one, holds no other values than its own."""
+    if not isinstance(values, pa.DictionaryArray):
+        return values
+    numbers = as_numbers(values.indices, _NONE)
+    absent = numbers == _NONE
+    used = np.zeros(len(values.dictionary), np.bool_)
+    used[numbers[~absent]] = True
+    if used.all():
+        return values
+    index = column(np.where(absent, 0, (np.cumsum(used) - 1)[numbers]), values.indices.type, absent)
+    return pa.DictionaryArray.from_arrays(index, take(values.dictionary, np.flatnonzero(used)), safe=False)
 
 
 def containing(values: pa.Array, text: str) -> Bools:

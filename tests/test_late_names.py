@@ -122,7 +122,7 @@ def test_a_name_that_is_only_reported_again_is_no_news() -> None:
 
 def test_tokens_become_names_in_columns_and_in_lists() -> None:
     rows = batch((1, unresolved("id", "fallback")), (2, "plain"), (3, unresolved("nobody", "fallback")))
-    assert open_rows(rows).to_pylist() == [True, False, True]
+    assert open_rows(rows).tolist() == [True, False, True]
     assert open_keys(rows) == {"id", "id?", "nobody", "nobody?"}
     done = resolve(rows, names((0, "orders")))
     assert done.column("topic").to_pylist() == ["orders", "plain", "fallback"]

@@ -65,3 +65,18 @@ def test_many_rows_wait_in_a_file() -> None:
         assert topics(list(rows.take(release(9, [(second, unresolved("id", str(second)))])))) == []
     assert topics(list(rows.take(release(30, [], ("id", 2, "orders"))))) == ["orders"] * 3
     assert topics(list(rows.take(release(40, [(31, unresolved("id", "7"))])))) == ["orders"]
+
+
+def test_a_waiting_row_brings_no_texts_of_the_rows_that_went_before_it() -> None:
+    rows = RowRelease(Limits())
+    for second in range(1, 50):
+        named = [(f"id{second - 1}", second, "orders")]
+        out = release(second, [(second, unresolved("id", str(second))), *[(second, "b")] * 5], *named)
+        texts = pa.array([f"client-{second}-{n}" for n in range(6)]).dictionary_encode()
+        ((table, batch),) = out.decoded[0].batches
+        out.decoded[0].batches[:] = [
+            (table, batch.set_column(batch.schema.get_field_index("client_id"), "client_id", texts))
+        ]
+        for _, went in rows.take(out):
+            client_ids = went.column("client_id")
+            assert len(client_ids.dictionary) <= len(client_ids)

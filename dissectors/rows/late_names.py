@@ -185,12 +185,12 @@ def _span(key: str, time: int) -> tuple[int, int]:
     return first, first + _MINUTE
 
 
-def open_rows(batch: pa.RecordBatch) -> pa.BooleanArray:
+def open_rows(batch: pa.RecordBatch) -> Bools:
     """Whether a name of each row is still a token."""
     out = np.zeros(batch.num_rows, bool)
     for at in _named(batch):
         out |= _marked(batch.column(at))
-    return pa.array(out)
+    return out
 
 
 def open_keys(batch: pa.RecordBatch) -> set[str]:
@@ -199,7 +199,7 @@ def open_keys(batch: pa.RecordBatch) -> set[str]:
     for at in _named(batch):
         column = batch.column(at)
         texts = arrow.flat(column) if pa.types.is_list(column.type) else column
-        for text in set(arrow.keep(texts, arrow.containing(texts, MARK)).to_pylist()):
+        for text in set(arrow.take(texts, np.flatnonzero(arrow.containing(texts, MARK))).to_pylist()):
             keys.update(key for key, _ in _TOKEN.findall(text))
     return keys | {key + LIKELY for key in keys}
 

@@ -19,9 +19,8 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dissectors import engine
+from dissectors import arrow, engine
 from dissectors.capture.split import Input
 from dissectors.findings import finding
 from dissectors.limits import MIB
@@ -295,9 +294,9 @@ class Output:
         for table, batch in batches:
             self._names.update(running.sink.take_names())
             unknown = open_rows(batch)
-            if pc.any(unknown).as_py():
-                self._waiting.write(table, batch.filter(unknown))
-                batch = batch.filter(pc.invert(unknown))
+            if unknown.any():
+                self._waiting.write(table, arrow.keep(batch, unknown))
+                batch = arrow.keep(batch, ~unknown)
             self._finished.write(table, batch)
         self._names.update(running.sink.take_names())
 

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dissectors import arrow
 from dissectors.capture.source import file_size
 from dissectors.engine import Batches
 from dissectors.limits import Limits
@@ -84,11 +84,11 @@ class NamesLater(RowRelease):
         for table, batches in tables.items():
             batch = in_order(table, batches)
             is_open = open_rows(batch)
-            if is_open.true_count:
+            if is_open.any():
                 keys = open_keys(batch)
                 self._keys |= keys
-                self._waiting.put(table, batch.filter(is_open), keys)
-                batch = batch.filter(pc.invert(is_open))
+                self._waiting.put(table, arrow.keep(batch, is_open), keys)
+                batch = arrow.keep(batch, ~is_open)
             if batch.num_rows:
                 yield table, batch
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dissectors import records
+from dissectors import arrow, records
 from dissectors.capture.files import site_of
 from dissectors.limits import MIB
 from dissectors.options import Options
@@ -205,7 +205,7 @@ def _shares(
     keys, which = np.unique(np.stack([site, day, timeless]), axis=1, return_inverse=True)
     names = sites.dictionary.to_pylist()
     for n, (at, since, none) in enumerate(keys.T.tolist()):
-        rows = batch if keys.shape[1] == 1 else batch.take(pa.array(np.flatnonzero(which.reshape(-1) == n)))
+        rows = batch if keys.shape[1] == 1 else arrow.keep(batch, which.reshape(-1) == n)
         yield (None if at < 0 else names[at]), (None if none else since), rows
 
 
