@@ -147,9 +147,9 @@ def _macros() -> tuple[str, ...]:
     return (
         # of a sum: 0 of none
         f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",
-        # of a column, its values that are not null: sorted, and how many. DISTINCT in an aggregate plans a join of each
-        "names_of(value) as list_sort(list_distinct(list(value)))",
-        "number_of(value) as list_unique(list(value))",
+        # of a column, its values but null, sorted, and how many: a list holds each as often as it comes, DISTINCT joins
+        "names_of(value) as coalesce(list_sort(map_keys(histogram(value))), [])",
+        "number_of(value) as coalesce(cardinality(histogram(value)), 0)",
         # of `address id`, the two parts; null where there is no id
         "client_address(client) as nullif(split_part(client, ' ', 1), '')",
         "client_name(client) as nullif(substr(client, strpos(client || ' ', ' ') + 1), '')",

@@ -87,7 +87,7 @@ def taken_over(capture: Capture, servers: Sequence[str], from_us: int, to_us: in
             where server <> was and was in {sql_list(servers)} and epoch_us(time) between {from_us} and {to_us}
             order by topic, partition, time
         )
-        select server, count(*) as partitions, list_sort(list_distinct(list(topic))) as topics, min(time) as time,
+        select server, count(*) as partitions, names_of(topic) as topics, min(time) as time,
             arg_min(file, row(time, packet)) as file, arg_min(packet, row(time, packet)) as packet
         from first group by 1 order by time""")
     return [

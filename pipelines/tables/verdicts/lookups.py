@@ -11,7 +11,7 @@ from pipelines.tables.verdicts.thresholds import LINKS
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
 _SENT_ON = "select *, text as named from v_noted where event = 'redirected'"
-_FIRST = f"list({{'time': time, 'topics': topics, 'file': file, 'packet': packet}} order by time)[:{LINKS}] as first"
+_FIRST = f"arg_min({{'time': time, 'topics': topics, 'file': file, 'packet': packet}}, time, {LINKS}) as first"
 
 
 @needs(SomeRows("events", "kind = 'redirected'"))

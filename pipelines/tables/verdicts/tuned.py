@@ -121,7 +121,7 @@ _TOLD = (
                 names_of(replace(format, 'magic ', '')) as formats
             from batches where role = 'produce' and {_OLD} group by all) b using (site, exchange_id)
         where c.api = 'Produce'""",
-        more="saturated(sum(messages)) as messages, list_distinct(flatten(list(formats))) as versions",
+        more="saturated(sum(messages)) as messages, list_distinct(flatten(names_of(formats))) as versions",
     ),
     Told(
         SomeRows("batches", _PLAIN), "not_idempotent",

@@ -140,6 +140,7 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
     rows: a SELECT; by: columns that make a group; more: aggregates of the check's own, for the SELECT list.
     """
     keys = "".join(f"{name}, " for name in by)
+    parts = f"partition by {', '.join(by)} " if by else ""
     group = f"group by {', '.join(by)}" if by else "having count(*) > 0"
     protocol = "" if "protocol" in by else "max(protocol) as protocol, "
     return f"""
@@ -148,12 +149,17 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
             {_listed("client", EVIDENCE)} as clients, {_listed("server")} as servers,
             number_of(client_name(client)) as client_ids, number_of(client_address(client)) as client_hosts,
             {_listed('"group"')} as groups,
-            list_sort(list_distinct(flatten(list(topics))))[:{LISTED}] as topics,
+            list_sort(list_distinct(flatten(names_of(topics))))[:{LISTED}] as topics,
             list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset,
                 'client': client, 'server': server, 'topic': topics[1], 'group': "group",
                 'from_us': epoch_us(time), 'until_us': epoch_us(until)}}
-                order by time, file, packet, stream_offset, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
-        from ({rows}) {group}"""
+                order by row_in_group) filter (row_in_group <= {EVIDENCE}) as evidence{more and f", {more}"}
+        from (
+            -- a list of all rows, sorted and cut, would have to fit in memory
+            select *, row_number() over (
+                {parts}order by time, file, packet, stream_offset, exchange_id) as row_in_group
+            from ({rows})
+        ) {group}"""
 
 
 def first_of(*columns: str) -> str:
