@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dissectors import arrow, records
+from dissectors.arrow import Ints
 from dissectors.capture.files import site_of
 from dissectors.limits import MIB
 from dissectors.options import Options
@@ -202,11 +203,20 @@ def _shares(
     site = sites.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     day = np.floor_divide(micros.fill_null(0).to_numpy(zero_copy_only=False), _DAY_US)
     timeless = pc.is_null(micros).to_numpy(zero_copy_only=False)
-    keys, which = np.unique(np.stack([site, day, timeless]), axis=1, return_inverse=True)
-    names = sites.dictionary.to_pylist()
-    for n, (at, since, none) in enumerate(keys.T.tolist()):
-        rows = batch if keys.shape[1] == 1 else arrow.keep(batch, which.reshape(-1) == n)
-        yield (None if at < 0 else names[at]), (None if none else since), rows
+    names: list[str | None] = [None, *sites.dictionary.to_pylist()]
+    keys, which = _numbered((day * 2 + timeless) * len(names) + site + 1)
+    for n, key in enumerate(keys):
+        date, name = divmod(key, len(names))
+        rows = batch if len(keys) == 1 else arrow.keep(batch, which == n)
+        yield names[name], (None if date & 1 else date >> 1), rows
+
+
+def _numbered(keys: Ints) -> tuple[list[int], Ints]:
+    """The different ones of some keys, and which of them each is."""
+    if (keys == keys[0]).all():  # as mostly
+        return [int(keys[0])], np.zeros(0, np.int64)
+    different, which = np.unique(keys, return_inverse=True)
+    return different.tolist(), which
 
 
 def rows_of(url: str) -> Iterator[pa.RecordBatch]:
