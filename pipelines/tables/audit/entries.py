@@ -24,11 +24,11 @@ _CONNECTION = "site, connection, incarnation"
 _SERVER = "server_ip || ' ' || server_port AS server"
 
 
-def _same(other: str) -> str:
-    """Whether a row is about the entry `s` and the subscription `o`."""
+def _same(other: str, entry: str = "s", owner: str = "o") -> str:
+    """Whether a row is about an entry and the subscription that a row names."""
     return (
-        f"{other}.topic = s.topic AND {other}.partition IS NOT DISTINCT FROM s.partition AND {other}.owner = o.owner "
-        f"AND {other}.ledger = s.ledger AND {other}.entry = s.entry"
+        f"{other}.topic = {entry}.topic AND {other}.partition IS NOT DISTINCT FROM {entry}.partition "
+        f"AND {other}.owner = {owner}.owner AND {other}.ledger = {entry}.ledger AND {other}.entry = {entry}.entry"
     )
 
 
@@ -80,23 +80,26 @@ VIEWS = {
         WITH owners AS (
             SELECT DISTINCT topic, partition, owner FROM v_dispatched
             UNION SELECT DISTINCT topic, partition, owner FROM v_done
-        ), known AS (
+        ), stored AS (
             SELECT s.*, o.owner, EXISTS (SELECT 1 FROM v_dispatched d WHERE {_same("d")}) AS came,
-                EXISTS (SELECT 1 FROM v_dispatched d WHERE {_same("d")} AND (
-                    d.server = s.server OR d.topic NOT IN (FROM v_copied))) AS found,
+                EXISTS (SELECT 1 FROM v_dispatched d WHERE {_same("d")} AND d.server = s.server) AS came_here,
                 EXISTS (SELECT 1 FROM v_done d WHERE {_same("d")} AND d.server = s.server) AS acknowledged
             FROM v_stored s JOIN owners o ON s.topic = o.topic AND s.partition IS NOT DISTINCT FROM o.partition
                 JOIN v_gone_past p ON p.topic = o.topic AND p.partition IS NOT DISTINCT FROM o.partition
                     AND p.owner = o.owner
             WHERE (s.ledger, s.entry) <= furthest AND NOT EXISTS (
                 SELECT 1 FROM v_types t WHERE t.owner = o.owner AND t.topic = o.topic AND t.compacted)
+        ), known AS (
+            SELECT *, came_here OR came AND topic NOT IN (FROM v_copied) AS found FROM stored
+        ), leapt_over AS (
+            SELECT DISTINCT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry
+            FROM (FROM known WHERE NOT came) m JOIN v_leaps l ON l.topic = m.topic AND l.owner = m.owner
+                AND l.partition IS NOT DISTINCT FROM m.partition AND l.server = m.server
+                AND (l.ledger, l.entry) < (m.ledger, m.entry) AND (m.ledger, m.entry) < l.after
+            WHERE EXISTS (SELECT 1 FROM v_types t WHERE t.owner = m.owner AND t.topic = m.topic AND t.in_order)
         )
-        SELECT *, NOT came AND (acknowledged OR EXISTS (
-                SELECT 1 FROM v_leaps l JOIN v_types t ON t.owner = l.owner AND t.topic = l.topic AND t.in_order
-                WHERE l.topic = k.topic AND l.partition IS NOT DISTINCT FROM k.partition AND l.owner = k.owner
-                    AND l.server = k.server AND (l.ledger, l.entry) < (k.ledger, k.entry)
-                    AND (k.ledger, k.entry) < l.after)) AS lost
-        FROM known k""",
+        SELECT k.*, NOT came AND (acknowledged OR l.topic IS NOT NULL) AS lost
+        FROM known k LEFT JOIN leapt_over l ON {_same("l", "k", "k")} AND l.server = k.server""",
     "v_broken": f"""
         SELECT owner, count(*) AS connections FROM (
             SELECT DISTINCT owner, {_CONNECTION} FROM (

@@ -210,13 +210,15 @@ class Capture(Views):
 
         One cause of a long duration is enough.
         """
+        conditions: dict[str, None] = {}  # some are the same for all verdicts of a kind
         for verdict in self.told[self._heard :]:
             if verdict.kind in EXPLAINS:
                 row = verdict.rows
                 of = {name: sql_list(row[name] or [""]) for name in ("servers", "clients", "topics")}
                 first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
-                condition = EXPLAINS[verdict.kind].format(first=first, last=last, **of)
-                self.explain(f"select * from v_calls where {condition}")
+                conditions[EXPLAINS[verdict.kind].format(first=first, last=last, **of)] = None
+        if conditions:
+            self.explain(f"select * from v_calls where ({') or ('.join(conditions)})")
         self._heard = len(self.told)
         return self.kept(TOLD)
 

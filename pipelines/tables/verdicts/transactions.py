@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+import pyarrow.compute as pc
+
 from dissectors.kafka.errors import error
 from pipelines.formats import who
-from pipelines.tables.transactions import ENDED_BY_COORDINATOR
+from pipelines.tables.transactions import ENDED_BY_COORDINATOR, TIMED_OUT
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import HEARD, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -66,16 +68,28 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+_LATE = "late"  # the relation of transactions that timed out
+_ERRORS = sql_list([error(code).name for code in ENDED_BY_COORDINATOR])
 # requests by whose errors a producer heard that its transaction had timed out, or at which that is certain
 _HEARD = f"""
-    select site, exchange_id from v_calls c
-    where (request_file, request_packet) = {{place}} or (response_file, response_packet) = {{place}}
-    union select site, exchange_id from v_errors e
-    where name in {sql_list([error(code).name for code in ENDED_BY_COORDINATOR])}
-        and coalesce(client_id, client_ip) = {{client}} and epoch_us(time) >= {{over_us}}
-        and not exists (
-            select 1 from events b where b.kind = 'transaction_began' and b.subject = {{name}}
-                and epoch_us(b.time) >= {{over_us}} and b.time < e.time)"""
+    with over as (
+        select transaction, client as producer, epoch_us(time) + open_ns // 1000 as over_us, file, packet from {_LATE}
+    ), refused as (
+        select e.site, e.exchange_id, e.time, o.* from v_errors e
+            join (select distinct transaction, producer from over) o on coalesce(e.client_id, e.client_ip) = o.producer
+        where name in {_ERRORS}
+    ), began as (
+        select subject as transaction, time from events where kind = 'transaction_began'
+    )
+    select transaction, producer, site, exchange_id
+    from over o join v_calls c on c.request_file = o.file and c.request_packet = o.packet
+    union select transaction, producer, site, exchange_id
+    from over o join v_calls c on c.response_file = o.file and c.response_packet = o.packet
+    union select r.transaction, r.producer, site, exchange_id
+    from refused r asof join over o
+        on o.transaction = r.transaction and o.producer = r.producer and o.over_us <= epoch_us(r.time)
+    asof left join began b on b.transaction = r.transaction and b.time < r.time
+    where b.time is null or epoch_us(b.time) < o.over_us"""
 
 
 def _timed_out(capture: Capture) -> Iterator[Ruling]:
@@ -83,24 +97,14 @@ def _timed_out(capture: Capture) -> Iterator[Ruling]:
     alike: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for one in capture.timed_out:
         alike[one["transaction"], one["client"]].append(one)
-    heard = {
-        key: " union ".join(
-            _HEARD.format(
-                place=f"({say.literal(one['file'])}, {one['packet']})", client=say.literal(one["client"]),
-                over_us=say.micros(_end(one)), name=say.literal(one["transaction"]),
-            )
-            for one in some
-        )
-        for key, some in alike.items()
-    }  # fmt: skip
-    if heard:
-        capture.keep(HEARD, " union ".join(heard.values()))
-    for key, some in alike.items():
-        requests = (
-            f"select * from v_calls where (site, exchange_id) in (select (site, exchange_id) from ({heard[key]}))"
-        )
-        for row in capture.rows(together(requests)):
-            yield _told(some, row)
+    if not alike:
+        return
+    late = capture.transactions.filter(pc.equal(capture.transactions["outcome"], TIMED_OUT))
+    capture.duckdb.register(_LATE, late)
+    capture.keep(HEARD, _HEARD)
+    heard = f"select * from v_calls join {HEARD} using (site, exchange_id)"
+    for row in capture.rows(together(heard, ["transaction", "producer"])):
+        yield _told(alike[row["transaction"], row["producer"]], row)
 
 
 def _told(some: list[Row], row: Row) -> Ruling:
