@@ -41,6 +41,7 @@ SETTINGS = {
     "spark.sql.python.unix.domain.socket.enabled": "true",  # 10 to 20 % more through the Python boundary
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # small tables: few tasks
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    "spark.sql.sources.fileCompressionFactor": "50",  # of record files; by their own size, too large ones are broadcast
     "spark.sql.python.filterPushdown.enabled": "true",  # `where` reaches format("brokerscope")
     "spark.driver.memory": "2g",
 }

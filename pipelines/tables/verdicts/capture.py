@@ -47,7 +47,7 @@ from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
 from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
-from pipelines.tables.transactions import TIMED_OUT, transactions
+from pipelines.tables.transactions import transactions
 from pipelines.tables.verdicts.say import counted, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -199,11 +199,6 @@ class Capture(Views):
         if not self.may_have("events") and not self.may_have("batches"):
             return TRANSACTIONS.empty_table()
         return transactions(self.duckdb)
-
-    @cached_property
-    def timed_out(self) -> list[Row]:
-        """Transactions of Kafka that the coordinator aborted, as they were open for longer than allowed."""
-        return [one for one in self.transactions.to_pylist() if one["outcome"] == TIMED_OUT]
 
     def explained(self) -> str:
         """Whether a verdict that was given already explains a request, as a condition on v_calls; see EXPLAINS.

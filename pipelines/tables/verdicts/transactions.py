@@ -69,7 +69,6 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
 
 
 _LATE = "late"  # the relation of transactions that timed out
-_ERRORS = sql_list([error(code).name for code in ENDED_BY_COORDINATOR])
 # requests by whose errors a producer heard that its transaction had timed out, or at which that is certain
 _HEARD = f"""
     with over as (
@@ -77,32 +76,30 @@ _HEARD = f"""
     ), refused as (
         select e.site, e.exchange_id, e.time, o.* from v_errors e
             join (select distinct transaction, producer from over) o on coalesce(e.client_id, e.client_ip) = o.producer
-        where name in {_ERRORS}
-    ), began as (
-        select subject as transaction, time from events where kind = 'transaction_began'
+        where name in {sql_list([error(code).name for code in ENDED_BY_COORDINATOR])}
     )
     select transaction, producer, site, exchange_id
     from over o join v_calls c on c.request_file = o.file and c.request_packet = o.packet
     union select transaction, producer, site, exchange_id
     from over o join v_calls c on c.response_file = o.file and c.response_packet = o.packet
-    union select r.transaction, r.producer, site, exchange_id
+    union select r.transaction, r.producer, r.site, r.exchange_id
     from refused r asof join over o
         on o.transaction = r.transaction and o.producer = r.producer and o.over_us <= epoch_us(r.time)
-    asof left join began b on b.transaction = r.transaction and b.time < r.time
+    asof left join (from events where kind = 'transaction_began') b on b.subject = r.transaction and b.time < r.time
     where b.time is null or epoch_us(b.time) < o.over_us"""
 
 
 def _timed_out(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id and client, those that the coordinator aborted; what is counted is kept as HEARD."""
-    alike: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for one in capture.timed_out:
-        alike[one["transaction"], one["client"]].append(one)
-    if not alike:
+    late = capture.transactions.filter(pc.field("outcome") == TIMED_OUT)
+    if not len(late):
         return
-    late = capture.transactions.filter(pc.equal(capture.transactions["outcome"], TIMED_OUT))
+    alike: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for one in late.to_pylist():
+        alike[one["transaction"], one["client"]].append(one)
     capture.duckdb.register(_LATE, late)
     capture.keep(HEARD, _HEARD)
-    heard = f"select * from v_calls join {HEARD} using (site, exchange_id)"
+    heard = f"from v_calls join {HEARD} using (site, exchange_id)"
     for row in capture.rows(together(heard, ["transaction", "producer"])):
         yield _told(alike[row["transaction"], row["producer"]], row)
 

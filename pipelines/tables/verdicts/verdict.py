@@ -155,8 +155,7 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
                 'from_us': epoch_us(time), 'until_us': epoch_us(until)}}
                 order by row_in_group) filter (row_in_group <= {EVIDENCE}) as evidence{more and f", {more}"}
         from (
-            -- a list of all rows, sorted and cut, would have to fit in memory
-            select *, row_number() over (
+            select *, row_number() over (  -- which goes to disk: a list of all rows would have to fit in memory
                 {parts}order by time, file, packet, stream_offset, exchange_id) as row_in_group
             from ({rows})
         ) {group}"""
