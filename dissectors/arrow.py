@@ -36,7 +36,6 @@ Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31
-_NONE = -1  # in a dictionary: no place
 
 
 def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
@@ -96,14 +95,8 @@ def _shrunk(values: pa.Array) -> pa.Array:
     """A column whose dictionary, where it has one, holds no other values than its own."""
     if not isinstance(values, pa.DictionaryArray):
         return values
-    numbers = as_numbers(values.indices, _NONE)
-    absent = numbers == _NONE
-    used = np.zeros(len(values.dictionary), np.bool_)
-    used[numbers[~absent]] = True
-    if used.all():
-        return values
-    index = column(np.where(absent, 0, (np.cumsum(used) - 1)[numbers]), values.indices.type, absent)
-    return pa.DictionaryArray.from_arrays(index, take(values.dictionary, np.flatnonzero(used)), safe=False)
+    used = numbered(values.indices)
+    return pa.DictionaryArray.from_arrays(used.indices, take(values.dictionary, used.dictionary), safe=False)
 
 
 def containing(values: pa.Array, text: str) -> Bools:

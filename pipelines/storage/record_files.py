@@ -26,7 +26,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dissectors import arrow, records
-from dissectors.arrow import Ints
 from dissectors.capture.files import site_of
 from dissectors.limits import MIB
 from dissectors.options import Options
@@ -204,19 +203,11 @@ def _shares(
     day = np.floor_divide(micros.fill_null(0).to_numpy(zero_copy_only=False), _DAY_US)
     timeless = pc.is_null(micros).to_numpy(zero_copy_only=False)
     names: list[str | None] = [None, *sites.dictionary.to_pylist()]
-    keys, which = _numbered((day * 2 + timeless) * len(names) + site + 1)
-    for n, key in enumerate(keys):
+    keys = arrow.numbered(arrow.column((day * 2 + timeless) * len(names) + site + 1))
+    for n, key in enumerate(keys.dictionary.to_pylist()):
         date, name = divmod(key, len(names))
-        rows = batch if len(keys) == 1 else arrow.keep(batch, which == n)
+        rows = batch if len(keys.dictionary) == 1 else arrow.keep(batch, keys.indices.to_numpy() == n)
         yield names[name], (None if date & 1 else date >> 1), rows
-
-
-def _numbered(keys: Ints) -> tuple[list[int], Ints]:
-    """The different ones of some keys, and which of them each is."""
-    if (keys == keys[0]).all():  # as mostly
-        return [int(keys[0])], np.zeros(0, np.int64)
-    different, which = np.unique(keys, return_inverse=True)
-    return different.tolist(), which
 
 
 def rows_of(url: str) -> Iterator[pa.RecordBatch]:
