@@ -52,8 +52,8 @@ class DecodedRecords:
     spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # file -> earliest and latest time, ns; if known
     suspects: Sequence[Suspect] | None = None  # bytes whose checksum is bad; None where the run did not keep them
 
-    table_memory: ClassVar[str | None] = "50%"  # of this machine's or container's: what does not fit goes to its disk
-    """That this process may take for tables, beyond which it uses the disk; None: the database's own share."""
+    table_memory: ClassVar[str] = "50%"  # of this machine's or container's
+    """That this process may take for tables, beyond which it uses the disk."""
 
     @property
     def stored(self) -> StoredRecords:

@@ -125,9 +125,7 @@ def last_time_us(folder: str) -> int | None:
 
 
 @contextmanager
-def opened(
-    where: RecordsAt, selection: Selection | None = None, memory: str | None = MEMORY
-) -> Iterator[Records | None]:
+def opened(where: RecordsAt, selection: Selection | None = None, memory: str = MEMORY) -> Iterator[Records | None]:
     """The records in a folder, a path or a URL, or some of them; None where there are none.
 
     memory: as LocalEngine takes it. Raises InputError where they cannot be read.
@@ -149,7 +147,7 @@ def opened(
 
 
 @contextmanager
-def _engine(folder: str, memory: str | None = MEMORY) -> Iterator[LocalEngine]:
+def _engine(folder: str, memory: str = MEMORY) -> Iterator[LocalEngine]:
     """Reads the records in a folder. What the database says against it is an InputError."""
     import duckdb
 

@@ -45,7 +45,7 @@ class SparkRecords(DecodedRecords):
     """Decoded records in a Spark application."""
 
     application: Application = field(kw_only=True)
-    table_memory: ClassVar[str | None] = "20%"  # of this machine's or container's, beside that of Java
+    table_memory: ClassVar[str] = "20%"  # of this machine's or container's, beside that of Java
 
     @classmethod
     def of(cls, application: Application, decoded: DecodedRecords) -> SparkRecords:

@@ -122,7 +122,7 @@ class LocalEngine(_Connection):
 
 
 @contextmanager
-def engine_over(stored: StoredRecords, memory: str | None) -> Iterator[LocalEngine]:
+def engine_over(stored: StoredRecords, memory: str) -> Iterator[LocalEngine]:
     """An engine over all files of stored records, with as many threads as `memory` is enough for."""
     sources = {name: stored.sources(name) for name in stored.files}
     with scratch.folder() as room, LocalEngine(stored.folder, sources, room, memory) as engine:
