@@ -2,5 +2,4 @@
 
 executor.py     what a job asks of an executor
 local.py        this process, and others on this machine where the work is large
-worker.py       such another process
 """

@@ -7,27 +7,30 @@ a second, so only work of WORTH_BYTES and more is given away.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import pickle
+import signal
+import threading
 import weakref
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from multiprocessing import Pipe
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
 from dissectors.capture import stores
 from dissectors.errors import BrokerscopeError
 from dissectors.limits import MIB
 from dissectors.local_decoder import cores
 from dissectors.options import ALL_CORES
+from pipelines import process
 from pipelines.executors.executor import Item, Result
-from pipelines.executors.worker import TaskToRun
+from pipelines.pandas_guard import without_pandas
 
 WORTH_BYTES = 64 * MIB  # to read, from which on other processes help
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from {worker} import main; main({handle})"
 
 
 class LocalExecutor:
@@ -40,8 +43,9 @@ class LocalExecutor:
         """jobs: processes at most; ALL_CORES for one a core. step: is told what each job does."""
         self.cores = jobs or cores()
         self._step = step
-        self._workers: list[_Worker] = []
-        weakref.finalize(self, _end, self._workers)
+        self._pool: ProcessPoolExecutor | None = None
+        self._processes = ExitStack()
+        weakref.finalize(self, self._processes.close)
 
     def check(self, staging: str) -> None:
         """Everything runs on this machine, which has this package and shares every place with itself."""
@@ -53,90 +57,72 @@ class LocalExecutor:
         if not items:
             return []
         self._step(described_as)
-        processes = min(self.cores, len(items)) if size >= WORTH_BYTES else 1
-        if processes == 1:
+        if size < WORTH_BYTES or min(self.cores, len(items)) == 1:
             return [task(item) for item in items]
+        if self._pool is None:
+            self._pool = self._processes.enter_context(_pool(self.cores))
         try:
-            while len(self._workers) < processes:
-                self._workers.append(_started())
-            return _shared_out(task, items, self._workers[:processes])
-        except BaseException:  # the others are at work for nothing
-            _end(self._workers)
+            # who gets Ctrl-C is this process: new ones begin with it blocked
+            unmasked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                results = self._pool.map(partial(_run, task, stores.all_options(), Path.cwd()), items)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unmasked)
+            return list(results)
+        except BaseException as error:
+            self._pool = None
+            self._processes.close()  # the others are at work for nothing
+            if isinstance(error, BrokenProcessPool):
+                raise BrokerscopeError(
+                    "a process that decodes was killed; with --jobs 1 less memory is needed"
+                ) from None
             raise
 
 
-@dataclass
-class _Worker:
-    process: subprocess.Popen[bytes]
-    pipe: Connection
-    item: int = -1  # that it has
+@contextmanager
+def _pool(most: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with the block, whatever they do, and with this process, whatever becomes of it."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    with ours, ProcessPoolExecutor(most, context, _begin, (theirs,)) as pool, theirs:
+        try:
+            yield pool
+        finally:
+            ours.close()
 
 
-def _shared_out(task: Callable[[Item], Result], items: Sequence[Item], workers: Sequence[_Worker]) -> list[Result]:
-    results: dict[int, Result] = {}
-    waiting = deque(range(len(items)))
-    for worker in workers:
-        _send(worker, TaskToRun(task, stores.all_options(), Path.cwd()))
-    busy = [worker for worker in workers if _gets_next(worker, waiting, items)]
-    while busy:
-        ready = wait([worker.pipe for worker in busy])
-        for worker in [worker for worker in busy if worker.pipe in ready]:
-            results[worker.item] = _received(worker)
-            if not _gets_next(worker, waiting, items):
-                busy.remove(worker)
-    return [results[n] for n in range(len(items))]
+# --- in another process ----------------------------------------------------------------------------------------------
 
 
-def _end(workers: list[_Worker]) -> None:
-    """End other processes, whatever they do."""
-    for worker in workers:
-        worker.pipe.close()
-        worker.process.kill()
-    for worker in workers:
-        worker.process.communicate()
-    workers.clear()
+def _begin(pipe: Connection) -> None:
+    """Before the first task. pipe: closes when this process is to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process.prepare()
+    without_pandas()
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
 
 
-def _started() -> _Worker:
-    ours, theirs = Pipe()
-    program = _PROGRAM.format(path=sys.path, worker=TaskToRun.__module__, handle=theirs.fileno())
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,  # closes with this process, whatever becomes of it, and then the other one ends
-        pass_fds=[theirs.fileno()],
-        process_group=0,  # Ctrl-C is for this process, which ends the others
-    )
-    theirs.close()
-    return _Worker(process, ours)
+def _end_with(pipe: Connection) -> None:
+    wait([pipe])
+    os._exit(1)
 
 
-def _gets_next(worker: _Worker, waiting: deque[int], items: Sequence[Any]) -> bool:
-    """Give a worker the next item; whether there was one."""
-    if not waiting:
-        return False
-    worker.item = waiting.popleft()
-    _send(worker, items[worker.item])
-    return True
-
-
-def _send(worker: _Worker, value: Any) -> None:
+def _run(
+    task: Callable[[Item], Result], options: dict[stores.Place, stores.Options], folder: Path, item: Item
+) -> Result:
+    """Run a task where paths mean the same. options: of object stores; folder: of relative paths."""
+    stores.set_options(options)
+    stores.set_folder(folder)
     try:
-        worker.pipe.send(value)
-    except OSError:
-        raise _lost(worker) from None
+        return task(item)
+    except Exception as error:
+        raise _sendable(error) from None
 
 
-def _received(worker: _Worker) -> Any:
+def _sendable(error: Exception) -> Exception:
+    """The error, or one that says the same where it cannot be pickled, as those of some libraries."""
     try:
-        failed, value = worker.pipe.recv()
-    except (EOFError, OSError):
-        raise _lost(worker) from None
-    if failed:
-        raise value
-    return value
-
-
-def _lost(worker: _Worker) -> BrokerscopeError:
-    code = worker.process.wait()
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return BrokerscopeError(f"a process that decodes {how}; with --jobs 1 less memory is needed")
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

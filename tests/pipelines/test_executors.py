@@ -85,7 +85,7 @@ def test_an_error_that_cannot_be_pickled_is_told_all_the_same() -> None:
 
 
 def test_a_process_that_is_killed_is_named_with_what_helps() -> None:
-    with pytest.raises(BrokerscopeError, match=r"was killed by signal 9; with --jobs 1 less memory is needed"):
+    with pytest.raises(BrokerscopeError, match=r"was killed; with --jobs 1 less memory is needed"):
         LocalExecutor(2).map(dies, range(2), "dying", WORTH_BYTES)
 
 
