@@ -27,10 +27,9 @@ from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, SCHEMA, TABLE_FOLDER
 from pipelines.storage.stored_records import LISTED, StoredRecords
-from pipelines.tables.compute import Computed, compute
+from pipelines.tables.compute import OF_JUDGEMENT, Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
-from pipelines.tables.verdicts.verdict import Judged
 
 if TYPE_CHECKING:
     from pipelines.executors.executor import Executor
@@ -297,20 +296,19 @@ class _Run:
             self.stage("computing tables")
             asked = (out / TABLE_FOLDER, self.by, self.bucket_us)
             computed: Computed | None = None
-            judgement: Judged | None = None
             if on_cluster:
                 from pipelines.report import by_tasks
 
-                stored = decoded.records.stored
-                if are_few:
-                    computed = by_tasks.write_tables(decoded.executor, stored, store, *asked, cases=cases)
-                else:
-                    judgement = by_tasks.judged(decoded.executor, stored, store)
+                only = TABLES if are_few else OF_JUDGEMENT
+                computed = by_tasks.write_tables(
+                    decoded.executor, decoded.records.stored, store, *asked, only, cases=cases
+                )
             if computed is None:
-                if judgement is None:
-                    here = here or opened_here()
-                    judgement = here.judged()
-                computed = compute(tables, *asked, cases=cases, judgement=judgement)
+                here = here or opened_here()
+                computed = compute(tables, *asked, cases=cases, judgement=here.judged())
+            elif not are_few:
+                others = TABLES.keys() - OF_JUDGEMENT
+                computed = compute(tables, out / TABLE_FOLDER, self.by, computed.bucket_us, others, cases=cases)
         catalog = self.execution.catalog
         if in_session is not None and catalog is not None:
             self.stage(f"writing {catalog.format} tables")

@@ -1,38 +1,32 @@
 """Tables and the page, made by tasks of an executor: the process that runs a job waits, and is no longer than they are.
 
-    records ─ judge ─► verdicts, impacts, transactions ─► tables, some a task ─► page, one task
-            └ measure ─► width of time buckets ─────────┘
+    records ─► width of time buckets ─► tables, some a task; what is wrong, one task ─► page, one task
 
 Each task reads the records that it needs by DuckDB, in MEMORY, and writes beside.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from pipelines.executors.executor import Executor
 from pipelines.formats import units
 from pipelines.report import PageOptions, made
-from pipelines.report.records import judged_records
+from pipelines.report.records import opened
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.storage.stored_records import RecordsAt, StoredRecords
 from pipelines.storage.working_folders import working_folder
-from pipelines.tables.compute import Computed, choose_bucket, compute
+from pipelines.tables.compute import OF_JUDGEMENT, Computed, choose_bucket, compute
 from pipelines.tables.on_duckdb import engine_over
 from pipelines.tables.registry import TABLES
-from pipelines.tables.verdicts.verdict import Judged
 
 MEMORY = "600MB"  # of a task, for its queries; what does not fit goes to its disk
 _TASKS = 8  # at most: each finds out anew which capture points saw the same
-_JUDGED = "judged"
-_JUDGING = "looking for what is wrong"
-JUDGE, MEASURE = "judge", "measure"
 
 Row = dict[str, Any]
 
@@ -54,34 +48,32 @@ def write_tables(
     folder: Path,
     by: Sequence[str] = (),
     bucket_us: int | None = None,
+    only: Collection[str] = TABLES,
     *,
     cases: Sequence[Row] = (),
 ) -> Computed | None:
     """Compute the tables of records by tasks, to FOLDER/<name>.parquet; None where these have no DuckDB.
 
-    store: a folder or URL where tasks may write for a while. Arguments are those of `compute`.
+    store: a folder or URL where tasks may write for a while. Other arguments are those of `compute`.
     """
     with working_folder(store) as staging:
         wanted = TablesToMake(stored, tuple(by), bucket_us, list(cases), staging)
-        is_judged, width = executor.map(partial(_prepare, wanted), (JUDGE, MEASURE), _JUDGING)
-        if not is_judged:
+        (width,) = executor.map(_width, [wanted], "choosing the width of time buckets")
+        if width is None:
             return None
-        wanted = wanted._replace(bucket_us=width)
-        tasks = min(_TASKS, executor.cores, len(TABLES))
-        groups = [tuple(TABLES)[n::tasks] for n in range(tasks)]
-        computed = executor.map(partial(_tables, wanted), groups, f"computing {units.counted(len(TABLES), 'table')}")
+        judged = [name for name in OF_JUDGEMENT if name in only]
+        others = [name for name in TABLES if name in only and name not in judged]
+        tasks = min(_TASKS, executor.cores)
+        groups = [judged, *(others[n::tasks] for n in range(tasks))]
+        described_as = f"computing {units.counted(len(only), 'table')}"
+        computed = executor.map(
+            partial(_tables, wanted._replace(bucket_us=width)), [names for names in groups if names], described_as
+        )
         folder.mkdir(parents=True, exist_ok=True)
-        for name in TABLES:
+        for name in only:
             place = filesystem.join(staging, TABLE_FOLDER, f"{name}.parquet")
             filesystem.download(place, folder / f"{name}.parquet")
         return computed[0]
-
-
-def judged(executor: Executor, stored: StoredRecords, store: str) -> Judged | None:
-    """What is wrong in records, by a task; None where that has no DuckDB. store: as of `write_tables`."""
-    with working_folder(store) as staging:
-        (is_judged,) = executor.map(partial(_prepare, TablesToMake(stored, (), None, [], staging)), [JUDGE], _JUDGING)
-        return _read_judged(staging) if is_judged else None
 
 
 def page(executor: Executor, out: Path, store: str, records: RecordsAt | None) -> bytes:
@@ -99,13 +91,10 @@ def _page(records: RecordsAt | None, out: str) -> bytes:
     return made(out, PageOptions(records=records))
 
 
-def _prepare(wanted: TablesToMake, what: str) -> int | bool:
-    """Write what is wrong in the records, or find the width of time buckets; 0 where there is no DuckDB."""
+def _width(wanted: TablesToMake) -> int | None:
+    """The width of time buckets, in µs; None where there is no DuckDB."""
     if find_spec("duckdb") is None:
-        return 0
-    if what == JUDGE:
-        filesystem.write(filesystem.join(wanted.staging, _JUDGED), pickle.dumps(judged_records(wanted.stored)))
-        return True
+        return None
     if wanted.bucket_us is not None:
         return wanted.bucket_us
     with engine_over(wanted.stored, MEMORY) as engine:
@@ -113,15 +102,15 @@ def _prepare(wanted: TablesToMake, what: str) -> int | bool:
 
 
 def _tables(wanted: TablesToMake, names: Sequence[str]) -> Computed:
-    """Write some tables below staging."""
-    with scratch.folder() as room, engine_over(wanted.stored, MEMORY) as engine:
-        given: Mapping[str, Any] = {"cases": wanted.cases, "judgement": _read_judged(wanted.staging)}
-        computed = compute(engine, room / TABLE_FOLDER, wanted.by, wanted.bucket_us, names, **given)
-        filesystem.upload(room, wanted.staging, [room / TABLE_FOLDER / f"{name}.parquet" for name in names])
+    """Write some tables below staging: those of what is wrong, or others."""
+    with scratch.folder() as room:
+        folder = room / TABLE_FOLDER
+        if set(OF_JUDGEMENT).isdisjoint(names):
+            with engine_over(wanted.stored, MEMORY) as engine:
+                computed = compute(engine, folder, wanted.by, wanted.bucket_us, names, cases=wanted.cases)
+        else:
+            with opened(wanted.stored, memory=MEMORY) as records:
+                assert records is not None  # who decodes writes files of all tables
+                computed = records.compute(folder, wanted.cases, wanted.by, wanted.bucket_us, names)
+        filesystem.upload(room, wanted.staging, [folder / f"{name}.parquet" for name in names])
     return computed
-
-
-def _read_judged(staging: str) -> Judged:
-    data = filesystem.read(filesystem.join(staging, _JUDGED))
-    assert data is not None
-    return cast(Judged, pickle.loads(data))

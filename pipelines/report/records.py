@@ -19,13 +19,11 @@ from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import RecordsAt, StoredRecords
-from pipelines.tables.compute import Computed, bound, compute, relations
+from pipelines.tables.compute import OF_JUDGEMENT, Computed, bound, compute, relations
 from pipelines.tables.on_duckdb import LocalEngine, files, fitted
 from pipelines.tables.points import POINTS
 from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
-from pipelines.tables.transactions import TRANSACTIONS
-from pipelines.tables.verdicts import IMPACTS, VERDICTS
 from pipelines.tables.verdicts.verdict import Judged
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class Records:
         only: Collection[str] = TABLES,
     ) -> Computed:
         """Write the aggregate tables of these records, or only some. cases: what forensics said of bad checksums."""
-        judgement = None if {VERDICTS.name, IMPACTS.name, TRANSACTIONS.name}.isdisjoint(only) else self.judged()
+        judgement = None if set(OF_JUDGEMENT).isdisjoint(only) else self.judged()
         return compute(self.engine, folder, by, bucket_us, only, cases=cases, judgement=judgement)
 
     def judged(self) -> Judged:
@@ -98,12 +96,6 @@ class Records:
     def one(self, sql: str) -> dict[str, Any]:
         """The single row of a query."""
         return self.rows(sql)[0]
-
-
-def judged_records(where: RecordsAt) -> Judged:
-    """What is wrong in records: those in a folder, a path or a URL. Raises InputError where they cannot be read."""
-    with opened(where) as records:
-        return Judged.empty() if records is None else records.judged()
 
 
 def last_time_us(folder: str) -> int | None:

@@ -17,13 +17,15 @@ from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.registry import TABLES
 from pipelines.tables.table import LATER, Ask, Table
-from pipelines.tables.transactions import MADE
-from pipelines.tables.verdicts import HARMED, JUDGED
+from pipelines.tables.transactions import MADE, TRANSACTIONS
+from pipelines.tables.verdicts import HARMED, IMPACTS, JUDGED, VERDICTS
 from pipelines.tables.verdicts.verdict import Judged
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
 _FILES = ("read_parquet(", "all_")  # how a relation begins that is files, or another name of them
+OF_JUDGEMENT = (VERDICTS.name, IMPACTS.name, TRANSACTIONS.name)
+"""The tables of what `engine.judged` gives."""
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 
 

@@ -85,6 +85,11 @@ class Table:
         return next((term.removesuffix(" desc") for term in self.order if term.endswith(" desc")), "")
 
 
+def rows_of(relation: str, columns: Iterable[str]) -> Callable[[Dialect, Ask], str]:
+    """The query of a table whose rows are made beside and given as a relation."""
+    return lambda d, ask: f"select {', '.join(map(d.quoted, columns))} from {relation}"
+
+
 CONNECTION = ("site", "connection", "incarnation")
 """What tells connections apart."""
 

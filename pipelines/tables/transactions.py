@@ -26,8 +26,7 @@ import pyarrow as pa
 
 from pipelines.sql.database import Row, fetched
 from pipelines.sql.words import CLIENT
-from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import Ask, Table, TableColumn
+from pipelines.tables.table import Table, TableColumn, rows_of
 
 COMMITTED, ABORTED, OPEN, FENCED, FAILED = "committed", "aborted", "open", "fenced", "failed"
 TIMED_OUT = "timed out"
@@ -235,10 +234,6 @@ class _History:
         mine.file, mine.packet = step["file"], step["packet"]
 
 
-def _transactions(d: Dialect, ask: Ask) -> str:
-    return f"select {', '.join(d.quoted(name) for name in SCHEMA.names)} from {MADE}"
-
-
 TRANSACTIONS = Table(
     "transactions",
     "Transactions of Kafka and Pulsar, one row each: who began it, what it wrote, how long it was open, how it ended.",
@@ -263,7 +258,7 @@ TRANSACTIONS = Table(
         TableColumn("file", "where its end lies, else its beginning"),
         TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
-    _transactions,
+    rows_of(MADE, SCHEMA.names),
     headline=("time", "protocol", "transaction", "client", "outcome", "open_ns", "records", "topics", "file", "packet"),
     order=("time", "transaction"),
 )

@@ -14,9 +14,9 @@ import pytest
 from pipelines import report
 from pipelines.executors.local import LocalExecutor
 from pipelines.report import by_tasks
-from pipelines.report.records import judged_records
 from pipelines.storage import filesystem
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.tables.compute import OF_JUDGEMENT
 from pipelines.tables.registry import TABLES
 
 
@@ -60,19 +60,20 @@ def test_tables_and_page_are_those_of_one_process(store: str, analysed: Any, tmp
     assert [[*sites] for sites in made.shared] == [seen["sites"] for seen in about["shared"]]
     for name in TABLES:
         assert table(tmp_path / "tables" / f"{name}.parquet") == table(analysed.out / "tables" / f"{name}.parquet")
-    assert executor.tasks == {"looking for what is wrong": 2, f"computing {len(TABLES)} tables": 4}
+    assert executor.tasks == {"choosing the width of time buckets": 1, f"computing {len(TABLES)} tables": 5}
     away = filesystem.local_path(store) is None
     page = by_tasks.page(executor, analysed.out, store, stored if away else None)
     assert page == (analysed.out / report.PAGE).read_bytes()
     assert [name for name in filesystem.find(store) if name.startswith(".brokerscope-")] == []
 
 
-def test_what_is_wrong_is_found_by_a_task(analysed: Any, tmp_path: Path) -> None:
-    stored = StoredRecords.of(str(analysed.out / "records"))
-    made = by_tasks.judged(Several(), stored, str(tmp_path))
-    assert made is not None
-    assert made.verdicts.equals(judged_records(stored).verdicts)
-    assert made.verdicts.num_rows
+def test_tables_of_what_is_wrong_are_made_alone(analysed: Any, tmp_path: Path) -> None:
+    stored, executor = StoredRecords.of(str(analysed.out / "records")), Several()
+    assert by_tasks.write_tables(executor, stored, str(tmp_path), tmp_path / "tables", only=OF_JUDGEMENT) is not None
+    assert executor.tasks["computing 3 tables"] == 1
+    assert {path.stem for path in (tmp_path / "tables").iterdir()} == set(OF_JUDGEMENT)
+    for name in OF_JUDGEMENT:
+        assert table(tmp_path / "tables" / f"{name}.parquet") == table(analysed.out / "tables" / f"{name}.parquet")
 
 
 def test_workers_without_duckdb_leave_it_to_the_driver(
@@ -81,5 +82,4 @@ def test_workers_without_duckdb_leave_it_to_the_driver(
     monkeypatch.setattr(by_tasks, "find_spec", lambda name: None)
     stored = StoredRecords.of(str(analysed.out / "records"))
     assert by_tasks.write_tables(Several(), stored, str(tmp_path), tmp_path / "tables") is None
-    assert by_tasks.judged(Several(), stored, str(tmp_path)) is None
     assert not (tmp_path / "tables").exists()

@@ -18,8 +18,7 @@ it counts, so memory is bounded as it is for the page.
 
 from __future__ import annotations
 
-from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import Ask, Table, TableColumn
+from pipelines.tables.table import Table, TableColumn, rows_of
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import HARMS
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -27,19 +26,11 @@ from pipelines.tables.verdicts.verdict import SCHEMA
 JUDGED, HARMED = "judged", "harmed"
 """The relations that the two tables are read from: what `engine.judged` gave."""
 
-
-def _verdicts(d: Dialect, ask: Ask) -> str:
-    return f"select {', '.join(d.quoted(name) for name in SCHEMA.names)} from {JUDGED}"
-
-
-def _impacts(d: Dialect, ask: Ask) -> str:
-    return f"select {', '.join(d.quoted(name) for name in IMPACT_SCHEMA.names)} from {HARMED}"
-
-
 VERDICTS = Table(
     "verdicts",
     "What is wrong: one row each, the worst first; the kinds are in [verdicts.md](verdicts.md). `count` counts the "
-    "rows that `evidence` names, of which it holds at most 10,000; lists of names hold at most 20.",
+    "rows that `evidence` names, of which it holds at most 10,000 (fewer where a check gives more than 20 verdicts); "
+    "lists of names hold at most 20.",
     (
         TableColumn("rank", "1 for the worst: by severity, then by what became of work, then by what it costs", "code"),
         TableColumn("severity", "critical, warning or note"),
@@ -63,7 +54,7 @@ VERDICTS = Table(
         TableColumn("evidence", "where each counted row is: file, packet, exchange_id and stream_offset", "rows"),
         TableColumn("chain", "causes and effects in order: time, text, file and packet of each", "rows"),
     ),
-    _verdicts,
+    rows_of(JUDGED, SCHEMA.names),
     headline=("rank", "severity", "kind", "sentence", "count", "cost_ns", "first_time", "clients", "servers"),
     order=("rank",),
 )
@@ -93,7 +84,7 @@ IMPACTS = Table(
         TableColumn("missing", "what the capture lacks to be certain"),
         TableColumn("evidence", "the rows that show it: file, packet, exchange_id and stream_offset", "rows"),
     ),
-    _impacts,
+    rows_of(HARMED, IMPACT_SCHEMA.names),
     headline=(
         "what", "client_id", "client_ip", "topic", "partition", "group", "from", "until", "messages", "time_ns",
         "cause",
