@@ -19,7 +19,7 @@ from pipelines.answers.records import Relations, database_of, empty
 from pipelines.formats import who
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.table import RECORDS
-from pipelines.tables.verdicts import engine
+from pipelines.tables.verdicts import engine, verdict
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -1112,3 +1112,11 @@ def test_a_million_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) ->
         (told,) = judged(made.duckdb).verdicts.filter(pc.field("kind") == "not_idempotent").to_pylist()
     assert told["count"] == 1_000_000
     assert [place["packet"] for place in told["evidence"]] == list(range(101, 10_101))
+
+
+def test_verdicts_of_one_check_share_what_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "OF_A_CHECK", 12)
+    failed = [call(n, status="error", error_name=f"ERROR_{n % 3}") for n in range(30)]
+    rows = said(exchanges=failed, errors=[error(one, one["error_name"]) for one in failed], connections=[connection()])
+    told = [(row["count"], len(row["evidence"])) for row in rows if row["kind"] == "errors"]
+    assert told == [(10, 4)] * 3

@@ -7,6 +7,9 @@ MS, SECOND = 1_000_000, 1_000_000_000  # in ns
 EVIDENCE = 10_000
 """Rows that a verdict names at most: more would make a table of verdicts larger than the records."""
 
+OF_A_CHECK = 200_000
+"""Rows that all verdicts of a check name at most, each its share: thousands of verdicts would take gigabytes."""
+
 LISTED = 20
 """Clients, servers, topics and groups that a verdict names at most, as other tables do."""
 

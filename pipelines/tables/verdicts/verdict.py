@@ -21,7 +21,7 @@ from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
 from pipelines.tables.verdicts.impact import PLACE, of_counted
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import KINDS, NOTE
-from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED, LONGEST_TEXT
+from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED, LONGEST_TEXT, OF_A_CHECK
 
 Row = dict[str, Any]
 
@@ -153,7 +153,8 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
             list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset,
                 'client': client, 'server': server, 'topic': topics[1], 'group': "group",
                 'from_us': epoch_us(time), 'until_us': epoch_us(until)}}
-                order by row_in_group) filter (row_in_group <= {EVIDENCE}) as evidence{more and f", {more}"}
+                order by row_in_group) filter (row_in_group <= {EVIDENCE})
+                [:greatest(1, {OF_A_CHECK} // count(*) over ())] as evidence{more and f", {more}"}
         from (
             select *, row_number() over (  -- which goes to disk: a list of all rows would have to fit in memory
                 {parts}order by time, file, packet, stream_offset, exchange_id) as row_in_group
