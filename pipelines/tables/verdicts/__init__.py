@@ -29,7 +29,7 @@ JUDGED, HARMED = "judged", "harmed"
 VERDICTS = Table(
     "verdicts",
     "What is wrong: one row each, the worst first; the kinds are in [verdicts.md](verdicts.md). `count` counts the "
-    "rows that `evidence` names, of which it holds at most 10,000 (fewer where a check gives more than 20 verdicts); "
+    "rows that `evidence` names, of which it holds at most 10,000 (fewer where a check gives more than 10 verdicts); "
     "lists of names hold at most 20.",
     (
         TableColumn("rank", "1 for the worst: by severity, then by what became of work, then by what it costs", "code"),

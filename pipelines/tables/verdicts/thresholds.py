@@ -7,7 +7,7 @@ MS, SECOND = 1_000_000, 1_000_000_000  # in ns
 EVIDENCE = 10_000
 """Rows that a verdict names at most: more would make a table of verdicts larger than the records."""
 
-OF_A_CHECK = 200_000
+OF_A_CHECK = 100_000
 """Rows that all verdicts of a check name at most, each its share: thousands of verdicts would take gigabytes."""
 
 LISTED = 20

@@ -143,7 +143,14 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
     parts = f"partition by {', '.join(by)} " if by else ""
     group = f"group by {', '.join(by)}" if by else "having count(*) > 0"
     protocol = "" if "protocol" in by else "max(protocol) as protocol, "
+    share = f"greatest(1, {OF_A_CHECK} // greatest(1, count(*)))"
+    most = f"(select least({EVIDENCE}, {share}) from in_groups where row_in_group = 1)" if by else EVIDENCE
     return f"""
+        with in_groups as materialized (
+            select *, row_number() over (  -- which goes to disk: a list of all rows would have to fit in memory
+                {parts}order by time, file, packet, stream_offset, exchange_id) as row_in_group
+            from ({rows})
+        )
         select {keys}{protocol}count(*) as count, any_value(counted) as counted, saturated(sum(cost_ns)) as cost_ns,
             min(time) as first_time, max(until) as last_time,
             {_listed("client", EVIDENCE)} as clients, {_listed("server")} as servers,
@@ -153,13 +160,8 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
             list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset,
                 'client': client, 'server': server, 'topic': topics[1], 'group': "group",
                 'from_us': epoch_us(time), 'until_us': epoch_us(until)}}
-                order by row_in_group) filter (row_in_group <= {EVIDENCE})
-                [:greatest(1, {OF_A_CHECK} // count(*) over ())] as evidence{more and f", {more}"}
-        from (
-            select *, row_number() over (  -- which goes to disk: a list of all rows would have to fit in memory
-                {parts}order by time, file, packet, stream_offset, exchange_id) as row_in_group
-            from ({rows})
-        ) {group}"""
+                order by row_in_group) filter (row_in_group <= {most}) as evidence{more and f", {more}"}
+        from in_groups {group}"""
 
 
 def first_of(*columns: str) -> str:
