@@ -16,14 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dissectors
-from pipelines.answers.records import database_of
 from pipelines.spark.tables import SparkEngine
 from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
 from pipelines.tables.dialect import Spark
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.registry import BY, PRINTED, TABLES, Ask
 from pipelines.tables.table import RECORDS as SUMMED
-from pipelines.tables.verdicts.engine import judged
 from tests.pipelines import made_lake, synthetic
 from tests.pipelines.colliding import colliding
 from tests.pipelines.sessions import settings
@@ -333,21 +331,6 @@ def test_an_answer_that_names_a_partition_several_times_begins_no_other_leader(e
     with local_engine(every_kind) as engine:
         spans = [(row["topic"], row["partition"], row["since"]) for row in rows("leaders", engine)]
     assert len(spans) == len(set(spans))  # connections that share a hash have one topic each, named many times at once
-
-
-def test_both_engines_make_the_same_tables_of_every_kind_of_records(
-    spark: Any, every_kind: Path, tmp_path: Path
-) -> None:
-    records = {
-        path.name: pq.read_table(path, partitioning=None) for path in every_kind.iterdir() if path.name in SUMMED
-    }
-    with database_of(records) as duckdb:
-        judgement = judged(duckdb)
-    with local_engine(every_kind) as local, spark_engine(spark, every_kind) as remote:
-        assert choose_bucket(remote) == choose_bucket(local)
-        made = computed(local, tmp_path / "local", bucket_us=60_000_000, judgement=judgement)
-        same(made, computed(remote, tmp_path / "spark", bucket_us=60_000_000, judgement=judgement))
-    assert [name for name, table in made.items() if not table.num_rows] == ["hops"]
 
 
 def test_both_engines_know_the_latest_production(spark: Any, tmp_path: Path) -> None:
