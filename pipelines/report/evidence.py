@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.table import TableColumn
 from pipelines.tables.verdicts.evidence import SAME_ROW
 from pipelines.tables.verdicts.verdict import SCHEMA
+
+Row = dict[str, Any]
 
 EACH = 1_000  # rows that the page carries of a verdict
 ALL = 10_000  # and of all verdicts
@@ -64,27 +66,36 @@ def carry(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, Car
         evidence = page.requests.evidence()
         page.payload.evidence(packed_table(evidence))
         carried.update(evidence["rank"].to_pylist())
-    room, known = page.payload.limit(ALL), {}
+    rows, known = _carried_rows(page, verdicts), {}
     for verdict in verdicts:
-        counted, table = verdict["counted"], None  # tables of older versions do not say what is counted
-        if counted in _ROWS:
-            some = verdict["evidence"][: min(page.payload.limit(EACH), room)]
-            room -= len(some)
-            table = _table(page, verdict, counted, some)
-        known[verdict["rank"]] = CarriedEvidence(carried[verdict["rank"]], table)
+        rank = verdict["rank"]
+        known[rank] = CarriedEvidence(carried[rank], _table(page, verdict, rows[rank]) if rank in rows else None)
         page.payload.verdict(verdict)
     return known
 
 
-def _table(page: Builder, verdict: Mapping[str, Any], counted: str, places: Sequence[Mapping[str, Any]]) -> str | None:
-    records = page.analysis.records
-    if records is None or not places:
-        return None
-    numbered = [{**place, "rank": verdict["rank"], "nth": nth} for nth, place in enumerate(places)]
-    records.give("places", pa.Table.from_pylist(numbered, _PLACES))
-    rows = records.rows(f"{_ROWS[counted]} from {counted} r join places e on {SAME_ROW[counted]} order by e.nth")
-    if not rows:
-        return None
+def _carried_rows(page: Builder, verdicts: Sequence[Mapping[str, Any]]) -> dict[int, list[Row]]:
+    """Rank of a verdict -> its rows, where they are no requests. Each record table is read once for all verdicts."""
+    records, rows = page.analysis.records, defaultdict[int, list[Row]](list)
+    if records is None:
+        return rows
+    room, places = page.payload.limit(ALL), defaultdict[str, list[Row]](list)
+    for verdict in verdicts:
+        if verdict["counted"] in _ROWS:  # tables of older versions do not say what is counted
+            some = verdict["evidence"][: min(page.payload.limit(EACH), room)]
+            room -= len(some)
+            places[verdict["counted"]] += (
+                {**place, "rank": verdict["rank"], "nth": nth} for nth, place in enumerate(some)
+            )
+    for counted, wanted in places.items():
+        records.give("places", pa.Table.from_pylist(wanted, _PLACES))
+        query = f"{_ROWS[counted]} from {counted} r join places e on {SAME_ROW[counted]} order by e.rank, e.nth"
+        for row in records.rows(query):
+            rows[row["rank"]].append(row)
+    return rows
+
+
+def _table(page: Builder, verdict: Mapping[str, Any], rows: Sequence[Row]) -> str:
     name = f"evidence_{verdict['rank']}"
     filled = [column for column in _COLUMNS if any(row.get(column.name) is not None for row in rows)]
     page.payload.table(name, filled, rows, total=verdict["count"], more="t_verdicts in `brokerscope sql`")
