@@ -256,5 +256,5 @@ def _explained(row: Row) -> str | None:
     name = row["cause"] or (row["names"][0] if len(row["names"]) == 1 else None)
     meaning = name and error_meaning(row["protocol"], row["code"], name)
     said = f"{name}: {meaning}." if meaning else None
-    quoted = f"The broker says: {row['message']}" if row["message"] else None
+    quoted = f"The broker says: {row['message'].rstrip('. ')}." if row["message"] else None
     return " ".join(filter(None, (said, quoted))) or None
