@@ -12,6 +12,18 @@ class BrokerscopeError(Exception):
         super().__init__(public_path(text))
 
 
+class LostProcessError(BrokerscopeError):
+    """Another process that decodes has ended before its work did."""
+
+    def __init__(self, exitcode: int | None) -> None:
+        """exitcode: as of multiprocessing, so minus the signal of a process that was killed; None: not known."""
+        if exitcode is None:
+            how = "was killed"
+        else:
+            how = f"was killed by signal {-exitcode}" if exitcode < 0 else f"ended with exit code {exitcode}"
+        super().__init__(f"a decoding process {how}; with --jobs 1 less memory is needed")
+
+
 class InputError(BrokerscopeError):
     """A capture cannot be read at all."""
 

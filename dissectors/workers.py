@@ -38,7 +38,7 @@ import pyarrow as pa
 
 from dissectors.capture.block import COLUMNS, PacketBlock
 from dissectors.engine import Decoded, fewer_collections
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, LostProcessError
 from dissectors.limits import MIB
 from dissectors.local_decoder import LocalDecoder, Outcome
 from dissectors.options import Options
@@ -250,9 +250,7 @@ class Workers:
     @staticmethod
     def _lost(worker: _Worker) -> BrokerscopeError:
         worker.process.join(1)
-        code = worker.process.exitcode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-        return BrokerscopeError(f"a decoding process {how}; with --jobs 1 less memory is needed")
+        return LostProcessError(worker.process.exitcode)
 
 
 def _share(options: Options, jobs: int) -> Options:

@@ -17,12 +17,13 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from dissectors.capture import stores
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import LostProcessError
 from dissectors.limits import MIB
 from dissectors.local_decoder import cores
 from dissectors.options import ALL_CORES
@@ -61,22 +62,28 @@ class LocalExecutor:
             return [task(item) for item in items]
         if self._pool is None:
             self._pool = self._processes.enter_context(_pool(self.cores))
+        others: list[BaseProcess] = []
         try:
             # who gets Ctrl-C is this process: new ones begin with it blocked
             unmasked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 results = self._pool.map(partial(_run, task, stores.all_options(), Path.cwd()), items)
+                others = active_children()
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, unmasked)
             return list(results)
-        except BaseException as error:
-            self._pool = None
-            self._processes.close()  # the others are at work for nothing
-            if isinstance(error, BrokenProcessPool):
-                raise BrokerscopeError(
-                    "a process that decodes was killed; with --jobs 1 less memory is needed"
-                ) from None
+        except BrokenProcessPool:
+            self._end()
+            lost = [code for other in others if (code := other.exitcode) not in (None, 0, -signal.SIGTERM)]
+            raise LostProcessError(lost[0] if lost else None) from None
+        except BaseException:  # the others are at work for nothing
+            self._end()
             raise
+
+    def _end(self) -> None:
+        """End the other processes, whatever they do, by SIGTERM."""
+        self._pool = None
+        self._processes.close()
 
 
 @contextmanager
@@ -84,11 +91,8 @@ def _pool(most: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that end with the block, whatever they do, and with this process, whatever becomes of it."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    with ours, ProcessPoolExecutor(most, context, _begin, (theirs,)) as pool, theirs:
-        try:
-            yield pool
-        finally:
-            ours.close()
+    with theirs, ProcessPoolExecutor(most, context, _begin, (theirs,)) as pool, ours:  # ours closes first
+        yield pool
 
 
 # --- in another process ----------------------------------------------------------------------------------------------
@@ -104,7 +108,7 @@ def _begin(pipe: Connection) -> None:
 
 def _end_with(pipe: Connection) -> None:
     wait([pipe])
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run(

@@ -85,8 +85,17 @@ def test_an_error_that_cannot_be_pickled_is_told_all_the_same() -> None:
 
 
 def test_a_process_that_is_killed_is_named_with_what_helps() -> None:
-    with pytest.raises(BrokerscopeError, match=r"was killed; with --jobs 1 less memory is needed"):
+    with pytest.raises(BrokerscopeError, match=r"was killed by signal 9; with --jobs 1 less memory is needed"):
         LocalExecutor(2).map(dies, range(2), "dying", WORTH_BYTES)
+
+
+def test_a_process_that_is_killed_between_two_jobs_is_told_too() -> None:
+    executor = LocalExecutor(2)
+    for process in set(executor.map(process_of, range(4), "waiting", WORTH_BYTES)):
+        os.kill(process, signal.SIGKILL)
+    with pytest.raises(BrokerscopeError, match=r"was killed.*; with --jobs 1 less memory is needed"):
+        executor.map(process_of, range(4), "again", WORTH_BYTES)
+    assert len(executor.map(process_of, range(4), "with new ones", WORTH_BYTES)) == 4
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
