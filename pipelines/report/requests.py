@@ -142,31 +142,29 @@ _BATCHES = f"""
 _ORDER = "time, connection, packet, api, correlation_id, exchange_id"
 _VALUES = ", ".join((*_DURATIONS, *_AMOUNTS))
 _COMMON = (*_NAMED, "flags")
+_KEPT = ("site", "protocol", "api", "broker", "error", "flags")
 _OTHERS = "(select * from page_calls where rowid not in (from page_alone))"
 _COMBINED = f"""
     create or replace temp table page_combinations as
-    select *, case when place <= {{combinations}} then place else {{combinations}} + dense_rank() over (
-            order by place > {{combinations}}, site, protocol, api, broker, error, flags) end as key
-    from (
-        select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place
-        from {_OTHERS} group by {", ".join(_COMMON)}
-    )"""
-"""Names and flags that requests have in common. Beyond COMBINATIONS, only the columns of `_KEPT` tell them apart."""
+    select {", ".join(_COMMON)}, row_number() over (order by count(*) desc, {", ".join(_COMMON)}) as place,
+        dense_rank() over (order by {", ".join(_KEPT)}) as kept
+    from {_OTHERS} group by {", ".join(_COMMON)}"""
+"""Names and flags that requests have in common, the most frequent first; `kept` tells only those of `_KEPT` apart."""
 
 _REST = f"""
     create or replace temp table page_rest as
-    select key, time, log10(greatest(total, 1)) as duration, {_VALUES}
+    select place, kept, time, log10(greatest(total, 1)) as duration, {_VALUES}
     from {_OTHERS} r
         join page_combinations c on {alike(_COMMON, "r", "c")}"""
+_KEY = "case when place <= {combinations} then place else -kept end as key"
 _BUCKET = "time - (time - {epoch}) % {width} as time"
-_CELL = f"key, {_BUCKET}, floor(duration * {{bins}}) as bin"
+_CELL = f"{_KEY}, {_BUCKET}, floor(duration * {{bins}}) as bin"
 _CELLS = f"""
     create or replace temp table page_cells as
     select {{cell}}, count(*) as weight,
         {", ".join(f"avg({name})::bigint as {name}" for name in _DURATIONS)},
         {", ".join(f"sum({name})::bigint as {name}" for name in _AMOUNTS)}
     from page_rest group by 1, 2, 3"""
-_KEPT = ("site", "protocol", "api", "broker", "error", "flags")
 _ROWS = f"""
     create or replace temp table page_rows as
     select *, (row_number() over (order by {_ORDER}, key, bin) - 1)::int as row from (
@@ -175,10 +173,12 @@ _ROWS = f"""
         from page_calls c join page_alone on c.rowid = id
         union all by name
         select time, {_VALUES}, weight, key, bin, {", ".join(_KEPT)},
-            case when key <= {{combinations}} then client end as client,
-            case when key <= {{combinations}} then "group" end as "group",
-            case when key <= {{combinations}} then topics else [] end as topics
-        from page_cells join (from page_combinations qualify row_number() over (partition by key) = 1) using (key)
+            case when key > 0 then client end as client,
+            case when key > 0 then "group" end as "group",
+            case when key > 0 then topics else [] end as topics
+        from page_cells join (
+            select *, {_KEY} from page_combinations qualify row_number() over (partition by key) = 1
+        ) using (key)
     )"""
 _PLACES = pa.schema([("rank", pa.int32()), ("counted", pa.string()), *SCHEMA.field("evidence").type.value_type])
 _EVIDENCE = {
@@ -247,15 +247,12 @@ class Requests:
             order by told nulls last, flags & {FAILED} = 0, flags & {7 | OF_UNHEARD} <> 1, timed desc,
                 total desc nulls last, {_ORDER}
             limit {self._limit(ROWS)}""")
-        laid_out = 0
+        self._records.run(_COMBINED)
+        self._records.run(_REST)
         for buckets, bins, divisor in GRAINS:
             combinations = max(1, self._limit(COMBINATIONS) // divisor)
-            if combinations != laid_out:
-                self._records.run(_COMBINED.format(combinations=combinations))
-                self._records.run(_REST)
-                laid_out = combinations
             width = self._grain = max(1, self.span // buckets)
-            cell = _CELL.format(epoch=self.epoch, width=width, bins=bins)
+            cell = _CELL.format(combinations=combinations, epoch=self.epoch, width=width, bins=bins)
             if self._groups(cell, "page_rest") <= self._limit(CELLS):
                 break
         self._records.run(_CELLS.format(cell=cell))
