@@ -42,8 +42,13 @@ class PageOptions(NamedTuple):
 
 
 def write(out: Path, *, records: Records | RecordsAt | None = None) -> Path:
-    """Make the page of an analysis; returns its path, OUT/report.html. Raises InputError where OUT holds no tables."""
-    return Path(write_to(str(out / PAGE), str(out), PageOptions(records=records)))
+    """Make the page in a folder that nobody else reads yet; returns its path, OUT/report.html.
+
+    Raises InputError where OUT holds no tables.
+    """
+    page = out / PAGE
+    page.write_bytes(made(str(out), PageOptions(records=records)))
+    return page
 
 
 def write_to(page: str, out: str, asked: PageOptions) -> str:

@@ -16,6 +16,7 @@ from dissectors.options import Options
 from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
 from pipelines.compare import differences
+from pipelines.storage import leftovers
 from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
 from tests.pipelines.conftest import Analysed
@@ -129,6 +130,23 @@ def test_a_new_run_replaces_the_old_one_whole_and_a_failed_one_nothing(samples: 
     about = json.loads((tmp_path / "out" / "analysis.json").read_text())
     assert (about["files"], about["engine"]) == ([samples[-1]], "local")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_run_does_not_wait_for_its_own_locks(
+    samples: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.storage.outputs._PATIENCE", -1.0)
+    taken, free = leftovers.lock, set[bool]()
+
+    def watched(handle: int) -> bool:
+        was_free = taken(handle)
+        free.add(was_free)
+        return was_free
+
+    monkeypatch.setattr(leftovers, "lock", watched)
+    done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), "--engine", "local", "-q"])
+    assert done.exit_code == 0
+    assert free == {True}
 
 
 def test_two_analyses_are_compared_row_by_row(samples: list[str], tmp_path: Path) -> None:
