@@ -2,8 +2,10 @@
 
 Made of the record table `events`, which says what requests with their answers changed, and who logged in.
 
-happened   changes that a broker answered, one setting each, with the name that their connection had logged in with. Of
-           a subscription or schema the first use, as the wire does not say whether that made it
+logins     who had logged in on a connection, and from when until when
+uses       the first use of each subscription or schema, as the wire does not say whether that made it
+happened   changes that a broker answered, one setting each, with the name that their connection had logged in with
+settings   those among them that set something, numbered in order of time
 known      what settings had which value, from when on: as changes made them, as DescribeConfigs, DescribeClientQuotas
            and Metadata said, as groups committed
 before     the change's number, and what was known of its setting before it
@@ -25,6 +27,10 @@ OK, NO_ANSWER = "ok", "no answer"
 
 _SETTING = "^([A-Za-z0-9_.-]*[A-Za-z0-9_.])([+-]?)="
 """What stands before the value of a setting: its name, and a sign where the value is added or taken away."""
+_SETTINGS = """
+    select *, row_number() over (
+        order by time, file, packet, kind, thing, topic, partition, subject, text, number) as turn
+    from happened where setting <> ''"""
 _PLACE = "protocol, thing, name, owner, part, setting"
 """What tells settings apart."""
 _FIRST_USE = "('subscribed', 'registered')"
@@ -39,38 +45,53 @@ def _named(d: Dialect) -> str:
     return f"coalesce(subject, topic, '') as name, coalesce({group}, '') as owner, coalesce(partition, -1) as part"
 
 
+def _logins(d: Dialect) -> str:
+    conn = ", ".join(CONNECTION)
+    return f"""
+        select {conn}, subject as principal, time as since,
+            lead(time) over (partition by {conn} order by {_ORDER}) as until
+        from events where kind = 'authenticated' and coalesce(number, 0) = 0 and subject is not null"""
+
+
+def _uses(d: Dialect) -> str:
+    """`life`: how often a subscription or schema was deleted before; `use` is 1 in all rows."""
+    group = d.quoted("group")
+    return f"""
+        select * from (
+            select *, row_number() over (
+                partition by protocol, topic, {group}, life, kind, number, case when thing = 'schema' then text end
+                order by {_ORDER}, partition) as use
+            from (
+                select *, sum(case when kind = 'deleted' then 1 else 0 end) over (
+                    partition by protocol, topic, partition, {group}, thing order by {_ORDER} {_SO_FAR}) as life
+                from events
+                where kind in {_FIRST_USE} or kind = 'deleted' and number = 0 and thing in ('subscription', 'schema')
+            )
+        ) where use = 1 and kind in {_FIRST_USE}"""
+
+
 def _happened(d: Dialect) -> str:
-    """The changes that brokers answered. `life`: how often a subscription was deleted before."""
-    group, conn = d.quoted("group"), ", ".join(CONNECTION)
-    login = "case when kind = 'authenticated' and coalesce(number, 0) = 0 then subject end"
-    deleted = "case when kind = 'deleted' and number = 0 then 1 else 0 end"
+    group = d.quoted("group")
     fetching = """
         select distinct topic as fetched, client_ip as fetched_by, client_id as fetched_as from positions
         where what = 'fetch' and protocol = 'kafka' and replica is null and topic is not null"""
     members = f"select distinct {group} as joined from events where protocol = 'kafka' and kind = 'joined'"
     return f"""
-        select e.*, {_named(d)}, row_number() over (
-                order by time, file, packet, kind, thing, topic, partition, subject, text, number) as turn,
+        select e.*, l.principal, {_named(d)},
             case when kind = 'altered' then regexp_extract(coalesce(text, ''), '{_SETTING}', 1) else '' end as setting,
             case when regexp_extract(coalesce(text, ''), '{_SETTING}', 2) = ''
                 then regexp_replace(text, '{_SETTING}', '') else '' end as value
         from (
-            select *, row_number() over (
-                partition by protocol, topic, {group}, life, kind, number, case when thing = 'schema' then text end
-                order by {_ORDER}, partition) as use
-            from (
-                select *, {d.latest(login, f"partition by {conn} order by {_ORDER}")} as principal,
-                    sum({deleted}) over (
-                        partition by protocol, topic, partition, {group}, thing order by {_ORDER} {_SO_FAR}) as life
-                from events
-                where kind in ('created', 'deleted', 'altered', 'authenticated') or kind in {_FIRST_USE}
-            ) where thing is not null
+            select *, 0 as life, 1 as use from events where kind in ('created', 'deleted', 'altered')
+            union all
+            select * from ({_uses(d)}) uses
         ) e
+        left join ({_logins(d)}) l on {equal(CONNECTION, "e", "l")} and e.time >= since
+            and (until is null or e.time < until)
         left join ({fetching}) f on api = 'OffsetCommit' and topic = fetched and client_ip = fetched_by
             and client_id is not distinct from fetched_as
         left join ({members}) m on api = 'OffsetCommit' and {group} = joined
-        where (kind not in {_FIRST_USE} or use = 1)
-            and not (api = 'OffsetCommit' and fetched is not null and joined is null)"""
+        where thing is not null and not (api = 'OffsetCommit' and fetched is not null and joined is null)"""
 
 
 def _known(d: Dialect) -> str:
@@ -79,9 +100,9 @@ def _known(d: Dialect) -> str:
     listed = f"""
         select protocol, thing, {_named(d)}, {_ORDER}, {d.each("split(text, ', ')")} as item
         from events where text is not null and (kind = 'described' or kind = 'created' and number = 0)
-            and (thing, coalesce(subject, topic, '')) in (select thing, name from happened where setting <> '')"""
+            and (thing, coalesce(subject, topic, '')) in (select thing, name from settings)"""
     return f"""
-        select {_PLACE}, {_ORDER}, value from happened where setting <> '' and number = 0
+        select {_PLACE}, {_ORDER}, value from settings where number = 0
         union all
         select protocol, thing, name, owner, part, regexp_extract(item, '{_SETTING}', 1) as setting, {_ORDER},
             regexp_replace(item, '{_SETTING}', '') as value
@@ -91,16 +112,16 @@ def _known(d: Dialect) -> str:
             min(time) as time, min(file) as file, min(packet) as packet, cast(max(partition) + 1 as string) as value
         from positions
         where what = 'leader' and protocol = 'kafka' and partition is not null
-            and topic in (select topic from happened where setting = 'partitions')
+            and topic in (select topic from settings where setting = 'partitions')
         group by protocol, topic, site, exchange_id
         union all
         select protocol, 'offsets' as thing, topic as name, {group} as owner, partition as part, 'offset' as setting,
             {_ORDER}, cast(value as string) as value
         from positions
         where what = 'committed' and protocol = 'kafka' and topic is not null and partition is not null
-            and {group} in (select {group} from happened where setting = 'offset')
+            and {group} in (select {group} from settings where setting = 'offset')
             and (site, exchange_id) not in (
-                select site, exchange_id from happened where setting = 'offset' and exchange_id is not null)"""
+                select site, exchange_id from settings where setting = 'offset' and exchange_id is not null)"""
 
 
 def _unheard(d: Dialect) -> str:
@@ -133,22 +154,25 @@ def changes(d: Dialect) -> str:
         where exchange_id is not null group by site, exchange_id, code"""
     who = "protocol, client_ip, client_id, server_ip, server_port"
     return f"""
-        with {d.once("happened", _happened(d))}, before as (
+        with {d.anew("happened")} ({_happened(d)}), {d.once("settings", _SETTINGS)}, before as (
             select change, nullif(before, '') as before from (
                 select *, {latest} as before from (
                     select {_PLACE}, {_ORDER}, value, {_LAST} as turn, {_NO_CHANGE} as change from ({_known(d)}) known
                     union all
-                    select {_PLACE}, {_ORDER}, cast(null as string) as value, 0 as turn, turn as change from happened
-                    where setting <> ''
+                    select {_PLACE}, {_ORDER}, cast(null as string) as value, 0 as turn, turn as change from settings
                 )
             ) where change <> {_NO_CHANGE}
+        ), answered as (
+            select *, cast(null as bigint) as turn, cast(null as string) as before from happened where setting = ''
+            union all
+            select s.*, before from settings s left join before b on s.turn = b.change
         ), told as (
-            select h.*, b.before,
+            select h.*,
                 case when kind = 'subscribed' and life > 0 then 'created' else kind end as action,
                 case when number = 0 then '{OK}' when number is not null
                     then coalesce(e.name, concat('error ', cast(number as string))) end as result
-            from happened h left join before b on h.turn = b.change
-                left join ({errors}) e on h.site = e.site and h.exchange_id = e.exchange_id and h.number = e.code
+            from answered h left join ({errors}) e
+                on h.site = e.site and h.exchange_id = e.exchange_id and h.number = e.code
         ), every as (
             select time, {who}, principal, action, thing, topic, partition, {group},
                 case when thing in ('offsets', 'group', 'subscription') then coalesce({group}, subject)

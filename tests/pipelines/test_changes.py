@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import struct
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 import brokerscope
+from dissectors.records import schema
+from pipelines.answers.aggregates import aggregate
 from pipelines.cli import app
+from pipelines.tables.table import RECORDS
 from tests.captures import captures, needs_captures
 from tests.kafka.wire import request, response, text
+from tests.pipelines import fabricate
 from tests.wires import CLIENT, SERVER, T0, Side, pcap, segment
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -187,6 +193,22 @@ def test_changes_go_into_a_file_in_the_format_of_its_name(tmp_path: Path) -> Non
     rows = out.read_text().splitlines()
     assert rows[0].replace('"', "").split(",")[:3] == ["time", "protocol", "client_ip"]
     assert len(rows) == 1 + len(run(sample, "-f", "json").stdout.splitlines())
+
+
+def test_the_first_use_of_a_subscription_counts_and_again_when_it_was_deleted_since() -> None:
+    what = ("subscribed", "subscribed", "deleted", "subscribed", "subscribed")
+    events = [
+        {
+            "site": "s", "connection": f"c{n}", "incarnation": 0, "protocol": "pulsar", "kind": kind, "number": 0,
+            "thing": "subscription", "topic": "t", "group": "g", "time": fabricate.START + timedelta(seconds=n),
+            "file": "f", "packet": n,
+        }
+        for n, kind in enumerate(what)
+    ]  # fmt: skip
+    every = {name: schema(name).empty_table() for name in RECORDS}
+    every["events"] = pa.Table.from_pylist(events, schema("events"))
+    told = [(row["packet"], row["action"]) for row in aggregate(every, "changes").to_pylist()]
+    assert told == [(0, "subscribed"), (2, "deleted"), (3, "created")]
 
 
 @needs_captures
