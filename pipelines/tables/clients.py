@@ -7,17 +7,18 @@ from pipelines.tables.dialect import LISTED, Dialect
 from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, count_if, equal
 
 _MINUTE_US = 60_000_000
+_CLIENT = ("protocol", "client_ip", "client_id", "api")
 
 
 def _clients(d: Dialect, ask: Ask) -> str:
-    conn = ", ".join(CONNECTION)
-    keys = f"protocol, client_ip, client_id, api, api_code, version, {conn}, server_ip, server_port"
+    conn, client = ", ".join(CONNECTION), ", ".join(_CLIENT)
+    asks = "kind in ('call', 'unanswered', 'oneway')"
     return f"""
         with used as (
-            select {keys}, {SERVER} as server,
+            select {client}, version, {SERVER} as server,
                 case when {removed_in_kafka_4()} then version end as removed, count(*) as requests,
                 {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
-            from exchanges where kind in ('call', 'unanswered', 'oneway') group by {keys}
+            from exchanges where {asks} group by {client}, api_code, version, server_ip, server_port
         ), software as (
             select {conn}, nullif(concat_ws(' ', client_software, client_version), '') as software
             from all_connections where client_software is not null
@@ -30,26 +31,25 @@ def _clients(d: Dialect, ask: Ask) -> str:
             from connections group by protocol, client_ip, floor({d.micros("start_time")} / {_MINUTE_US})
         ), peaks as (
             select protocol, client_ip, max(opened) as opened from minutes group by protocol, client_ip
-        ), known as (
-            select u.*, s.software, l.principal, p.opened
-            from used u
-                left join software s on {equal(CONNECTION, "u", "s")}
-                left join logins l on {equal(CONNECTION, "u", "l")}
-                left join peaks p on u.protocol = p.protocol and u.client_ip = p.client_ip
         ), connected as (
-            select protocol, client_ip, client_id, api, count(*) as connections from (
-                select distinct protocol, client_ip, client_id, api, {conn} from used
-            ) group by protocol, client_ip, client_id, api
+            select {client}, count(*) as connections, {d.listed("software")} as software,
+                {d.listed("principal")} as principals
+            from (select distinct {client}, {conn} from exchanges where {asks}) o
+                left join software s on {equal(CONNECTION, "o", "s")}
+                left join logins l on {equal(CONNECTION, "o", "l")}
+            group by {client}
+        ), known as (
+            select {client}, {d.numbers("version")} as versions, {d.numbers("removed")} as removed,
+                min(version) as version_min, max(version) as version_max, {d.total("requests")} as requests,
+                {d.total("errors")} as errors, min(first_time) as first_time, max(last_time) as last_time,
+                {d.listed("server")} as servers
+            from used group by {client}
         )
-        select k.protocol, k.client_ip, k.client_id, k.api, {d.listed("software")} as software,
-            {d.numbers("version")} as versions, {d.numbers("removed")} as removed,
-            min(version) as version_min, max(version) as version_max,
-            {d.total("requests")} as requests, {d.total("errors")} as errors,
-            max(connections) as connections,
-            max(opened) as connects_peak, min(first_time) as first_time, max(last_time) as last_time,
-            {d.listed("server")} as servers, {d.listed("principal")} as principals
-        from known k join connected c on {alike(("protocol", "client_ip", "client_id", "api"), "k", "c")}
-        group by k.protocol, k.client_ip, k.client_id, k.api
+        select k.protocol, k.client_ip, k.client_id, k.api, software, versions, removed, version_min, version_max,
+            requests, errors, connections, opened as connects_peak, first_time, last_time, servers, principals
+        from known k
+            join connected c on {alike(_CLIENT, "k", "c")}
+            left join peaks p on k.protocol = p.protocol and k.client_ip = p.client_ip
     """
 
 
