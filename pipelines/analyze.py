@@ -262,7 +262,8 @@ class _Run:
         """Look into bad checksums and compute the tables.
 
         On a cluster tasks judge and, of few records, compute; else this process does, with records that it opens once
-        and `held` keeps open for the page.
+        and `held` keeps open for the page. In a session Spark computes the tables of many records, and those that do
+        not fit in the memory of a task.
         """
         from pipelines.jobs import forensics
         from pipelines.storage import lake_files
@@ -305,10 +306,14 @@ class _Run:
                 )
             if computed is None:
                 here = here or opened_here()
-                computed = compute(tables, *asked, cases=cases, judgement=here.judged())
+                computed = compute(
+                    tables, *asked, cases=cases, judgement=here.judged(), leave_out=in_session is not None
+                )
             elif not are_few:
-                others = TABLES.keys() - OF_JUDGEMENT
-                computed = compute(tables, out / TABLE_FOLDER, self.by, computed.bucket_us, others, cases=cases)
+                computed = computed._replace(left_out=tuple(TABLES.keys() - OF_JUDGEMENT))
+        if in_session is not None and computed.left_out:
+            with in_session.by_spark() as tables:
+                compute(tables, out / TABLE_FOLDER, self.by, computed.bucket_us, computed.left_out, cases=cases)
         catalog = self.execution.catalog
         if in_session is not None and catalog is not None:
             self.stage(f"writing {catalog.format} tables")

@@ -54,7 +54,8 @@ def write_tables(
 ) -> Computed | None:
     """Compute the tables of records by tasks, to FOLDER/<name>.parquet; None where these have no DuckDB.
 
-    store: a folder or URL where tasks may write for a while. Other arguments are those of `compute`.
+    Tables that do not fit in MEMORY are left out. store: a folder or URL where tasks may write for a while. Other
+    arguments are those of `compute`.
     """
     with working_folder(store) as staging:
         wanted = TablesToMake(stored, tuple(by), bucket_us, list(cases), staging)
@@ -69,11 +70,12 @@ def write_tables(
         computed = executor.map(
             partial(_tables, wanted._replace(bucket_us=width)), [names for names in groups if names], described_as
         )
+        left_out = {name for one in computed for name in one.left_out}
         folder.mkdir(parents=True, exist_ok=True)
-        for name in only:
+        for name in set(only) - left_out:
             place = filesystem.join(staging, TABLE_FOLDER, f"{name}.parquet")
             filesystem.download(place, folder / f"{name}.parquet")
-        return computed[0]
+        return computed[0]._replace(left_out=tuple(sorted(left_out)))
 
 
 def page(executor: Executor, out: Path, store: str, records: RecordsAt | None) -> bytes:
@@ -107,10 +109,13 @@ def _tables(wanted: TablesToMake, names: Sequence[str]) -> Computed:
         folder = room / TABLE_FOLDER
         if set(OF_JUDGEMENT).isdisjoint(names):
             with engine_over(wanted.stored, MEMORY) as engine:
-                computed = compute(engine, folder, wanted.by, wanted.bucket_us, names, cases=wanted.cases)
+                computed = compute(
+                    engine, folder, wanted.by, wanted.bucket_us, names, cases=wanted.cases, leave_out=True
+                )
         else:
             with opened(wanted.stored, memory=MEMORY) as records:
                 assert records is not None  # who decodes writes files of all tables
                 computed = records.compute(folder, wanted.cases, wanted.by, wanted.bucket_us, names)
-        filesystem.upload(room, wanted.staging, [folder / f"{name}.parquet" for name in names])
+        made = [folder / f"{name}.parquet" for name in names if name not in computed.left_out]
+        filesystem.upload(room, wanted.staging, made)
     return computed

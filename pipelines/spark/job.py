@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pipelines.tables.table import Records
 
+_READ_HERE = 20_000_000  # records up to which the process that runs a job on a cluster queries them itself
 LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
 HADOOP = frozenset({"s3a", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
 """Schemes that Spark reads itself, where it has the connector; records elsewhere are read through fsspec."""
@@ -64,16 +65,22 @@ class SparkRecords(DecodedRecords):
 
     @property
     def are_few(self) -> bool:
-        """Whether there are no more of them than the setting spark.brokerscope.tableRows says."""
+        """Whether DuckDB computes their tables: no more of them than the setting spark.brokerscope.tableRows says."""
         return self.rows <= cast(int, spark_options.of_session(self.application.settings)["tableRows"])
 
     @contextmanager
     def engine(self) -> Iterator[TableEngine]:
-        """Computes tables of these records: this process where they are few, else Spark."""
-        if self.are_few:
+        """Queries these records: this process where they are few, else Spark."""
+        if self.are_few and self.rows <= _READ_HERE:
             with super().engine() as engine:
                 yield engine
-            return
+        else:
+            with self.by_spark() as engine:
+                yield engine
+
+    @contextmanager
+    def by_spark(self) -> Iterator[TableEngine]:
+        """Has Spark query these records, however few they are."""
         with working_folder(posixpath.dirname(self.folder)) as folder:
             exchange = None if self.application.is_local else folder
             with SparkEngine(self.spark, self.records, exchange) as engine:

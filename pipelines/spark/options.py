@@ -167,10 +167,11 @@ SESSION = (
         "are 4 tasks for each core; more, up to 1 GiB, where there are more than 128 parts", 1,
     ),
     Option(
-        "tableRows", count, 20_000_000,
+        "tableRows", count, 1_000_000_000,
         "records up to which tasks compute the tables by DuckDB (in local mode the driver, in a fifth of its memory), "
-        "20,000,000 by default: a second of CPU for each 200,000 rows, where Spark needs 40 for planning and compiling "
-        "its queries, and several times as much a row; 0 has Spark do it", 0,
+        "1,000,000,000 by default: a second of CPU for each 100,000 rows, where Spark needs 40 for planning and "
+        "compiling its queries, and eight times as much a row; tables that do not fit in the memory of a task Spark "
+        "computes; 0 has Spark compute all but those of what is wrong", 0,
     ),
 )  # fmt: skip
 """Settings of a session: `--conf spark.brokerscope.NAME=VALUE`."""

@@ -29,6 +29,7 @@ class SparkEngine:
 
     at_once = 4  # each query is a small job with pauses of its own
     plans_dearly = True
+    too_little_memory: tuple[type[Exception], ...] = ()  # what does not fit goes to disk
 
     def __init__(self, spark: SparkSession, records: Mapping[str, DataFrame], exchange: str | None = None) -> None:
         """exchange: a path or URL where tasks can write what this process reads; None where they can do so anywhere."""

@@ -37,6 +37,8 @@ class TableEngine(Protocol):
     """Queries worth running side by side."""
     plans_dearly: bool
     """Whether to compute a query anew wherever it is named costs more than to keep its rows, however many."""
+    too_little_memory: tuple[type[Exception], ...]
+    """What `keep` and `write` raise where a query does not fit in the engine's memory."""
     relations: Mapping[str, str]
     """What the names that queries read stand for: `all_exchanges`, `all_batches`, … and `cases`."""
     shared: dict[tuple[str, ...], int] | None
@@ -67,6 +69,8 @@ class Computed(NamedTuple):
     bucket_us: int
     shared: dict[tuple[str, ...], int]
     """Sets of capture points, the one nearest to the server first -> connections that all of them saw."""
+    left_out: tuple[str, ...] = ()
+    """Tables that did not fit in the engine's memory."""
 
 
 def compute(
@@ -78,21 +82,36 @@ def compute(
     *,
     cases: Sequence[dict[str, Any]] = (),
     judgement: Judged | None = None,
+    leave_out: bool = False,
 ) -> Computed:
-    """Write every table, or only some, to FOLDER/<name>.parquet. cases, judgement: as `relations` takes them."""
+    """Write every table, or only some, to FOLDER/<name>.parquet. cases, judgement: as `relations` takes them.
+
+    leave_out: whether tables that do not fit in the engine's memory are left out; else they are an error.
+    """
+    passed_over = engine.too_little_memory if leave_out else ()
     known, shared = relations(engine, cases, judgement)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
     queries = {name: table.query(engine.dialect, ask) for name, table in TABLES.items() if name in only}
-    if any(KNOWN_CHANGES in query for query in queries.values()):  # of two tables
-        known[KNOWN_CHANGES] = engine.keep(KNOWN_CHANGES, bound(engine.dialect, known[KNOWN_CHANGES], known))
+    of_changes = {name for name, query in queries.items() if KNOWN_CHANGES in query}
+    left_out: set[str] = set()
+    if of_changes:
+        try:
+            known[KNOWN_CHANGES] = engine.keep(KNOWN_CHANGES, bound(engine.dialect, known[KNOWN_CHANGES], known))
+        except passed_over:
+            left_out = of_changes
 
-    def write(name: str, query: str) -> None:
-        engine.write(bound(engine.dialect, query, known), TABLES[name], folder / f"{name}.parquet")
+    def write(name: str) -> None:
+        path = folder / f"{name}.parquet"
+        try:
+            engine.write(bound(engine.dialect, queries[name], known), TABLES[name], path)
+        except passed_over:
+            path.unlink(missing_ok=True)
+            left_out.add(name)
 
     with ThreadPoolExecutor(engine.at_once) as pool:
-        for done in [pool.submit(write, *each) for each in queries.items()]:
+        for done in [pool.submit(write, name) for name in queries if name not in left_out]:
             done.result()
-    return Computed(ask.bucket_us, shared)
+    return Computed(ask.bucket_us, shared, tuple(sorted(left_out)))
 
 
 def relations(

@@ -84,8 +84,11 @@ class LocalEngine(_Connection):
 
         memory: `512MB`, for example; a share of all by default.
         """
+        from duckdb import OutOfMemoryException
+
         super().__init__(folder, room, memory)
         self.dialect: Dialect = DuckDB()
+        self.too_little_memory: tuple[type[Exception], ...] = (OutOfMemoryException,)
         self.relations: Mapping[str, str] = {f"all_{name}": files(*some) for name, some in sources.items()}
         self.shared: dict[tuple[str, ...], int] | None = None
 

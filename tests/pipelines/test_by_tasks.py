@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import fsspec
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +17,10 @@ from pipelines.executors.local import LocalExecutor
 from pipelines.report import by_tasks
 from pipelines.storage import filesystem
 from pipelines.storage.stored_records import StoredRecords
-from pipelines.tables.compute import OF_JUDGEMENT
+from pipelines.tables.compute import OF_JUDGEMENT, compute
+from pipelines.tables.on_duckdb import LocalEngine, engine_over
 from pipelines.tables.registry import TABLES
+from pipelines.tables.table import Table
 
 
 class Several(LocalExecutor):
@@ -65,6 +68,31 @@ def test_tables_and_page_are_those_of_one_process(store: str, analysed: Any, tmp
     page = by_tasks.page(executor, analysed.out, store, stored if away else None)
     assert page == (analysed.out / report.PAGE).read_bytes()
     assert [name for name in filesystem.find(store) if name.startswith(".brokerscope-")] == []
+
+
+def without_room_for(names: set[str]) -> Callable[..., None]:
+    """A LocalEngine.write in which some tables do not fit in memory."""
+    write = LocalEngine.write
+
+    def written(engine: LocalEngine, query: str, table: Table, path: Path) -> None:
+        if table.name in names:
+            raise duckdb.OutOfMemoryException("no room")
+        write(engine, query, table, path)
+
+    return written
+
+
+def test_tables_that_do_not_fit_in_the_memory_of_a_task_are_left_out(
+    analysed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, wanted = StoredRecords.of(str(analysed.out / "records")), ("clients", "errors", "changes", "latency")
+    monkeypatch.setattr(LocalEngine, "write", without_room_for({"clients", "errors"}))
+    made = by_tasks.write_tables(Several(), stored, str(tmp_path), tmp_path / "tables", only=wanted)
+    assert made is not None
+    assert made.left_out == ("clients", "errors")
+    assert sorted(path.stem for path in (tmp_path / "tables").iterdir()) == ["changes", "latency"]
+    with engine_over(stored, by_tasks.MEMORY) as engine, pytest.raises(duckdb.OutOfMemoryException):
+        compute(engine, tmp_path / "here", only=("clients",))
 
 
 def test_tables_of_what_is_wrong_are_made_alone(analysed: Any, tmp_path: Path) -> None:

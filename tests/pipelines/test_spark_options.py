@@ -30,7 +30,7 @@ def test_sizes_are_written_as_spark_writes_them(text: str, value: int) -> None:
 
 
 def test_what_is_not_given_has_its_default() -> None:
-    assert spark_options.of_session({"spark.master": "local"}) == {"splitBytes": None, "tableRows": 20_000_000}
+    assert spark_options.of_session({"spark.master": "local"}) == {"splitBytes": None, "tableRows": 1_000_000_000}
     source = spark_options.of_source({})
     assert (source["site"], source["limits"], source["splitBytes"]) == ("place", Limits(), SPLIT_BYTES)
 
