@@ -177,7 +177,8 @@ _ROWS = f"""
             case when key > 0 then "group" end as "group",
             case when key > 0 then topics else [] end as topics
         from page_cells join (
-            select *, {_KEY} from page_combinations qualify row_number() over (partition by key) = 1
+            select * from (select *, {_KEY} from page_combinations)
+            qualify row_number() over (partition by key) = 1
         ) using (key)
     )"""
 _PLACES = pa.schema([("rank", pa.int32()), ("counted", pa.string()), *SCHEMA.field("evidence").type.value_type])
