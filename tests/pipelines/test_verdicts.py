@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from pipelines.formats import who
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import engine, verdict
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.check import Check, worth_asking
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -43,12 +46,20 @@ def harmed(**given: Rows) -> Rows:
 
 
 def said(**given: Rows) -> Rows:
-    """The verdicts on records; tables that are not given are empty. No check that is left out would say anything."""
-    tables = made_of(given)
+    """The verdicts on records; tables that are not given are empty.
+
+    No check that is left out would say anything: an eighth of all is asked each time, which by how many rows there are.
+    """
+    tables, first = made_of(given), sum(map(len, given.values()))
+
+    def some(capture: Capture, checks: Sequence[Check]) -> list[Check]:
+        worth = worth_asking(capture, checks)
+        return [check for n, check in enumerate(checks, first) if n % 8 == 0 or check in worth]
+
     with database_of(tables) as duckdb:
         rows: Rows = judged(duckdb).verdicts.to_pylist()
         assert judged(duckdb, empty(tables)).verdicts.to_pylist() == rows
-        with patch.object(engine, "worth_asking", lambda capture, checks: checks):
+        with patch.object(engine, "worth_asking", some):
             assert judged(duckdb).verdicts.to_pylist() == rows
     return rows
 
