@@ -55,7 +55,7 @@ const measure = ({ rows, has, batches: some }) => {
     if (requests.outcome[row] === 1) sum.errors += weight;
     if (requests.outcome[row] === 2) sum.unanswered += weight;
     if (requests.timed[row]) sum.timed += weight;
-    if (!requests.alone[row]) sum.together += weight;
+    if (!requests.alone[row] && isListed(row)) sum.together += weight;
   }
   sum.failed = sum.errors + sum.unanswered;
   for (const at of some) if (batches.role[at] === PRODUCE) sum.produced += batches.messages[at]; else if (batches.role[at] === CONSUME) sum.consumed += batches.messages[at];

@@ -12,12 +12,14 @@ const outcomeText = (row) => requests.outcome[row] === 2 ? "no answer" : request
 
 const meaningOf = (row) => { const meaning = requests.error[row] ? meanings[carried.names.error[requests.error[row]]] : undefined; return meaning === undefined ? null : string(meaning); };
 
+// Whether a row is of those that the table is of: evidence is shown whole, pushes and long polls too.
+const isListed = (row) => state.verdict !== null || (kindOf(row) < PUSH && (state.polls || !isPoll(row)));
 const rowsInOrder = () => {
-  const sort = state.sort.replace("-", ""), down = state.sort.startsWith("-"), all = order(sort), list = new Uint32Array(selection.rows.length), told = state.verdict !== null; // evidence is shown whole, pushes and long polls too
+  const sort = state.sort.replace("-", ""), down = state.sort.startsWith("-"), all = order(sort), list = new Uint32Array(selection.rows.length);
   let count = 0;
   for (let at = 0; at < all.length; at++) {
     const row = all[down ? all.length - 1 - at : at];
-    if (selection.has[row] && requests.alone[row] && (told || (kindOf(row) < PUSH && (state.polls || !isPoll(row))))) list[count++] = row;
+    if (selection.has[row] && requests.alone[row] && isListed(row)) list[count++] = row;
   }
   return list.subarray(0, count);
 };
