@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.rows.late_names import LIKELY, Name, Names, open_keys, open_rows, resolve, unresolved, waiting
+from dissectors.rows.sink import Sink
 
 S = 1_000_000_000
 WAIT = 300 * S
@@ -57,9 +58,11 @@ def test_parts_that_are_brought_together_say_what_the_whole_says(key: str, repor
     whole = Names((Name(key, time * S, name) for time, name, _ in reports), wait_ns=WAIT)
     parts = [Names(Name(key, t * S, n) for t, n, part in reports if part == number) for number in range(3)]
     together = Names((name for part in reversed(parts) for name in part), wait_ns=WAIT)
-    again = Names(wait_ns=WAIT)
-    for time, name, _ in reversed(reports):
+    again, sinks = Names(wait_ns=WAIT), [Sink(()) for _ in range(3)]
+    for time, name, part in reversed(reports):
         again.add(Name(key, time * S, name))
+        sinks[part].name(key, time * S, name)
+    of_sinks = Names((name for sink in sinks for name in sink.names), wait_ns=WAIT)
     counted: dict[tuple[int, str], int] = {}
     for time, name, _ in reports:
         span = (0 if key.startswith("kafka") else time // 60, name)
@@ -70,7 +73,7 @@ def test_parts_that_are_brought_together_say_what_the_whole_says(key: str, repor
         want = min((name for at, name in every if at == before[-1]), default=None) if before else None
         if before and before[-1] > time + 300:
             want = None
-        for known in (whole, together, again):
+        for known in (whole, together, again, of_sinks):
             assert known.get(key, time * S) == want
 
 

@@ -98,7 +98,7 @@ class Names:
             else:
                 self._reports[key] = [(time, name)]
             return
-        first, last = _span(key, time)
+        first, last = span(key, time)
         start, end = bisect_left(known, first, key=_TIME), bisect_left(known, last, key=_TIME)
         for at in range(start, end):
             if known[at][1] == name:
@@ -114,7 +114,7 @@ class Names:
         out = Names(wait_ns=self.wait_ns)
         for key, reports in self._reports.items():
             at = bisect_right(reports, time, key=_TIME) - 1
-            first = _span(key, reports[max(0, at)][0])[0]  # and what tells which reports of that minute count
+            first = span(key, reports[max(0, at)][0])[0]  # and what tells which reports of that minute count
             out._reports[key] = reports[bisect_left(reports, first, key=_TIME) :]
         return out
 
@@ -177,7 +177,7 @@ class Names:
         return {key for key, _ in _TOKEN.findall(text) if self.get(key, time) is None}
 
 
-def _span(key: str, time: int) -> tuple[int, int]:
+def span(key: str, time: int) -> tuple[int, int]:
     """From when to when (ns) only the first report of a name counts."""
     if key.startswith(_LASTING):
         return -FOREVER, FOREVER

@@ -17,7 +17,7 @@ from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
 from dissectors.rows.blocks import take_batch
 from dissectors.rows.connections import ConnectionColumns
-from dissectors.rows.late_names import LIKELY, Name
+from dissectors.rows.late_names import LIKELY, Name, span
 from dissectors.rows.layout import layout
 from dissectors.rows.table import RowTable
 from dissectors.rows.texts import Numbered, Texts
@@ -44,6 +44,14 @@ class Suspect(NamedTuple):
     byteorder: Literal["big", "little"]
     base: int | None  # TCP sequence number of stream offset 0; None where the stream is what TLS carried
     pieces: tuple[tuple[int, int, int], ...]  # stream offset, packet reference and time of each segment
+
+
+class _Reported(NamedTuple):
+    """What was said of a key, and when (ns)."""
+
+    name: str
+    time: int
+    until: int  # before then the same name says nothing new
 
 
 def bounded(suspects: Iterable[Suspect], limits: Limits) -> list[Suspect]:
@@ -79,7 +87,7 @@ class Sink:
         self._make_tables()
         self.names: list[Name] = []  # reported since the last `take_names`, each that says something new
         self._most_names = (limits or Limits()).names
-        self._latest: dict[str, Name] = {}  # report of each key
+        self._reported: dict[str, _Reported] = {}  # the latest of each key
         self._most_messages = self._room = (limits or Limits()).message_bytes
         self._waiting = 0  # bytes of messages that wait with their requests, from one drain to the next
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
@@ -87,21 +95,20 @@ class Sink:
         self.files: list[str] = []  # file index -> path, for packet references
 
     def name(self, key: str, time: int, name: str, *, likely: bool = False) -> None:
-        """Report what `key` is called: for certain, or likely. The same name again says nothing new, unless earlier."""
+        """Report what `key` is called: for certain, or likely.
+
+        The same name again says nothing new in the time in which only its first report counts.
+        """
         if likely:
             key += LIKELY
-        latest = self._latest.get(key)
-        report = Name(key, time, name)
+        latest = self._reported.get(key)
         if latest is None:
-            if len(self._latest) > self._most_names:
+            if len(self._reported) > self._most_names:
                 return
-        elif latest.name == name and latest.time <= time:
-            self._latest[key] = report
+        elif latest.name == name and latest.time <= time < latest.until:
             return
-        elif latest.name != name:
-            self.names.append(latest)  # so long it was called otherwise
-        self._latest[key] = report
-        self.names.append(report)
+        self._reported[key] = _Reported(name, time, span(key, time)[1])
+        self.names.append(Name(key, time, name))
 
     # --- which bodies are wanted ---
 
