@@ -154,7 +154,7 @@ def changes(d: Dialect) -> str:
         where exchange_id is not null group by site, exchange_id, code"""
     who = "protocol, client_ip, client_id, server_ip, server_port"
     return f"""
-        with {d.anew("happened")} ({_happened(d)}), {d.once("settings", _SETTINGS)}, before as (
+        with {d.once("happened", _happened(d))}, {d.once("settings", _SETTINGS)}, before as (
             select change, nullif(before, '') as before from (
                 select *, {latest} as before from (
                     select {_PLACE}, {_ORDER}, value, {_LAST} as turn, {_NO_CHANGE} as change from ({_known(d)}) known
