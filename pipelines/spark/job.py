@@ -71,12 +71,9 @@ class SparkRecords(DecodedRecords):
     @contextmanager
     def engine(self) -> Iterator[TableEngine]:
         """Queries these records: this process where they are few, else Spark."""
-        if self.are_few and self.rows <= _READ_HERE:
-            with super().engine() as engine:
-                yield engine
-        else:
-            with self.by_spark() as engine:
-                yield engine
+        few = self.are_few and self.rows <= _READ_HERE
+        with super().engine() if few else self.by_spark() as engine:
+            yield engine
 
     @contextmanager
     def by_spark(self) -> Iterator[TableEngine]:
