@@ -12,6 +12,12 @@ _SERVER_IP = "case when server_ip like '%:%' then concat('[', server_ip, ']') el
 SERVER = f"concat_ws(':', {_SERVER_IP}, cast(server_port as string))"
 """Any record table: who was asked, as `ip:port` or `[ip]:port`."""
 
+HAS_REQUEST = "kind in ('call', 'unanswered', 'oneway')"
+"""exchanges: whether there was a request; pushes and answers alone have none."""
+
+LOGGED_IN = "kind = 'authenticated' and coalesce(number, 0) = 0 and subject is not null"
+"""events: whether a client showed who it is, and was not refused; `subject` says who."""
+
 BARRIERS = ("JoinGroup", "SyncGroup")
 """Kafka answers these when the other members of the group have sent theirs: their time is the group's."""
 

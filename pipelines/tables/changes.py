@@ -15,7 +15,7 @@ unheard    requests for a change that got no answer
 from __future__ import annotations
 
 from dissectors.session.protocols import protocols
-from pipelines.sql.words import SERVER, UNHEARD
+from pipelines.sql.words import LOGGED_IN, SERVER, UNHEARD
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.groups import group_names
 from pipelines.tables.table import CONNECTION, Table, TableColumn, equal
@@ -50,7 +50,7 @@ def _logins(d: Dialect) -> str:
     return f"""
         select {conn}, subject as principal, time as since,
             lead(time) over (partition by {conn} order by {_ORDER}) as until
-        from events where kind = 'authenticated' and coalesce(number, 0) = 0 and subject is not null"""
+        from events where {LOGGED_IN}"""
 
 
 def _uses(d: Dialect) -> str:

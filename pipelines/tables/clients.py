@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.sql.words import SERVER
+from pipelines.sql.words import HAS_REQUEST, LOGGED_IN, SERVER
 from pipelines.tables.dialect import LISTED, Dialect
 from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, count_if, equal
 
@@ -12,20 +12,18 @@ _CLIENT = ("protocol", "client_ip", "client_id", "api")
 
 def _clients(d: Dialect, ask: Ask) -> str:
     conn, client = ", ".join(CONNECTION), ", ".join(_CLIENT)
-    asks = "kind in ('call', 'unanswered', 'oneway')"
     return f"""
         with used as (
             select {client}, version, {SERVER} as server,
                 case when {removed_in_kafka_4()} then version end as removed, count(*) as requests,
                 {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
-            from exchanges where {asks} group by {client}, api_code, version, server_ip, server_port
+            from exchanges where {HAS_REQUEST} group by {client}, api_code, version, server_ip, server_port
         ), software as (
             select {conn}, nullif(concat_ws(' ', client_software, client_version), '') as software
             from all_connections where client_software is not null
         ), logins as (
             select {conn}, {d.first("subject", f"-{d.micros('time')}", "-packet")} as principal
-            from events where kind = 'authenticated' and coalesce(number, 0) = 0 and subject is not null
-            group by {conn}
+            from events where {LOGGED_IN} group by {conn}
         ), minutes as (
             select protocol, client_ip, count(*) as opened
             from connections group by protocol, client_ip, floor({d.micros("start_time")} / {_MINUTE_US})
@@ -34,7 +32,7 @@ def _clients(d: Dialect, ask: Ask) -> str:
         ), connected as (
             select {client}, count(*) as connections, {d.listed("software")} as software,
                 {d.listed("principal")} as principals
-            from (select distinct {client}, {conn} from exchanges where {asks}) o
+            from (select distinct {client}, {conn} from exchanges where {HAS_REQUEST}) o
                 left join software s on {equal(CONNECTION, "o", "s")}
                 left join logins l on {equal(CONNECTION, "o", "l")}
             group by {client}

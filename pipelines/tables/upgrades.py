@@ -11,7 +11,7 @@ they are replaced together.
 
 from __future__ import annotations
 
-from pipelines.sql.words import AMONG_BROKERS
+from pipelines.sql.words import AMONG_BROKERS, HAS_REQUEST
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, equal
 
@@ -84,7 +84,7 @@ def _upgrades(d: Dialect, ask: Ask) -> str:
         with used as (
             select {who}, api, api_code, version, dialect, {conn}, count(*) as requests, max(time) as last_time
             from exchanges
-            where kind in ('call', 'unanswered', 'oneway') and api is not null and not {AMONG_BROKERS}
+            where {HAS_REQUEST} and api is not null and not {AMONG_BROKERS}
             group by {who}, api, api_code, version, dialect, {conn}
         ), software as (
             select {conn}, max(client_software) as told, max(client_version) as told_version

@@ -6,6 +6,7 @@ A habit is a client's, over however many connections: a client is an id and an a
 from __future__ import annotations
 
 from pipelines.sql.views import SomeRows
+from pipelines.sql.words import HAS_REQUEST
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.thresholds import (
     A_MINUTE,
@@ -33,7 +34,7 @@ _OLD = "format in ('magic 0', 'magic 1')"
 _SET = "site, exchange_id, topic, partition"
 
 _PLAIN = "role = 'produce' and format = 'magic 2' and producer is null"
-_REMOVED = "kind in ('call', 'unanswered', 'oneway') and removed(protocol, api_code, version)"
+_REMOVED = f"{HAS_REQUEST} and removed(protocol, api_code, version)"
 _PACKED = "protocol = 'kafka' and codec <> 'none' and uncompressed_bytes > 0"
 _BODY = "stored_bytes - case when format = 'magic 2' then 61 else 0 end"  # without the head, which is not compressed
 
