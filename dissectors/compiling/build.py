@@ -215,6 +215,8 @@ def _translate(tree: Path, name: str, modules: Sequence[str]) -> list[tuple[str,
     sources = [f"{within}/{module}.py" for module in modules]
     what = modules[0] if len(modules) == 1 else f"one of {len(modules)} modules"
     _run(what, [*cython, "-3", *directives, shared, *sources], tree)
+    for _, code in written:  # Cython 3.3 writes the suffix twice where the value for errors stands in the .pxd alone
+        code.write_text(code.read_text().replace("-1LLLL", "-1LL"))
     return written
 
 

@@ -352,7 +352,8 @@ class Module:
             yield f"@cython.locals({', '.join(f'{name}={kind!r}' for name, kind in views.items())})"
         kind = "cpdef" if mark and mark.python and not node.name.startswith("_") else "cdef"
         result = self.c_type(node.returns)
-        error = " except -1" if result == "bint" else ""
+        # without a value that stands for an error, each caller would ask Python for one after each call
+        error = " except -1" if result == "bint" else " except? -1" if result in _C_TYPES.values() else ""
         if _gives_nothing(node) and (kind == "cdef" or not is_open):  # what Python overrides gives None
             result, error = "int", " except -1"
         yield f"{kind} {result} {node.name}({', '.join(words)}){error}"

@@ -91,6 +91,7 @@ def test_an_attribute_of_a_base_class_is_declared_there_only(package: Path) -> N
     [
         ("def f(a: cython.longlong, b: str = '') -> bytes: ...", "cpdef bytes f(long long a, str b=*)"),
         ("def f(a) -> cython.bint: ...", "cpdef bint f(object a) except -1"),
+        ("def f(a) -> cython.longlong: ...", "cpdef long long f(object a) except? -1"),
         ("def _f(a: Numbers) -> None: ...", "cdef int _f(long long[::1] a) except -1"),
     ],
 )
