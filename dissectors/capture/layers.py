@@ -90,6 +90,9 @@ from dissectors.wire.big_endian import BigEndian
 """What is known of a packet. A TCP packet has all of it, one of another kind what its headers said: of UDP that is no
 tunnel, SPORT is its source port and AT its payload."""
 
+_NOT_IN_EVERY_PACKET = (PROTOCOL, SPORT, STAMPED, REPEATED, VIA_BITS, SEGMENT)
+"""Columns that are read also of packets whose headers have not set them, and are 0 then."""
+
 _VLAN, _MPLS, _PPPOE, _VXLAN, _GENEVE, _GRE, _ERSPAN, _IPIP, _SIX_IN_FOUR, _GTPU = (
     1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8, 1 << 9,
 )  # fmt: skip
@@ -126,10 +129,12 @@ class Layers:
 
     def __init__(self, buffer: AnyBytes, at: Ints, have: Ints, wire: Ints, link: Ints) -> None:
         """at: index of each packet in buffer; have, wire: its captured and original length; link: its link type."""
-        found = np.zeros((COLUMNS, len(at)), np.int64)
+        found = np.empty((COLUMNS, len(at)), np.int64)
         found[KIND] = first_kind(link)
         found[AT], found[END], found[FULL] = at, at + have, at + wire
         found[IP_AT] = -1
+        for column in _NOT_IN_EVERY_PACKET:
+            found[column] = 0
         self.buffer = BigEndian(buffer)
         self.columns = found
         self._found = found.data
