@@ -15,18 +15,22 @@ import pytest
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.reader import Reader
 from dissectors.compiling import loading
+from dissectors.compiling.saved_state import read_state
 from dissectors.engine import Engine
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
+from dissectors.tcp.packed import Learned, Packer
 
 ROOT = Path(__file__).parent.parent
-LIMITS = Limits(block_packets=110)
+SAMPLES = sorted(path.name for path in (ROOT / "samples").glob("*.pcap"))
+LIMITS = Limits(unpacked=1)  # all other idle connections are kept as bytes
 CODE = "import sys; from tests.test_moved_state import go_on; go_on(*sys.argv[1:])"
 
 
-def blocks_of(sample: str) -> list[PacketBlock]:
-    return list(Reader(str(ROOT / "samples" / sample), 0, LIMITS).blocks())
+def blocks_of(sample: str, packets: int = 110) -> list[PacketBlock]:
+    """The packets of a sample, so many in a block."""
+    return list(Reader(str(ROOT / "samples" / sample), 0, Limits(block_packets=packets)).blocks())
 
 
 def decoded(engine: Engine, block: PacketBlock, last: bool) -> list[str]:
@@ -46,9 +50,25 @@ def new_engine(sample: str) -> Engine:
 def go_on(sample: str, number: str, state: str) -> None:
     """Print the rows of one block of a sample, by the engine that is pickled in a file; keep it there."""
     blocks, at, kept = blocks_of(sample), int(number), Path(state)
-    engine = pickle.loads(kept.read_bytes()) if at else new_engine(sample)
+    engine = read_state(kept.read_bytes()) if at else new_engine(sample)
     print(*decoded(engine, blocks[at], at + 1 == len(blocks)), sep="\n")
     kept.write_bytes(pickle.dumps(engine))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_rows_do_not_depend_on_where_state_is_written_and_read_again(sample: str) -> None:
+    blocks, engine, other = blocks_of(sample, 10), new_engine(sample), new_engine(sample)
+    for block in blocks:
+        other = read_state(pickle.dumps(other))
+        assert decoded(other, block, block is blocks[-1]) == decoded(engine, block, block is blocks[-1])
+
+
+def test_what_packed_connections_have_in_common_is_read_and_written_any_number_of_times() -> None:
+    """A method that an object keeps is pickled as a call of getattr, which reading does not allow as such."""
+    packer = Packer([], Learned([getattr], b"what connections were like"))
+    for _ in range(3):
+        packer = read_state(pickle.dumps(packer))
+    assert b"getattr" in pickle.dumps(packer)
 
 
 @pytest.mark.parametrize("sample", ["iggy-messages.pcap", "kafka-loss.pcap", "pulsar-subscriptions.pcap"])

@@ -31,6 +31,7 @@ _PLAIN = frozenset(
         ("collections", "defaultdict"),
         ("collections", "deque"),
         ("dissectors.compiling.state", "restore"),
+        ("dissectors.iggy.pending", "sent_again"),
         ("dissectors.kafka.decode", "api_version"),
         ("numpy", "dtype"),
         ("numpy", "ndarray"),
@@ -39,14 +40,16 @@ _PLAIN = frozenset(
     }
 )
 
+_GETATTR = (("builtins", "getattr"), (__name__, "_method"))  # the second one stands in state that was read once before
+
 
 class StateReader(pickle.Unpickler):
     """Reads a pickle of state. Raises StateError where it names anything else."""
 
     def find_class(self, module: str, name: str) -> Any:
         """What a pickle may name."""
-        if (module, name) == ("builtins", "getattr"):
-            return _method
+        if (module, name) in _GETATTR:
+            return method_of
         if (module, name) in _PLAIN:
             return super().find_class(module, name)
         within = module.removeprefix(_PACKAGE)
@@ -68,8 +71,8 @@ def read_state(data: bytes) -> Any:
     return StateReader(io.BytesIO(data)).load()
 
 
-def _method(thing: object, name: str) -> Any:
-    """A method of an object of state, which another one keeps to call it."""
+def method_of(thing: object, name: str) -> Any:
+    """A method of an object of state, which another one keeps to call it: what `getattr` in state becomes."""
     found = getattr(thing, name, None)
     if name.startswith("__") or isinstance(thing, type) or getattr(found, "__self__", None) is not thing:
         raise StateError(f"state does not hold {type(thing).__name__}.{name}")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import zstandard
 
-from dissectors.compiling.saved_state import StateReader
+from dissectors.compiling.saved_state import StateReader, method_of
 from dissectors.tcp.flow import Ends, Flow
 from dissectors.tcp.recent import Runs
 
@@ -112,7 +112,12 @@ class Packer:
 
 
 def _same(each: object) -> object:
-    """Of equal texts the one object that attributes are named by, in every connection and in every process."""
+    """Of equal texts the one object that attributes are named by, in every connection and in every process.
+
+    And `getattr` as it is written, where each comes from state that was read.
+    """
+    if each is method_of:
+        return getattr
     return sys.intern(each) if type(each) is str else each
 
 
@@ -169,4 +174,5 @@ class _Introduction(pickle.Unpickler):
         super().__init__(io.BytesIO(b"".join([*one_by_one, pickle.NONE, pickle.STOP])))
 
     def persistent_load(self, number: Any) -> Any:
-        return self._known[number]
+        known = self._known[number]
+        return method_of if known is getattr else known
