@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -39,7 +39,7 @@ from tests.pipelines.stored import read
 from tests.pipelines.test_tables import computed, local_engine, same, written
 
 OPTIONS = Options()
-HOURS = 4
+HOURS = 3
 UPDATE = ("--update", "--engine", "local")
 
 
@@ -81,12 +81,16 @@ class Store:
         return [name for name in self.names if name.endswith(f"-{n:03}.pcap")]
 
 
-def same_tables(store: Store, made: DecodedRecords, folder: Path) -> None:
-    """The tables of the lake are those of one run over everything."""
+def of_lake(made: DecodedRecords, folder: Path) -> dict[str, pa.Table]:
+    """The tables of a lake."""
     with made.engine() as engine:
-        updated = computed(engine, folder / "updated")
+        return computed(engine, folder)
+
+
+def of_one_run(store: Store, folder: Path) -> dict[str, pa.Table]:
+    """The tables of one run over everything."""
     with local_engine(written(dissectors.dissect(store.files()), folder / "records")) as engine:
-        same(updated, computed(engine, folder / "tables"))
+        return computed(engine, folder / "tables")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +105,7 @@ def test_hour_by_hour_equals_one_run(executor: Executor, chosen: list[str], tmp_
         store.arrive(store.hour(n))
         made = store.update(executor)
         assert lake_rows(store.lake) == store.expected(), f"after hour {n}"
-        same_tables(store, made, tmp_path / f"{n}")
+        same(of_lake(made, tmp_path / f"{n}" / "updated"), of_one_run(store, tmp_path / f"{n}"))
 
 
 def test_small_files_become_one_and_hold_the_same_rows(
@@ -124,19 +128,27 @@ def test_small_files_become_one_and_hold_the_same_rows(
     assert len(files(merged)) < len(files(apart))
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_any_order_of_arrival_gives_the_same(
-    executor: Executor, chosen: list[str], tmp_path_factory: pytest.TempPathFactory, data: Any
-) -> None:
-    store = Store(tmp_path_factory.mktemp("store"), chosen)
-    order = data.draw(st.permutations(store.names))
-    stops = [*sorted(data.draw(st.sets(st.integers(1, len(order) - 1), max_size=2))), len(order)]
-    for start, end in zip([0, *stops], stops, strict=False):
-        store.arrive(order[start:end])
-        made = store.update(executor)
-    assert lake_rows(store.lake) == store.expected()
-    same_tables(store, made, tmp_path_factory.mktemp("tables"))
+def test_any_order_of_arrival_gives_the_same(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen)
+    store.arrive(store.names)
+    expected, tables = store.expected(), of_one_run(store, tmp_path)
+
+    @settings(max_examples=3, deadline=None)
+    @given(data=st.data())
+    def in_any_order(data: Any) -> None:
+        for folder in (store.day, store.lake):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        order = data.draw(st.permutations(store.names))
+        stops = [*sorted(data.draw(st.sets(st.integers(1, len(order) - 1), max_size=2))), len(order)]
+        for start, end in zip([0, *stops], stops, strict=False):
+            store.arrive(order[start:end])
+            made = store.update(executor)
+        assert lake_rows(store.lake) == expected
+        shutil.rmtree(tmp_path / "updated", ignore_errors=True)
+        same(of_lake(made, tmp_path / "updated"), tables)
+
+    in_any_order()
 
 
 def test_an_update_without_news_changes_no_file(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
@@ -323,6 +335,11 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
     def entries() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in store.lake.rglob("*") if path.is_file()}
 
+    def stands(by: tuple[str, ...] = (), bucket_us: int | None = None) -> bool:
+        """Whether a run that is asked for this would make nothing."""
+        lake = str(store.lake)
+        return freshness.standing(lake, freshness.fingerprints(lake, by, bucket_us, None)) is not None
+
     everything = ["executor", "tables"]
     assert update()[0] == everything
     before = entries()
@@ -330,19 +347,29 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
     assert did == []
     assert "no packets are new" in said
     assert entries() == before
-    for more in (["--by", "client"], ["--bucket", "1s"], []):
-        did, said = update(*more)
-        assert did == everything, more
-        assert "no packets are new" not in said
-        assert update(*more)[0] == [], more
-    for missing in ("tables/hops.parquet", "tables/latency.csv", "report.html", "forensics.jsonl", "analysis.json"):
-        (store.lake / missing).unlink()
-        assert update()[0] == everything, missing
-        assert (store.lake / missing).exists()
+    assert stands()
+    assert not stands(by=("client",))
+    assert not stands(bucket_us=1_000_000)
     with monkeypatch.context() as patch:
         patch.setattr(freshness, "code_version", lambda package: f"another {package}")
-        assert update()[0] == everything
+        assert not stands()
+    of_each_kind = ("tables/hops.parquet", "tables/latency.csv", "report.html", "forensics.jsonl", "analysis.json")
+    missing = [store.lake / name for name in of_each_kind]
+    for path in missing:
+        data = path.read_bytes()
+        path.unlink()
+        assert not stands(), path
+        path.write_bytes(data)
+        assert stands(), path
+    for path in missing:
+        path.unlink()
     assert update()[0] == everything
+    assert all(path.exists() for path in missing)
+    did, said = update("--by", "client", "--bucket", "1s")
+    assert did == everything
+    assert "no packets are new" not in said
+    assert stands(by=("client",), bucket_us=1_000_000)
+    assert not stands()
     store.arrive(store.names[-1:])
     assert update()[0] == everything
     assert lake_rows(store.lake) == store.expected()
