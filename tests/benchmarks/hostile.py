@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,21 +82,20 @@ def announced_frames(path: Path, connections: int, head: bytes, *, port: int, tu
             file.write(rows.tobytes())
 
 
-def disorder(path: Path, data: bytes, order: Iterable[int], *, port: int, size: int = 1000) -> None:
-    """One connection, whose client's segments of `size` bytes come in this order."""
+def disorder(path: Path, data: bytes, order: Sequence[int], *, port: int, size: int = 1000) -> None:
+    """One connection, whose client's whole segments of `size` bytes come in this order."""
     one = np.zeros(1, np.int64)
+    number = np.array(order)
+    rows = packets(
+        np.zeros(len(number), np.int64), side=0, port=port, seq=1 + number * size, ack=1, flags=PSH_ACK,
+        micros=2 + np.arange(len(number)), payload=bytes(size),
+    )  # fmt: skip
+    rows[:, 16 + _HEADERS :] = np.frombuffer(data, np.uint8, len(data) // size * size).reshape(-1, size)[number]
     with path.open("wb") as file:
         file.write(FILE_HEADER)
-
-        def packet(side: int, flags: int, seq: int, ack: int, payload: bytes, at: int) -> None:
-            file.write(packets(one, side=side, port=port, seq=seq, ack=ack, flags=flags, micros=one + at,
-                               payload=payload).tobytes())  # fmt: skip
-
-        packet(0, SYN, 0, 0, b"", 0)
-        packet(1, SYN_ACK, 0, 1, b"", 1)
-        for number, segment in enumerate(order):
-            at = segment * size
-            packet(0, PSH_ACK, 1 + at, 1, data[at : at + size], 2 + number)
+        file.write(packets(one, side=0, port=port, seq=0, ack=0, flags=SYN, micros=one).tobytes())
+        file.write(packets(one, side=1, port=port, seq=0, ack=1, flags=SYN_ACK, micros=one + 1).tobytes())
+        file.write(rows.tobytes())
 
 
 def many_topics(path: Path, connections: int, topics: int) -> None:
