@@ -39,7 +39,7 @@ compile: $(VENV)/.compiled  ## compile what is compiled, after a change
 check: $(VENV)/.compiled  ## the tests that take milliseconds: no JVM, no browser, no command; a minute on two cores
 	$(BIN)/pytest -n $(JOBS) -m "not process and not slow" --hypothesis-profile=quick
 
-test: $(VENV)/.compiled  ## run the tests
+test: $(VENV)/.compiled $(VENV)/.trained  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 test-uncompiled: $(VENV)/.test  ## run the tests of the compiled modules again, on their sources
@@ -98,9 +98,13 @@ $(VENV)/.spark: $(VENV)/.libraries
 	@$(PIP) $$($(BIN)/python -m pipelines.spark.requirements)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.installed $(VENV)/.spark
+# Not again after each change of the sources: what Java loads for them are Spark's classes.
+$(VENV)/.trained: $(VENV)/.spark | $(VENV)/.installed
 	@echo "preparing Java's classes, by one small job"
 	@$(BIN)/python -m pipelines.spark.train_java samples
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.installed $(VENV)/.trained
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.libraries $(VENV)/.spark
