@@ -962,8 +962,9 @@ def test_an_annotated_capture_has_the_same_packets_and_comments_to_filter_by(
     out = tmp_path / "out.pcapng"
     for path in samples:
         run("annotate", path, "-o", out, "-q")
-        assert tshark(out) == tshark(path)
-        assert tshark(out, "-Y", "frame.comment")
+        *packets, comments = zip(*(line.split("\t") for line in tshark(out, "-e", "frame.comment").splitlines()))
+        assert packets == [*zip(*(line.split("\t") for line in tshark(path).splitlines()))]
+        assert any(comments)
     run("annotate", sample(samples, "pulsar-corrupted.pcap"), "-o", out, "-q")
     bad = tshark(out, "-Y", 'frame.comment contains "bad checksum"')
     assert [line.split("\t")[0] for line in bad.splitlines()] == ["39"]
