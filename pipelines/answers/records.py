@@ -298,7 +298,7 @@ def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """The rows of a query over these tables. Raises InputError where a table cannot be read, else duckdb.Error."""
-    with database_of(tables) as connection:
+    with database_of(tables, only_ours=True) as connection:
         return database.fetched(connection, sql, parameters)
 
 
@@ -309,10 +309,13 @@ def body(text: str | None) -> Mapping[str, Any]:
 
 
 @contextmanager
-def database_of(tables: Relations, *, json_bodies: bool = False) -> Iterator[DuckDBPyConnection]:
+def database_of(
+    tables: Relations, *, json_bodies: bool = False, only_ours: bool = False
+) -> Iterator[DuckDBPyConnection]:
     """A database that holds these tables and nothing else.
 
-    json_bodies: decoded bodies are JSON, so that a query names their fields: request.acks.
+    json_bodies: decoded bodies are JSON, so that a query names their fields: request.acks. only_ours: queries are this
+    program's own, and make nothing in it.
     Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
     """
     from pipelines.tables.on_duckdb import give_name
@@ -320,7 +323,11 @@ def database_of(tables: Relations, *, json_bodies: bool = False) -> Iterator[Duc
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
     stored = files_of(tables)
-    with database.connect(size, stored) as connection, readable(stored):
+    is_small = size is not None and size <= database.SMALL
+    with (
+        database.cursor() if only_ours and is_small else database.connect(size, stored) as connection,
+        readable(stored),
+    ):
         for name, table in tables.items():
             if json_bodies and bodies.has_bodies(table.schema):
                 give_name(connection, f"{name}_as_text", table)
