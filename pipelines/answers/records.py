@@ -314,8 +314,8 @@ def database_of(
 ) -> Iterator[DuckDBPyConnection]:
     """A database that holds these tables and nothing else.
 
-    json_bodies: decoded bodies are JSON, so that a query names their fields: request.acks. only_ours: queries are this
-    program's own, and make nothing in it.
+    json_bodies: decoded bodies are JSON, so that a query names their fields: request.acks. only_ours: as `connect` has
+    it.
     Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
     """
     from pipelines.tables.on_duckdb import give_name
@@ -323,11 +323,7 @@ def database_of(
     in_memory = [table.nbytes for table in tables.values() if isinstance(table, pa.Table)]
     size = sum(in_memory) if len(in_memory) == len(tables) else None
     stored = files_of(tables)
-    is_small = size is not None and size <= database.SMALL
-    with (
-        database.cursor() if only_ours and is_small else database.connect(size, stored) as connection,
-        readable(stored),
-    ):
+    with database.connect(size, stored, only_ours=only_ours) as connection, readable(stored):
         for name, table in tables.items():
             if json_bodies and bodies.has_bodies(table.schema):
                 give_name(connection, f"{name}_as_text", table)

@@ -32,15 +32,19 @@ SMALL = 128 << 20
 """Bytes of rows up to which planning queries costs more than running them, so that further threads only add to it."""
 
 
-def connect(size: int | None = None, files: Sequence[str] = ()) -> DuckDBPyConnection:
+def connect(size: int | None = None, files: Sequence[str] = (), *, only_ours: bool = False) -> DuckDBPyConnection:
     """A connection to an empty database in memory; times are UTC.
 
     size: bytes of what it will be asked about, where that is known; files: paths of the only ones that it may open.
+    only_ours: queries are this program's own, and make nothing in it. Where they are small the database stays, as to
+    make one takes 20 ms, as long as they do; what is registered is seen by one connection only.
     """
     import duckdb
 
-    alone = {"threads": "1"} if size is not None and size <= SMALL else {}
-    connection = duckdb.connect(":memory:", config={**_SETTINGS, **alone})
+    is_small = size is not None and size <= SMALL
+    if only_ours and is_small:
+        return _lasting(os.getpid()).cursor()
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, **({"threads": "1"} if is_small else {})})
     if files:
         patterns = dict.fromkeys(form for file in files for form in (file, glob.escape(file)))  # DuckDB checks both
         connection.execute(f"SET allowed_paths = [{', '.join(map(literal, patterns))}]")
@@ -49,14 +53,6 @@ def connect(size: int | None = None, files: Sequence[str] = ()) -> DuckDBPyConne
     connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of cursors, too
     connection.execute("SET lock_configuration = true")
     return connection
-
-
-def cursor() -> DuckDBPyConnection:
-    """A connection as of `connect`, to a database that stays: to make one takes 20 ms, as long as small queries do.
-
-    For queries of this program over up to SMALL bytes: what is registered is seen by this connection only.
-    """
-    return _lasting(os.getpid()).cursor()
 
 
 @cache
