@@ -133,8 +133,7 @@ class Layers:
         found[KIND] = first_kind(link)
         found[AT], found[END], found[FULL] = at, at + have, at + wire
         found[IP_AT] = -1
-        for column in _NOT_IN_EVERY_PACKET:
-            found[column] = 0
+        found[list(_NOT_IN_EVERY_PACKET)] = 0
         self.buffer = BigEndian(buffer)
         self.columns = found
         self._found = found.data
