@@ -15,6 +15,7 @@ import pytest
 
 import dissectors
 from dissectors.capture.reader import Reader
+from dissectors.compiling.saved_state import read_state
 from dissectors.engine import Engine, decode_all
 from dissectors.limits import KIB, SHARES, Limits
 from dissectors.options import Options
@@ -85,7 +86,7 @@ def test_an_engine_with_packed_connections_can_be_moved(tmp_path: Path) -> None:
             engine.decode()
             made += engine.take().batches
             if moves:
-                engine = pickle.loads(pickle.dumps(engine))
+                engine = read_state(pickle.dumps(engine))
         for _ in engine.end():
             made += engine.take().batches
         rows.append([row for _, batch in made for row in batch.to_pylist()])

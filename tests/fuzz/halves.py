@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from dissectors.capture.reader import Reader
+from dissectors.compiling.saved_state import read_state
 from dissectors.engine import Engine
 from dissectors.limits import Limits
 from dissectors.options import Options
@@ -33,7 +34,7 @@ def begin(capture: str, state: Path) -> str:
 
 def end(capture: str, state: Path) -> str:
     """The rows of the second half, from that state on."""
-    engine: Engine = pickle.loads(state.read_bytes())
+    engine: Engine = read_state(state.read_bytes())
     blocks = list(Reader(capture, 0, LIMITS).blocks())
     for block in blocks[len(blocks) // 2 :]:
         engine.feed("", block)

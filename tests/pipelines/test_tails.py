@@ -13,6 +13,7 @@ import pytest
 
 import dissectors
 from dissectors.capture.reader import Reader
+from dissectors.compiling.saved_state import read_state
 from dissectors.engine import Engine, end_all
 from dissectors.limits import SHARES, Limits
 from dissectors.options import Options
@@ -69,7 +70,7 @@ def test_connections_without_news_are_neither_made_ready_nor_ended_again(
         return unpack(self, packed, *rest)
 
     monkeypatch.setattr(Packer, "unpack", counting)
-    engine = pickle.loads(state)
+    engine = read_state(state)
     packed = engine.packed("")
     engine.feed("", after)
     engine.decode()
@@ -98,7 +99,7 @@ def test_rows_about_no_connection_are_not_copied(tmp_path: Path) -> None:
         engine.feed("", block)
     engine.decode()
     engine.pack()
-    copy = pickle.loads(pickle.dumps(engine))
+    copy = read_state(pickle.dumps(engine))
     untouched = Untouched.since(copy.packed(""), copy, "")
     assert untouched.keys
     writer = RecordWriter(str(tmp_path / "tail"), "tail")
