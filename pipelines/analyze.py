@@ -28,6 +28,7 @@ from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, SCHEMA, TABLE_FOLDER
 from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import OF_JUDGEMENT, Computed, compute
+from pipelines.tables.first_rows import write_csv
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
 
@@ -46,8 +47,6 @@ ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.P
 """What a run leaves in OUT."""
 LOCAL_BYTES = 1 << 30  # of captures, up to which one process is the quicker way to the answer
 PRINTED_ROWS = 12  # of each table
-CSV_ROWS = 100_000  # of each table; Parquet holds all
-CSV_ROWS_AT_ONCE = 4_096  # become texts
 
 Stage = Callable[[str], None]
 
@@ -309,11 +308,13 @@ class _Run:
                 computed = compute(
                     tables, *asked, cases=cases, judgement=here.judged(), leave_out=in_session is not None
                 )
+                write_csv(out / TABLE_FOLDER, TABLES.keys() - set(computed.left_out))
             elif not are_few:
                 computed = computed._replace(left_out=tuple(TABLES.keys() - OF_JUDGEMENT))
         if in_session is not None and computed.left_out:
             with in_session.by_spark() as tables:
                 compute(tables, out / TABLE_FOLDER, self.by, computed.bucket_us, computed.left_out, cases=cases)
+            write_csv(out / TABLE_FOLDER, computed.left_out)
         catalog = self.execution.catalog
         if in_session is not None and catalog is not None:
             self.stage(f"writing {catalog.format} tables")
@@ -323,16 +324,9 @@ class _Run:
     # --- tables to what people read ---
 
     def written(self, made: _Made) -> AnalysisOutcome:
-        """Write the first rows of each table as CSV, what is known of the run, and the page."""
+        """Write what is known of the run, and the page."""
         out = self.out
         self.stage("writing the report")
-        printed: dict[str, First] = {}
-        with WrittenTables(out / TABLE_FOLDER) as tables:
-            for name in TABLES:
-                first = tables.first(name, CSV_ROWS)
-                _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
-                if name in PRINTED:
-                    printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
         (out / ABOUT).write_text(json.dumps(self._about(made), indent=1) + "\n", encoding="utf-8")
         if isinstance(made.pages, Records):
             page = report.write(out, records=made.pages)
@@ -342,6 +336,7 @@ class _Run:
             page = out / report.PAGE
             page.write_bytes(by_tasks.page(made.pages, out, self.store, made.stored))
         computed = made.computed
+        printed = _printed(out / TABLE_FOLDER)
         return AnalysisOutcome(printed, page, list(self.files), made.problems, computed.bucket_us, computed.shared)
 
     def _about(self, made: _Made) -> dict[str, Any]:
@@ -380,19 +375,14 @@ def _published(store: str, update: Update | None) -> Published:
 
 def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:
     """What the last run made of a lake. about: LAKE/analysis.json."""
-    with WrittenTables(filesystem.join(lake, TABLE_FOLDER)) as tables:
-        printed = {name: tables.first(name, PRINTED_ROWS) for name in PRINTED}
+    printed = _printed(filesystem.join(lake, TABLE_FOLDER))
     shared = {tuple(seen["sites"]): seen["connections"] for seen in about["shared"]}
     return AnalysisOutcome(
         printed, Path(lake, report.PAGE), list(files), problems, about["bucket_us"], shared, is_new=False
     )
 
 
-def _write_csv(first: First, path: Path) -> None:
-    from pipelines.formats.csv import CsvWriter
-
-    with path.open("wb") as stream:
-        writer = CsvWriter(first.rows.schema, stream)
-        for batch in first.rows.to_batches(max_chunksize=CSV_ROWS_AT_ONCE):
-            writer.write(batch)
-        writer.close()
+def _printed(folder: str | Path) -> dict[str, First]:
+    """The first rows of the tables that a run prints."""
+    with WrittenTables(folder) as tables:
+        return {name: tables.first(name, PRINTED_ROWS) for name in PRINTED}

@@ -29,7 +29,7 @@ MOST: dict[str, int] = {
     "dissectors/iggy": 7_350,
     "dissectors/kafka": 8_900,
     "dissectors/pulsar": 4_800,
-    "dissectors/rows": 1_600,
+    "dissectors/rows": 1_550,
     "dissectors/session": 3_700,
     "dissectors/tcp": 2_650,
     "dissectors/tls": 1_600,
@@ -47,7 +47,7 @@ MOST: dict[str, int] = {
     "pipelines/spark": 2_100,
     "pipelines/sql": 1_000,
     "pipelines/storage": 2_650,
-    "pipelines/tables": 10_150,
+    "pipelines/tables": 10_200,
     "pyspark_brokerscope": 25,
     "pyspark_pcap": 25,
 }

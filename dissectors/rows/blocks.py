@@ -44,9 +44,8 @@ def take_batch(
     if not blocks:
         return None
     schema = records.schema(table.layout.table, full=full, payloads=payloads, coded=coded)
-    have = {"": True, "full": full, "payloads": payloads}
     rows = _Rows(table, conns, blocks, loose, files, coded=coded)
-    return pa.RecordBatch.from_arrays(rows.arrays(have), schema=schema)
+    return pa.RecordBatch.from_arrays(rows.arrays({"": True, "full": full, "payloads": payloads}), schema=schema)
 
 
 class _Rows:

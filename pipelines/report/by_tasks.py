@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +23,12 @@ from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.storage.stored_records import RecordsAt, StoredRecords
 from pipelines.storage.working_folders import working_folder
 from pipelines.tables.compute import OF_JUDGEMENT, Computed, choose_bucket, compute
+from pipelines.tables.first_rows import write_csv
 from pipelines.tables.on_duckdb import engine_over
 from pipelines.tables.registry import TABLES
 
 MEMORY = "600MB"  # of a task, for its queries; what does not fit goes to its disk
+_SUFFIXES = (".parquet", ".csv")  # of what a table is written to
 _TASKS = 8  # at most: each finds out anew which capture points saw the same
 
 Row = dict[str, Any]
@@ -52,7 +55,7 @@ def write_tables(
     *,
     cases: Sequence[Row] = (),
 ) -> Computed | None:
-    """Compute the tables of records by tasks, to FOLDER/<name>.parquet; None where these have no DuckDB.
+    """Compute the tables of records by tasks, to FOLDER/<name>.parquet and .csv; None where these have no DuckDB.
 
     Tables that do not fit in MEMORY are left out. store: a folder or URL where tasks may write for a while. Other
     arguments are those of `compute`.
@@ -72,9 +75,8 @@ def write_tables(
         )
         left_out = {name for one in computed for name in one.left_out}
         folder.mkdir(parents=True, exist_ok=True)
-        for name in set(only) - left_out:
-            place = filesystem.join(staging, TABLE_FOLDER, f"{name}.parquet")
-            filesystem.download(place, folder / f"{name}.parquet")
+        for name, suffix in product(set(only) - left_out, _SUFFIXES):
+            filesystem.download(filesystem.join(staging, TABLE_FOLDER, name + suffix), folder / (name + suffix))
         return computed[0]._replace(left_out=tuple(sorted(left_out)))
 
 
@@ -116,6 +118,7 @@ def _tables(wanted: TablesToMake, names: Sequence[str]) -> Computed:
             with opened(wanted.stored, memory=MEMORY) as records:
                 assert records is not None  # who decodes writes files of all tables
                 computed = records.compute(folder, wanted.cases, wanted.by, wanted.bucket_us, names)
-        made = [folder / f"{name}.parquet" for name in names if name not in computed.left_out]
-        filesystem.upload(room, wanted.staging, made)
+        made = [name for name in names if name not in computed.left_out]
+        write_csv(folder, made)
+        filesystem.upload(room, wanted.staging, [folder / (name + suffix) for name in made for suffix in _SUFFIXES])
     return computed

@@ -70,6 +70,7 @@ def test_tables_have_the_same_columns_and_rows_whoever_computes_them(
     some = {name: TABLES[name] for name in ("verdicts", "impacts", "transactions", "latency", "clients", "traffic")}
     for module in ("pipelines.analyze", "pipelines.compare", "pipelines.tables.compute"):
         monkeypatch.setattr(f"{module}.TABLES", some)
+    monkeypatch.setattr("pipelines.analyze.PRINTED", some)
     monkeypatch.setattr(LocalEngine, "write", without_room_for({"traffic"}))
     for out, rows in ((few, "1000000"), (many, "0")):
         out.mkdir()
