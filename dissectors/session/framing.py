@@ -19,7 +19,7 @@ from dissectors.session.frame import Frame
 from dissectors.session.inbox import INVALID, MORE, Inbox
 from dissectors.session.reporter import ConnectionReporter
 from dissectors.session.resends import Resends
-from dissectors.session.search import SearchBudget
+from dissectors.session.search import NO_LAST, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Piece
 from dissectors.wording import counted, were
 
@@ -464,7 +464,7 @@ class Framing(ConnectionReporter):
         return inbox.have > 0 and search.looked < inbox.offset + inbox.have + (final and inbox.drained)
 
     def _look(self, inbox: Inbox, search: _Search, final: bool) -> None:
-        """Look for a frame in one more segment: what may start there depends on the frames before it."""
+        """Look for a frame in one more segment; of a client first before it: what starts there depends on answers."""
         direction, start = inbox.direction, inbox.offset
         looked = max(search.looked, start)
         stop = inbox.segment(looked)[1]
@@ -475,17 +475,17 @@ class Framing(ConnectionReporter):
         inbox.join()
         pos = inbox.pos
         time, packet_ref = inbox.origin(looked)
-        search.looked = stop + ended
+        budget = self.budget(direction)
+        budget.last = looked - 1 if direction == CLIENT and start < looked else NO_LAST
         at, found = self.resync(direction, inbox.buf, pos, pos + stop - start, ended)
-        budget = None if self._budgets is None else self._budgets[direction]
-        search.needs = 0 if found or budget is None else budget.needs
         offset = start + at - pos
+        search.looked = offset if not found and offset > budget.last else stop + ended
+        search.needs = 0 if found else budget.needs
         again = self._pass_framed(inbox, search, at)
         self.skipped_bytes += at - pos - again - inbox.missing(start, offset)
         search.skipped += at - pos
         self._skip(inbox, at)
-        if budget is not None:
-            self.report_passed_over(budget, direction, time, packet_ref)
+        self.report_passed_over(budget, direction, time, packet_ref)
         if not found:
             return
         inbox.gather(False)

@@ -25,6 +25,9 @@ Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's o
 _FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # a start is mostly near; numpy's own cost is small for large ones
 
 
+NO_LAST = 1 << 62  # behind any place
+
+
 class Judgement(Enum):
     """Whether a frame starts at a place."""
 
@@ -39,6 +42,7 @@ class SearchBudget:
     """What the searches in one direction of a connection may still cost, in bytes read by judges."""
 
     base: cython.longlong = 0  # stream offset of the first byte of the buffer that is searched
+    last: cython.longlong  # stream offset of the last place that may be judged for now
     left: cython.longlong
     needs: cython.longlong = 0  # bytes that the place which waits must have to be judged again; 0: any more
     passed_over: cython.longlong = 0  # places that were not judged: the budget was overdrawn
@@ -47,6 +51,7 @@ class SearchBudget:
 
     def __init__(self) -> None:
         self.left = SEARCH_CREDIT
+        self.last = NO_LAST
 
     @compiled
     def allows(self, at: cython.longlong) -> cython.bint:
@@ -145,15 +150,18 @@ def first_start(
 ) -> tuple[int, bool]:
     """The first place that is a frame's start (index, True), or up to where there is none (index, False).
 
-    found: places in order, some at a time. A place that waits for more bytes ends the search, unless no more will come.
-    width: bytes before which no place can be judged at all.
+    found: places in order, some at a time. A place that waits for more bytes ends the search, unless no more will come;
+    so does one behind the budget's last. width: bytes before which no place can be judged at all.
     """
     budget.needs = 0
+    behind = budget.last - budget.base + 1
     for some in found:
         i = 0
         while i < len(some):
             at = some[i]
             i += 1
+            if at >= behind:
+                return behind, False
             if not budget.allows(at):
                 over = bisect_left(some, budget.next_allowed(), i)
                 budget.passed_over += over - i
@@ -166,7 +174,7 @@ def first_start(
             if verdict is Judgement.WAIT and not final:
                 return at, False
             budget.settle()
-    return (end if final else max(pos, end - width + 1)), False
+    return min(behind, end if final else max(pos, end - width + 1)), False
 
 
 class GrowingSearch:

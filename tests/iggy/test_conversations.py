@@ -70,8 +70,10 @@ def with_junk(rng: random.Random, script: Script) -> Script:
     return mixed
 
 
-@settings(max_examples=30, derandomize=True)  # of random conversations one in some 1,500 still depends on the cut
+@settings(max_examples=30)
 @given(SEEDS)
+@example(20000474)  # an error's header whose text rules it out: nothing may be paid for it
+@example(20000990)  # an answer between two requests of which the first is none: it may say how the second is read
 @example(1111549)  # zeros in a payload that look like the empty answers which are awaited
 @example(5000077)  # a place that waited for more bytes than rule it out
 @example(5000752)  # bytes that show to be no frame only with the next segment

@@ -39,6 +39,7 @@ _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when 
 _SHORT = 12  # a length up to which a request proves little
 _EMPTY, _FIELDS = 1, 2  # what a frame that fits is worth, without fields and with them
 _PROOF = 3  # what a stranger asks for
+_TEXT_AT = PREFIX + 4  # where an error's text begins
 _READ = 256  # what trying a command's layouts costs, in bytes read (search.py)
 
 
@@ -180,6 +181,8 @@ def _judge_filled(buf: bytes, pos: int, end: int, clues: Clues, budget: SearchBu
     status, length = PAIR.unpack_from(buf, pos)
     whole = pos + PREFIX + length
     if status:
+        if end <= pos + _TEXT_AT:
+            return Judgement.WAIT  # the text may show that this is no place: then nothing is paid for it
         if not layouts.error_texts(clues.allowed):
             return Judgement.NO
         return Judgement.YES if whole <= end else Judgement.WAIT
