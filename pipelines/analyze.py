@@ -18,6 +18,7 @@ from pipelines import report
 from pipelines.formats.hosts import names_in_use
 from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
+from pipelines.report import by_tasks
 from pipelines.report.records import Records, opened
 from pipelines.spark import session
 from pipelines.spark.application import running
@@ -297,8 +298,6 @@ class _Run:
             asked = (out / TABLE_FOLDER, self.by, self.bucket_us)
             computed: Computed | None = None
             if on_cluster:
-                from pipelines.report import by_tasks
-
                 only = TABLES if are_few else OF_JUDGEMENT
                 computed = by_tasks.write_tables(
                     decoded.executor, decoded.records.stored, store, *asked, only, cases=cases
@@ -308,13 +307,13 @@ class _Run:
                 computed = compute(
                     tables, *asked, cases=cases, judgement=here.judged(), leave_out=in_session is not None
                 )
-                write_csv(out / TABLE_FOLDER, TABLES.keys() - set(computed.left_out))
+                write_csv(asked[0], TABLES.keys() - set(computed.left_out), asked[0])
             elif not are_few:
                 computed = computed._replace(left_out=tuple(TABLES.keys() - OF_JUDGEMENT))
         if in_session is not None and computed.left_out:
             with in_session.by_spark() as tables:
                 compute(tables, out / TABLE_FOLDER, self.by, computed.bucket_us, computed.left_out, cases=cases)
-            write_csv(out / TABLE_FOLDER, computed.left_out)
+            by_tasks.write_csv(decoded.executor, out / TABLE_FOLDER, store, computed.left_out)
         catalog = self.execution.catalog
         if in_session is not None and catalog is not None:
             self.stage(f"writing {catalog.format} tables")
@@ -331,8 +330,6 @@ class _Run:
         if isinstance(made.pages, Records):
             page = report.write(out, records=made.pages)
         else:
-            from pipelines.report import by_tasks
-
             page = out / report.PAGE
             page.write_bytes(by_tasks.page(made.pages, out, self.store, made.stored))
         computed = made.computed

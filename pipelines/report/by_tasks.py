@@ -7,7 +7,8 @@ Each task reads the records that it needs by DuckDB, in MEMORY, and writes besid
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
@@ -22,8 +23,8 @@ from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.storage.stored_records import RecordsAt, StoredRecords
 from pipelines.storage.working_folders import working_folder
+from pipelines.tables import first_rows
 from pipelines.tables.compute import OF_JUDGEMENT, Computed, choose_bucket, compute
-from pipelines.tables.first_rows import write_csv
 from pipelines.tables.on_duckdb import engine_over
 from pipelines.tables.registry import TABLES
 
@@ -80,15 +81,36 @@ def write_tables(
         return computed[0]._replace(left_out=tuple(sorted(left_out)))
 
 
+def write_csv(executor: Executor, folder: Path, store: str, names: Sequence[str]) -> None:
+    """Write the first rows of some tables in a local folder beside them. store: as of `write_tables`."""
+    with _shown(folder, store) as place:
+        executor.map(partial(_csv, place), names, f"writing the first rows of {units.counted(len(names), 'table')}")
+        for name in names if filesystem.local_path(place) is None else ():
+            filesystem.download(filesystem.join(place, f"{name}.csv"), folder / f"{name}.csv")
+
+
 def page(executor: Executor, out: Path, store: str, records: RecordsAt | None) -> bytes:
     """The page of an analysis, by a task. Arguments are those of `report.write`; store as of `write_tables`."""
-    described_as = "making the page"
+    with _shown(out, store) as place:
+        return executor.map(partial(_page, records), [place], "making the page")[0]
+
+
+@contextmanager
+def _shown(folder: Path, store: str) -> Iterator[str]:
+    """Where tasks see a local folder: where it is, or, without its CSV, a copy in a store behind a URL."""
     if filesystem.local_path(store) is not None:
-        return executor.map(partial(_page, records), [str(out.absolute())], described_as)[0]
+        yield str(folder.absolute())
+        return
     with working_folder(store) as staging:
-        files = [path for path in out.rglob("*") if path.is_file() and path.suffix != ".csv"]
-        filesystem.upload(out, staging, files)
-        return executor.map(partial(_page, records), [staging], described_as)[0]
+        files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".csv"]
+        filesystem.upload(folder, staging, files)
+        yield staging
+
+
+def _csv(place: str, name: str) -> None:
+    with scratch.folder() as room:
+        first_rows.write_csv(place, [name], room)
+        filesystem.upload(room, place, [room / f"{name}.csv"])
 
 
 def _page(records: RecordsAt | None, out: str) -> bytes:
@@ -119,6 +141,6 @@ def _tables(wanted: TablesToMake, names: Sequence[str]) -> Computed:
                 assert records is not None  # who decodes writes files of all tables
                 computed = records.compute(folder, wanted.cases, wanted.by, wanted.bucket_us, names)
         made = [name for name in names if name not in computed.left_out]
-        write_csv(folder, made)
+        first_rows.write_csv(folder, made, folder)
         filesystem.upload(room, wanted.staging, [folder / (name + suffix) for name in made for suffix in _SUFFIXES])
     return computed

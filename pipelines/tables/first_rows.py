@@ -1,4 +1,4 @@
-"""FOLDER/<name>.csv: the first rows of the tables in a folder, for people and spreadsheets."""
+"""<name>.csv beside the Parquet of a table: its first rows, for people and spreadsheets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ROWS = 100_000  # of each table; Parquet holds all
 _AT_ONCE = 4_096  # become texts
 
 
-def write_csv(folder: Path, names: Iterable[str]) -> None:
-    """Write the first ROWS of some tables, in their order, beside the Parquet of each."""
-    with WrittenTables(folder) as tables:
+def write_csv(tables_in: str | Path, names: Iterable[str], folder: Path) -> None:
+    """Write the first ROWS of some tables, in their order, to FOLDER/<name>.csv. tables_in: a folder, or its URL."""
+    with WrittenTables(tables_in) as tables:
         for name in names:
             rows = tables.first(name, ROWS).rows
             with (folder / f"{name}.csv").open("wb") as stream:

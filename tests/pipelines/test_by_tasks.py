@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ def test_tables_and_page_are_those_of_one_process(store: str, analysed: Any, tmp
     page = by_tasks.page(executor, analysed.out, store, stored if away else None)
     assert page == (analysed.out / report.PAGE).read_bytes()
     assert [name for name in filesystem.find(store) if name.startswith(".brokerscope-")] == []
+
+
+def test_first_rows_of_tables_that_lie_here_are_written_by_tasks(store: str, analysed: Any, tmp_path: Path) -> None:
+    names = ("latency", "verdicts")
+    for name in names:
+        shutil.copy(analysed.out / f"tables/{name}.parquet", tmp_path)
+    by_tasks.write_csv(Several(), tmp_path, store, names)
+    for name in names:
+        assert (tmp_path / f"{name}.csv").read_bytes() == (analysed.out / f"tables/{name}.csv").read_bytes()
 
 
 def without_room_for(names: set[str]) -> Callable[..., None]:
