@@ -15,21 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 try:
-    from pyarrow._compute import (
-        CastOptions,
-        DictionaryEncodeOptions,
-        MatchSubstringOptions,
-        SortOptions,
-        call_function,
-    )
+    from pyarrow._compute import CastOptions, DictionaryEncodeOptions, MatchSubstringOptions, SortOptions, call_function
 except ImportError:  # they lie elsewhere in another version; there they are for certain
-    from pyarrow.compute import (
-        CastOptions,
-        DictionaryEncodeOptions,
-        MatchSubstringOptions,
-        SortOptions,
-        call_function,
-    )
+    from pyarrow.compute import CastOptions, DictionaryEncodeOptions, MatchSubstringOptions, SortOptions, call_function
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

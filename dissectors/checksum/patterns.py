@@ -16,17 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from dissectors.arrow import Octets
-from dissectors.checksum.diagnosis import (
-    CRLF,
-    REPEATED,
-    SHIFTED,
-    SWAPPED,
-    TRUNCATED,
-    UTF8,
-    ZEROED,
-    Diagnosis,
-    Flip,
-)
+from dissectors.checksum.diagnosis import CRLF, REPEATED, SHIFTED, SWAPPED, TRUNCATED, UTF8, ZEROED, Diagnosis, Flip
 from dissectors.checksum.linear import ONES, BitTable, Crc, Words, crc_of
 from dissectors.checksum.plausible import Model
 from dissectors.checksum.verify import CRC32C, compute

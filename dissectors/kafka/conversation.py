@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sys import intern
 from typing import Any
 
 from dissectors.compiling import cython
@@ -10,6 +9,7 @@ from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import Derived, carried
 from dissectors.kafka import bodies, positions, special
 from dissectors.kafka.body_notes import BodyNotes, Topic
+from dissectors.kafka.client_ids import ClientIds
 from dissectors.kafka.decode import (
     API_VERSIONS,
     FETCH,
@@ -24,14 +24,7 @@ from dissectors.kafka.decode import (
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.events import KafkaEvents
 from dissectors.kafka.fetch import allow, asked, fetching, received, waited_for_data
-from dissectors.kafka.frames import (
-    begins_with_token,
-    measure_request,
-    measure_response,
-    measure_stranger,
-    names_client,
-    plausible_request,
-)
+from dissectors.kafka.frames import measure_request, measure_response, measure_stranger, names_client
 from dissectors.kafka.full import ENDS_EARLY
 from dissectors.kafka.loss import orphans
 from dissectors.kafka.loss.doubts import KINDS as DOUBTED
@@ -41,7 +34,6 @@ from dissectors.kafka.loss.recovery import BatchRecovery
 from dissectors.kafka.loss.resync import Resync
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import TopicNames
-from dissectors.kafka.nested import login_name
 from dissectors.kafka.pending import KafkaRequest, new_request
 from dissectors.kafka.precedents import Precedent, Precedents
 from dissectors.kafka.produce import sent, settle
@@ -49,6 +41,7 @@ from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.served import VersionsAnswer, refusal
 from dissectors.kafka.sessions import FetchSessions
+from dissectors.kafka.tokens import BareTokens
 from dissectors.kafka.verify import BatchVerifier
 from dissectors.kafka.walk import Walker, walkers_of
 from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
@@ -64,14 +57,12 @@ from dissectors.session.frame import Frame
 from dissectors.session.inbox import INVALID, MORE
 from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
-from dissectors.wire.memory import is_at, part
 from dissectors.wire.reader import ReadError, WireReader
 
 REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
 BEHIND_ID, WITHOUT_ID = 14, 12  # where a client id begins, or what follows where there is none
 
 _HOLES = 1000  # how many holes are remembered
-_CLIENTS = 100  # and how many client ids
 _REMEMBERED = 64  # bytes of the end of a request in which the next one may begin
 _UNKNOWN = 1000  # and how many APIs that the tables do not have
 
@@ -91,20 +82,16 @@ class KafkaConversation(Conversation):
     sessions: FetchSessions
     used: RequestSizes
     precedents: Precedents
-    raw_sasl: cython.bint  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
-    tokens: list[Any] | None  # tokens of the client that wait for the server's
+    tokens: BareTokens
+    clients: ClientIds
     software: tuple[str | None, str | None]
     last_id: cython.longlong  # correlation id of the newest request
     first_fetch: cython.longlong  # stream offset of the first answer to a fetch
-    known_clients: dict[bytes, str]  # client ids, as on the wire -> as text
     unknown_apis: tuple[tuple[int, int], ...]  # that were reported
     holes_of_client: list[int]  # lengths of the holes in what the client sent
     _resync: Resync | None
     _recovery: BatchRecovery | None
     _orphans: KafkaOrphans | None
-    client_raw: bytes  # client id of the newest request that has one: as on the wire
-    client_size: cython.longlong  # … its length, -1 where the newest request has none
-    client_text: str | None  # … as text
     newest: KafkaRequest | None  # the newest request, where another may follow right behind it
     _holding: cython.bint  # whether what looks wrong is kept as a doubt
     _doubts: Doubts | None  # what looks wrong in the newest request
@@ -127,18 +114,16 @@ class KafkaConversation(Conversation):
         self.sessions = FetchSessions()
         self.used = RequestSizes()
         self.precedents = Precedents()
-        self.raw_sasl = False
-        self.tokens = None
+        self.tokens = BareTokens()
+        self.clients = ClientIds(self.precedents)
         self.software = (None, None)
         self.last_id = ABSENT
         self.first_fetch = ABSENT
-        self.known_clients = {}
         self.unknown_apis = ()
         self.holes_of_client = []
         self._resync = None
         self._recovery = None
         self._orphans = None
-        self.client_raw, self.client_size, self.client_text = b"", -1, None
         self.newest = None
         self._holding = False
         self._doubts = None
@@ -175,19 +160,19 @@ class KafkaConversation(Conversation):
         if direction == CLIENT:
             reader = self._requests.reader
             reader.open(buf, pos, end)
-            size: cython.longlong = measure_request(reader, self._frame_limit, self.raw_sasl)
+            size: cython.longlong = measure_request(reader, self._frame_limit, self.tokens.expected)
             if size > 0:
                 if (
                     self.last_id == ABSENT
-                    or self.raw_sasl
-                    or names_client(reader, pos, self.client_raw, self.client_size)
+                    or self.tokens.expected
+                    or names_client(reader, pos, self.clients.latest, self.clients.size)
                 ):
                     return size
                 return measure_stranger(buf, pos, end, size, self.last_id)
             return self._measure_token(buf, pos, end) if size == INVALID and self.frames == 0 else size
         reader = self._answers.reader
         reader.open(buf, pos, end)
-        return measure_response(reader, self._frame_limit, self.raw_sasl)
+        return measure_response(reader, self._frame_limit, self.tokens.expected)
 
     def measure_cut(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         """Size of a frame of which no more bytes will come: see Framing."""
@@ -195,7 +180,7 @@ class KafkaConversation(Conversation):
             return MORE
         reader: WireReader = self._requests.reader
         reader.open(buf, pos, end)
-        return measure_request(reader, self._frame_limit, self.raw_sasl)
+        return measure_request(reader, self._frame_limit, self.tokens.expected)
 
     def mistaken(self, direction: int) -> Chunk | None:
         """The bytes of the newest request, in which the next one may begin: see Framing."""
@@ -210,7 +195,7 @@ class KafkaConversation(Conversation):
 
     def frame_within(self, direction: int, buf: bytes, start: int, end: int) -> int:
         """Where another request begins within one that never ended: see Framing."""
-        if direction == SERVER or self.raw_sasl:
+        if direction == SERVER or self.tokens.expected:
             return -1
         at, found = self.resync(direction, buf, start, end, True)
         return at if found else -1
@@ -271,10 +256,10 @@ class KafkaConversation(Conversation):
             if call is not None:
                 assert call.api_version is not None
                 self._answer(orphan.frame, call, call.api_version, min(orphan.frame.end, orphan.frame.known))
-        for call in (*(self.tokens or ()), *self.waiting.rest()):
+        for call in (*(self.tokens.waiting or ()), *self.waiting.rest()):
             self._report_unserved(call)
             self._unanswered(call, AT_END, explained=False)
-        self.tokens = None
+        self.tokens.waiting = None
 
     def release(self) -> None:
         """Let go of what refers to this conversation."""
@@ -308,7 +293,7 @@ class KafkaConversation(Conversation):
     @property
     def client_ids(self) -> list[bytes]:
         """The client ids seen, as on the wire."""
-        return list(self.known_clients)
+        return list(self.clients.texts)
 
     # --- requests ---
 
@@ -318,7 +303,7 @@ class KafkaConversation(Conversation):
         self.newest = None
         if self._doubts is not None:
             self._settle_doubts()
-        if self.raw_sasl and self._is_token(frame, have):
+        if self.tokens.expected and self.tokens.is_sent(self, frame, have):
             return
         if have - frame.start < REQUEST_AT_LEAST:
             self._too_short(frame, have, "A request too short for its header")
@@ -358,9 +343,9 @@ class KafkaConversation(Conversation):
             at = start + WITHOUT_ID
         elif client >= 0:
             at += client
-            client_id = self._client(frame, at - client, at, have)
+            client_id = self.clients.read(frame, at - client, at, have)
         else:
-            self.client_size = -1
+            self.clients.size = -1
         call: KafkaRequest = new_request(frame.facts(), api, self.last_id, client_id)
         if api.known:
             self._request_body(frame, call, api, at, have)
@@ -368,20 +353,6 @@ class KafkaConversation(Conversation):
         else:
             self._report_unknown(frame, api)
         return call
-
-    @compiled
-    def _client(
-        self, frame: Frame, start: cython.Py_ssize_t, end: cython.Py_ssize_t, have: cython.Py_ssize_t
-    ) -> str | None:
-        """The client id that stands in data[start:end]; None for the beginning of a name that is not known."""
-        if end > have:
-            return self.known_clients.get(part(frame.data, start, end))
-        if end - start != self.client_size or not is_at(frame.data, start, self.client_raw):
-            self.client_raw, self.client_size = part(frame.data, start, end), end - start
-            self.client_text = self.known_clients.get(self.client_raw)
-            if self.client_text is None:
-                self.client_text = self._new_client(self.client_raw, frame.offset)
-        return self.client_text
 
     @compiled
     def _request_body(
@@ -439,7 +410,7 @@ class KafkaConversation(Conversation):
         before_ns: cython.longlong = self.answered_ns
         api: ApiVersion
         self.answered_ns = frame.first_ns if frame.last_ns == ABSENT else frame.last_ns
-        if self.tokens and self._answers_token(frame, have):
+        if self.tokens.waiting and self.tokens.is_answered(self, frame, have):
             return
         if have - frame.start < RESPONSE_AT_LEAST:
             self._too_short(frame, have, "A response too short for its header")
@@ -594,36 +565,11 @@ class KafkaConversation(Conversation):
 
     def _measure_token(self, buf: bytes, pos: int, end: int) -> int:
         """Size of what a connection begins with instead of a request: a SASL token without a handshake, or INVALID."""
-        token = begins_with_token(buf, pos, end)
+        token = self.tokens.begin(buf, pos, end)
         if token:
-            self.raw_sasl = True
             self._requests.reader.open(buf, pos, end)
             return measure_request(self._requests.reader, self._frame_limit, True)
         return MORE if token is None and end - pos > 4 else INVALID
-
-    def _is_token(self, frame: Frame, have: int) -> bool:
-        """Whether the client sent a bare SASL token, which waits for the server's; the first request ends this."""
-        if plausible_request(frame.data, frame.start, have):
-            self.raw_sasl = False
-            return False
-        self.tokens = [*(self.tokens or ()), new_request(frame.facts(), None, ABSENT, None)]
-        if frame.complete:
-            self.events.logins.names(login_name(frame.data[frame.start + 4 : frame.start + frame.size]))
-        return True
-
-    def _answers_token(self, frame: Frame, have: int) -> bool:
-        """Whether the server sent a bare SASL token; an answer to a request says that those that wait have none."""
-        assert self.tokens
-        id_ = int.from_bytes(frame.data[frame.start + 4 : frame.start + RESPONSE_AT_LEAST], "big", signed=True)
-        if have - frame.start >= RESPONSE_AT_LEAST and self.waiting.find(id_) is not None:
-            for token in self.tokens:
-                self.sent_one_way(token)
-            self.tokens = None
-            return False
-        token, *self.tokens = self.tokens
-        self.events.answered_bare(self, frame, token)
-        self.write_unread(frame, token)
-        return True
 
     def _take_unnumbered(self) -> KafkaRequest | None:
         """The request that an answer with the id 0 is for, where none has it.
@@ -639,14 +585,6 @@ class KafkaConversation(Conversation):
             self.finding_at(frame, "malformed_frame", message)
         else:
             self.recovery().report(frame.direction, self.recovery().found(frame, have))
-
-    def _new_client(self, raw: bytes, offset: int) -> str:
-        """Take note of a client id."""
-        text = intern(raw.decode("utf-8", "backslashreplace"))  # many connections have the same
-        self.precedents.request(offset, text)
-        if len(self.known_clients) < _CLIENTS:
-            self.known_clients[raw] = text
-        return text
 
     def _report_unknown(self, frame: Frame, api: ApiVersion) -> None:
         if (api.key, api.version) not in self.unknown_apis and len(self.unknown_apis) < _UNKNOWN:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.kafka.body_notes import BodyNotes
-from dissectors.kafka.decode import (
-    API_VERSIONS,
-    SASL_HANDSHAKE,
-    SHARE_FETCH,
-    ApiVersion,
-)
+from dissectors.kafka.decode import API_VERSIONS, SASL_HANDSHAKE, SHARE_FETCH, ApiVersion
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.served import VersionsAnswer, shared
 from dissectors.session.frame import Frame
@@ -34,7 +29,7 @@ def requested(
 def answered(conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes) -> None:
     """An answer without an error to a request of such an API."""
     if api.key == SASL_HANDSHAKE and api.version == 0:
-        conversation.raw_sasl = True
+        conversation.tokens.expected = True
     if api.key == API_VERSIONS and frame.complete:
         body = frame.data[api.response_body(frame.data, frame.start + RESPONSE_HEAD) : frame.start + frame.size]
         conversation.served = shared(VersionsAnswer(api.version, body))

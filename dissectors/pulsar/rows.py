@@ -14,17 +14,7 @@ from dissectors.pulsar.state import PulsarState
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
-from dissectors.session.exchange import (
-    CALL,
-    ONE_WAY,
-    ORPHAN,
-    PUSH,
-    UNANSWERED,
-    UNKNOWN,
-    ErrorCode,
-    Report,
-    queued,
-)
+from dissectors.session.exchange import CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN, ErrorCode, Report, queued
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT
 

@@ -19,13 +19,7 @@ from typing import Any, NamedTuple, final
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.tcp.numbers import (
-    DUPLICATE_ACKS,
-    LATE_ACK_NS,
-    LATEST_ACK_NS,
-    SHORTEST_STALL_NS,
-    TIMER_NS,
-)
+from dissectors.tcp.numbers import DUPLICATE_ACKS, LATE_ACK_NS, LATEST_ACK_NS, SHORTEST_STALL_NS, TIMER_NS
 
 RESEND_TIMEOUT, FAST_RETRANSMIT = "resend_timeout", "fast_retransmit"
 ZERO_WINDOW, DELAYED_ACK, UNDELIVERED = "zero_window", "delayed_ack", "undelivered"

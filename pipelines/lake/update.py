@@ -35,13 +35,7 @@ from pipelines.executors.executor import Executor
 from pipelines.formats import units
 from pipelines.jobs import names
 from pipelines.jobs.cutting import FileReport, Sharing
-from pipelines.jobs.decode import (
-    NAMES,
-    DecodingPart,
-    merge_files,
-    put_in_names,
-    write_problems,
-)
+from pipelines.jobs.decode import NAMES, DecodingPart, merge_files, put_in_names, write_problems
 from pipelines.jobs.plan import DecodedParts, checked, decoded, read_keylog, share_out
 from pipelines.jobs.records import DecodedRecords, named
 from pipelines.lake import expire, gone

@@ -19,15 +19,7 @@ from dissectors.iggy.decode import announced, metadata_fits
 from dissectors.iggy.frames import LEGACY, PAIR, PREFIX, SEND_MESSAGES, SIZE, VSR
 from dissectors.iggy.headers import HEADER
 from dissectors.iggy.layouts import BodyLayout
-from dissectors.iggy.loss.places import (
-    SLACK,
-    SMALL,
-    TEXT_MOST,
-    Clues,
-    answer_places,
-    header_places,
-    request_places,
-)
+from dissectors.iggy.loss.places import SLACK, SMALL, TEXT_MOST, Clues, answer_places, header_places, request_places
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.walk import Fields
 from dissectors.rows.layout import ABSENT

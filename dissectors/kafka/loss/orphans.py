@@ -74,7 +74,7 @@ def explained(conversation: _Conversation, frame: Frame, correlation_id: int, ea
     if api is None and (used.apis or holes) and not early:
         report(conversation, frame, correlation_id)
         return None
-    ids = list(conversation.known_clients.values())
+    ids = list(conversation.clients.texts.values())
     call = new_request(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
     if api is None:
         conversation.write_unread(frame, call)
