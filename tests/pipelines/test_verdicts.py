@@ -997,6 +997,35 @@ def test_a_consumer_that_acknowledges_nothing_stands_still_until_the_capture_end
     assert impact["time_ns"] == 30 * SECOND
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"positions": [pulsar(place(11)) | {"what": "committed", "api": "ACK", "ledger": 7, "value": 0}]},
+        {"positions": [pulsar(place(11)) | {"what": "committed", "api": "ACK", "ledger": 7, "value": 5}]},
+        {"events": [pulsar(place(11)) | {"kind": "left", "subject": "c-1"}]},
+        {"batches": [pulsar(place(31, port=3)) | {"role": "consume", "client_id": "c-2", "position": "7:1"}]},
+        {"topics": {"partition": 1}},
+    ],
+    ids=["its batch", "all up to another", "it left", "another consumer got it", "messages of another partition"],
+)
+def test_a_consumer_that_holds_nothing_back_is_not_stopped(more: dict[str, Any]) -> None:
+    whose = {"group": "s", "topic": "t", "partition": 0}
+    stored = {"topic": "t", "client_id": "boss", "port": 2, **({"partition": 0} | more.pop("topics", {}))}
+    given: dict[str, Rows] = {
+        "batches": [
+            pulsar(batch(10, role="consume", records=20, producer=None, outcome=None, position="7:0", client_id="c-1"))
+            | whose,
+            pulsar(batch(30, position="7:1", **stored)),
+        ],
+        "positions": [pulsar(place(5)) | whose | {"what": "permits", "value": 100, "client_id": "c-1"}],
+        "connections": [pulsar(connection(end=40)), pulsar(connection(2, end=40)), pulsar(connection(3, end=40))],
+    }
+    assert [kind for kind, _ in kinds(**given)] == ["delivery_stopped"] * (stored["partition"] == 0)
+    for table, rows in more.items():
+        given[table] = [*given.get(table, []), *(whose | row for row in rows)]
+    assert kinds(**given) == []
+
+
 def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:
     (row,) = said(exchanges=dry(granted=13), connections=[pulsar(connection())])
     assert (row["kind"], row["cost_ns"], row["groups"]) == ("slow_consumer", 3 * SECOND, ["s"])

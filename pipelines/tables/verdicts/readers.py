@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import BEHIND_STATUS, LAG
-from pipelines.tables.table import Ask
+from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -16,6 +16,7 @@ from pipelines.tables.verdicts.thresholds import UNACKNOWLEDGED, WITHOUT_NS
 from pipelines.tables.verdicts.verdict import Ruling, first_of, sql_list, together
 
 _BUCKET_US = 1_000_000
+_CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
 @needs(SomeRows("positions", "what in ('committed', 'pending')"))
@@ -90,48 +91,75 @@ def _members_read_on(capture: Capture, group: str, topic: str) -> bool:
 @needs(SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"))
 def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
     """Pulsar's consumers that hold unacknowledged messages and get nothing more, though they granted permits."""
+    consumer, of_consumer = ", ".join(_CONSUMER), ", ".join(f"c.{column}" for column in _CONSUMER)
     standing = f"""
-        with got as (
-            select site, connection, incarnation, "group", topic, client_id, sum(coalesce(records, 1)) as got,
-                max(time) as last_got
-            from batches where protocol = 'pulsar' and role = 'consume' and "group" is not null group by all
-        ), granted as (
-            select site, connection, incarnation, "group", topic, sum(value) as permits, max(time) as last_grant
-            from positions where what = 'permits' group by all
+        with granted as (
+            select {consumer}, sum(value) as permits from positions where what = 'permits' group by all
+        ), gone as (
+            select site, connection, incarnation, "group", topic, partition, subject as client_id, max(time) as gone
+            from events where kind in ('left', 'closed_by_broker') and protocol = 'pulsar' group by all
+        ), permitted as (
+            select d.*, p.permits - d.got as permits_left, least(
+                case when e.gone > d.last_got then e.gone end, case when n.closed <> 'open' then n.end_time end,
+                (select max(end_time) from connections)) as ends
+            from (
+                select {consumer}, sum(coalesce(records, 1)) as got, max(time) as last_got
+                from batches where protocol = 'pulsar' and role = 'consume' and "group" is not null group by all
+            ) d join granted p on {alike(_CONSUMER, "d", "p")}
+                left join gone e on {alike(_CONSUMER, "d", "e")}
+                join connections n on n.site = d.site and n.connection = d.connection and n.incarnation = d.incarnation
+            where p.permits > d.got and ends > d.last_got + to_microseconds({WITHOUT_NS // 1000})
+        ), delivered as (
+            select {consumer}, position, max(coalesce(records, 1)) as records, max(time) as time
+            from batches semi join permitted using ("group", topic)
+            where protocol = 'pulsar' and role = 'consume' group by all
         ), acknowledged as (
-            select site, connection, incarnation, "group", topic, count(*) as acks, max(time) as last_ack
-            from positions where what = 'committed' and api = 'ACK' group by all
-        ), stored as (
-            select topic, time, coalesce(records, 1) as records
-            from batches where protocol = 'pulsar' and role = 'produce' and outcome = 'ok'
+            select {of_consumer}, a.ledger || ':' || a.value as position, row(a.ledger, a.value) as place,
+                (a."group", a.topic) not in (
+                    select ("group", topic) from events where kind = 'joined' and text in ('Shared', 'Key_Shared')
+                        and "group" is not null and topic is not null) as may_be_cumulative
+            from permitted c join positions a on a.protocol = 'pulsar' and a.what = 'committed' and a.api = 'ACK'
+                and a."group" = c."group" and a.topic = c.topic and a.partition is not distinct from c.partition
+                and a.time <= c.ends
+        ), furthest as (
+            select {consumer}, max(place) as up_to from acknowledged where may_be_cumulative group by all
         ), standing as (
-            select g.*, permits - got as permits_left, coalesce(acks, 0) as acks, last_stored, every
-            from got g join granted p using (site, connection, incarnation, "group", topic)
-                left join acknowledged a using (site, connection, incarnation, "group", topic)
-                join (select topic, max(time) as last_stored, sum(records) as every from stored group by all) s
-                    using (topic)
-            where permits > got and coalesce(acks, 0) < got and got - coalesce(acks, 0) >= {UNACKNOWLEDGED}
-                and last_stored > last_got + to_microseconds({WITHOUT_NS // 1000})
+            select {of_consumer}, any_value(c.permits_left) as permits_left, any_value(c.last_got) as last_got,
+                any_value(c.ends) as ends, sum(d.records) as held
+            from permitted c join delivered d on {alike(_CONSUMER, "c", "d")}
+                left join furthest f on {alike(_CONSUMER, "c", "f")}
+                anti join acknowledged a on {alike(_CONSUMER, "c", "a")} and a.position = d.position
+            where f.up_to is null or row(try_cast(split_part(d.position, ':', 1) as bigint),
+                try_cast(split_part(d.position, ':', 2) as bigint)) > f.up_to
+            group by all having held >= {UNACKNOWLEDGED}
+        ), missing as (
+            select t.*, s.time, coalesce(s.records, 1) as records, s.position
+            from standing t join batches s on s.protocol = 'pulsar' and s.role = 'produce' and s.outcome = 'ok'
+                and s.topic = t.topic and s.partition is not distinct from t.partition
+                and s.time > t.last_got and s.time <= t.ends
         )
-        select g.* exclude (every), every - coalesce(so_far, 0) as waiting from standing g asof left join (
-            select topic, time, sum(records) over (partition by topic order by time) as so_far from stored
-        ) s on g.topic = s.topic and s.time <= g.last_got"""
+        select m.* exclude (time, records, position), sum(m.records) as waiting
+        from missing m anti join delivered d on d."group" = m."group" and d.topic = m.topic
+            and d.partition is not distinct from m.partition and d.position = m.position and d.time <= m.ends
+        group by all having max(m.time) > last_got + to_microseconds({WITHOUT_NS // 1000})"""
     if not capture.keep("v_standing", standing):
         return
     rows = """
-        select b.* replace ((select max(end_time) from connections) as until),
-            s.got, s.acks, s.permits_left, s.waiting, s.last_got from v_standing s join v_batches b
-            using (site, connection, incarnation, "group", topic)
-        where b.role = 'consume' and b.protocol = 'pulsar' and b.time = s.last_got"""
+        select b.* replace (s.ends as until), s.held, s.permits_left, s.waiting, s.last_got, s.ends
+        from v_standing s join v_batches b using (site, connection, incarnation, "group", topic)
+        where b.partition is not distinct from s.partition and b.role = 'consume' and b.protocol = 'pulsar'
+            and b.time = s.last_got"""
     more = f"""
-        max(got - acks) as held, max(permits_left) as permits_left, max(waiting) as waiting, max(last_got) as since,
-        (select max(end_time) from connections) as ends, {first_of("file", "packet")}"""
+        max(held) as held, max(permits_left) as permits_left, max(waiting) as waiting, max(last_got) as since,
+        max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end,
+        {first_of("file", "packet")}"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         span = say.span((say.micros(row["ends"]) - say.micros(row["since"])) * 1000)
+        end = "the end of the capture" if row["to_the_end"] else "it left"
         yield Ruling(
             "delivery_stopped",
             f"{say.clients(row)} of subscription {row['group']} gets nothing more of topic "
-            f"{say.topic(row['topic'])} for {span}, until the end of the capture: it holds "
+            f"{say.topic(row['topic'])} for {span}, until {end}: it holds "
             f"{units.counted(int(row['held']), 'message')} that it has not acknowledged, "
             f"{units.counted(int(row['waiting'] or 0), 'message')} wait, and it has granted permits.",
             row | {"last_time": row["ends"]},
