@@ -556,7 +556,10 @@ def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_
     (row,) = said(exchanges=[close, opened], events=[closed], connections=[connection()])
     assert (row["count"], row["counted"], row["topics"]) == (1, "exchanges", ["t"])
     assert row["sentence"] == "Topic t moved once (:6650, :6652); payer on 10.0.0.2 was out 200 ms."
+    assert row["severity"] == "note"  # brokers that unload a topic on purpose do so
     assert row["chain"][0]["text"] == "broker 10.0.0.1:6650 closes it; it names 10.0.0.1:6652"
+    late = opened | {"time": NOON + timedelta(seconds=7)}
+    assert kinds(exchanges=[close, late], events=[closed], connections=[connection()]) == [("topic_moved", "warning")]
     seek = pulsar(call(4.9, api="SEEK"), server_port=6650)
     assert said(exchanges=[close, opened, seek], events=[closed], connections=[connection()]) == []
 
@@ -969,6 +972,93 @@ def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
     told = [error(one, "InvalidCommand", api=None, topic=None, retriable=False) for one in answers]
     (row,) = said(exchanges=answers, errors=told, connections=[connection()])
     assert row["sentence"] == "payer on 10.0.0.2 got 2 answers with InvalidCommand to requests that are not known."
+
+
+def test_a_producer_that_waits_for_an_exclusive_topic_has_an_answer() -> None:
+    asked = pulsar(call(1, api="PRODUCER", kind="unanswered", status="unknown", correlation_id=1))
+    told = pulsar(call(1.1, api="PRODUCER_SUCCESS", kind="push", correlation_id=1))
+    (row,) = said(exchanges=[asked], connections=[pulsar(connection(closed="open"))])
+    assert row["kind"] == "unanswered"
+    assert said(exchanges=[asked, told], connections=[pulsar(connection(closed="open"))]) == []
+
+
+def test_no_move_of_a_topic_explains_that_nothing_could_be_stored() -> None:
+    close = pulsar(answered(5, api="CLOSE_PRODUCER", kind="push", topics=["t"]), server_port=6650)
+    closed = event("closed_by_broker", close, topic="t")
+    opened = pulsar(call(6.5, api="PRODUCER", topics=["t"]), server_port=6650)
+    failed = pulsar(call(4.9, api="SEND", status="error", error_name="PersistenceError", topics=["t"]))
+    told = pulsar(error(failed, "PersistenceError", topic="t"))
+    given = {"exchanges": [close, opened, failed], "errors": [told], "events": [closed]}
+    assert ("errors", "warning") in kinds(**given, connections=[pulsar(connection())])
+
+
+def test_what_became_of_batches_of_which_only_the_size_is_known_is_told_by_what_came_later() -> None:
+    """Releases of Iggy before 0.5 send neither times nor a checksum."""
+    sent = {"protocol": "iggy", "api": "SEND_MESSAGES", "topics": ["orders"]}
+    calls = [call(at, **sent, status=status) for at, status in ((1, "ok"), (2, "error"), (3, "ok"))]
+    written = [
+        batch(at, protocol="iggy", producer=None, exchange_id=call["exchange_id"], outcome=call["status"])
+        for at, call in enumerate(calls, 1)
+    ]
+    told = error(calls[1], "CannotSaveMessagesToSegment") | {"protocol": "iggy"}
+    given = {"errors": [told], "connections": [connection(protocol="iggy")]}
+    assert ("errors", "note") in kinds(exchanges=calls, batches=written, **given)
+    assert ("errors", "critical") in kinds(exchanges=calls[:2], batches=written[:2], **given)
+
+
+# --- groups behind ---------------------------------------------------------------------------------------------------
+
+
+def behind(commits: Sequence[tuple[float, int]], got: Sequence[tuple[float, int]]) -> dict[str, Rows]:
+    """A message a second for a minute; when a group commits an offset, and when its member gets which message."""
+    reader = {"client_id": "reader", "port": 2}
+    asked = [call(at, api="OffsetCommit", group="g", **reader) for at, _ in commits]
+    placed = [
+        place(at, 2) | {"what": "committed", "group": "g", "topic": "orders", "partition": 0, "value": offset}
+        | {"client_id": "reader", "exchange_id": one["exchange_id"], "file": "a.pcap", "packet": 1}
+        for one, (at, offset) in zip(asked, commits, strict=True)
+    ]  # fmt: skip
+    produced = [
+        batch(n, base_offset=n, last_offset=n, max_timestamp=NOON + timedelta(seconds=n), base_sequence=n)
+        for n in range(60)
+    ]
+    read = [
+        batch(at, role="consume", outcome=None, producer=None, base_offset=n, last_offset=n, **reader) for at, n in got
+    ]
+    joined = event("joined", call(0.5, group="g", **reader), subject="m")
+    ends = [connection(end=60), connection(2, end=60)]
+    return {
+        "exchanges": asked,
+        "positions": placed,
+        "batches": produced + read,
+        "events": [joined],
+        "connections": ends,
+    }
+
+
+AS_IT_COMES = [(n + 0.1, n) for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("commits", "got", "left", "severity", "why"),
+    [
+        ([(n, n // 3) for n in range(6, 60, 6)], AS_IT_COMES, False, "warning", "42 messages wait"),
+        ([(10, 10), (30, 30)], AS_IT_COMES, False, "note", "its members have got them since they last committed."),
+        ([(10, 10), (30, 30)], AS_IT_COMES[:30], False, "warning", "30 messages wait."),
+        ([(10, 10), (30, 30)], AS_IT_COMES[:30], True, "note", "no members since 12:00:31, when the last one left"),
+    ],
+    ids=["slow", "commits seldom", "stopped", "done and gone"],
+)
+def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
+    commits: Any, got: Any, left: bool, severity: str, why: str
+) -> None:
+    given = behind(commits, got)
+    if left:
+        leaves = event("left", call(31, group="g", client_id="reader", port=2), subject="m")
+        given["events"] = [*given["events"], leaves]
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert (row["severity"], row["groups"]) == (severity, ["g"])
+    assert why in row["sentence"]
 
 
 # --- permits ---------------------------------------------------------------------------------------------------------

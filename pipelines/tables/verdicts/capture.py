@@ -161,7 +161,7 @@ _WHILE = f"epoch_us(until) >= {{first}} - {AT_ONCE_US} and epoch_us(time) <= {{l
 EXPLAINS = {
     "broker_lost": f"(server in {{servers}} or client in {{clients}}) and {_WHILE}",
     "topic_moved": f"""
-        list_has_any(coalesce(topics, []), list_value{{topics}})
+        list_has_any(coalesce(topics, []), list_value{{topics}}) and error_name is distinct from 'PersistenceError'
             and epoch_us(until) >= {{first}} - {SOON_US} and epoch_us(time) <= {{last}} + {SOON_US}""",
     "producer_fenced": f"client in {{clients}} and kind = 'unanswered' and epoch_us(until) >= {{first}} - {SOON_US}",
     "connections_reset": f"client in {{clients}} and server in {{servers}} and {_WHILE}",

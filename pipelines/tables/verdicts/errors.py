@@ -223,7 +223,9 @@ def _right(row: Row) -> Ruling:
             advice="Let the client log in first, and after each new connection.",
         )
     who = f"{who} {say.verb(row, 'is', 'are')}"
-    text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}."
+    text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}"
+    lost = row["refused_messages"]
+    text += f"; {say.counted(lost, 'message', 'was', 'were')} refused for good." if lost else "."
     return Ruling("not_authorized", text, row, _explained(row))
 
 

@@ -11,8 +11,8 @@ from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.kinds import BEHIND, CRITICAL, WARNING
-from pipelines.tables.verdicts.thresholds import UNACKNOWLEDGED, WITHOUT_NS
+from pipelines.tables.verdicts.kinds import BEHIND, CRITICAL, NOTE, WARNING
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITHOUT_NS
 from pipelines.tables.verdicts.verdict import Ruling, first_of, sql_list, together
 
 _BUCKET_US = 1_000_000
@@ -32,18 +32,37 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         window part as (partition by protocol, "group", topic, partition)"""
     if not capture.keep("v_behind", last):
         return
-    said = """
+    said = f"""
         select x.* exclude (topics, "group"), b.owner as "group", [b.topic] as topics, b.topic, b.partition, b.messages,
-            b.lag_ns, b.status, b.committed, b.end_offset, b.since
+            b.lag_ns, b.status, b.committed, b.end_offset, b.since,
+            coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
+            g.gone
         from v_behind b join (
             select protocol, topic, partition, coalesce("group", 'consumer ' || consumer) as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
             from positions where what in ('committed', 'pending') group by all
         ) p on p.protocol = b.protocol and p.topic = b.topic and p.partition is not distinct from b.partition
             and p.owner = b.owner
-        join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id"""
+        join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        left join (
+            select c.owner, b.topic, b.partition, max(b.last_offset) + 1 as delivered,
+                max(b.last_offset) filter (b.time < c.last_commit - to_microseconds({OUTAGE_NS // 1000})) + 1 as earlier
+            from batches b join (
+                select topic, partition, "group" as owner, client_ip, client_id, max(time) as last_commit
+                from positions where what in ('committed', 'pending') group by all
+            ) c on c.topic = b.topic and c.partition is not distinct from b.partition and c.client_ip = b.client_ip
+                and c.client_id is not distinct from b.client_id
+            where b.role = 'consume' group by all
+        ) d on d.owner = b.owner and d.topic = b.topic and d.partition is not distinct from b.partition
+        left join (
+            select protocol, "group" as owner, max(time) as gone from (
+                select protocol, "group", subject, max(time) as time, arg_max(kind, time) as kind
+                from events where kind in ('joined', 'left') and "group" is not null group by all
+            ) group by all having bool_and(kind = 'left')
+        ) g on g.protocol = b.protocol and g.owner = b.owner"""
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
+        bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
         number_of(partition) as partitions, min(since) as since,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
@@ -56,14 +75,20 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
             text = f"Group {row['group']} stands at offset {worst['committed']}{where} of topic {place}"
         else:
             text = f"Group {row['group']} falls behind in topic {place}"
-        text += f": {units.counted(row['messages'], 'message')} wait{late}."
+        text += f": {units.counted(row['messages'], 'message')} wait{late}"
+        if row["gone_us"] is not None:
+            text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
+        elif row["only_uncommitted"]:
+            text += "; its members have got them since they last committed"
+        worst_of = CRITICAL if row["stopped"] and _members_read_on(capture, row["group"], row["topic"]) else WARNING
+        fine = row["gone_us"] is not None or (row["only_uncommitted"] and not row["stopped"])
         others = [f"partition {part['partition']} at {part['committed']} of {part['end']}" for part in row["parts"][:5]]
         yield Ruling(
             "consumer_behind",
-            text,
-            row,
+            f"{text}.",
+            row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
-            CRITICAL if row["stopped"] and _members_read_on(capture, row["group"], row["topic"]) else WARNING,
+            NOTE if fine else worst_of,
             work=[
                 impact.impact(
                     BEHIND,

@@ -9,7 +9,8 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
-from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
+from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US, SLOW_NS
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
@@ -87,6 +88,7 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
             f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
             row,
             again.text or None,
+            NOTE if len(moves) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS else None,
             chain=_chain(moves),
         )
 

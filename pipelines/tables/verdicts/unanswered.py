@@ -37,7 +37,8 @@ _REASONS = """
         and u.kind = 'unanswered' and (u.site, u.connection, u.incarnation) in (
             select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
 _UNANSWERED = f"""
-    select u.*, n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
+    select u.* replace (case when n.closed <> 'open' then greatest(n.end_time, u.until) else u.until end as until),
+        n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
         left join (
@@ -52,7 +53,10 @@ _UNANSWERED = f"""
         and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null
             and not (n.closed <> 'open' and n.closed_by = 'server' and n.server_bytes = 0) and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
-        and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
+        and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})
+        and not (coalesce(u.api, '') = 'PRODUCER' and (u.site, u.connection, u.incarnation, u.correlation_id) in (
+            select (site, connection, incarnation, correlation_id) from exchanges  -- it waits for an exclusive topic
+            where api = 'PRODUCER_SUCCESS' and kind = 'push' and correlation_id is not null))"""
 
 
 LOGINS = ("SaslToken", "SaslAuthenticate", "AUTH_RESPONSE")

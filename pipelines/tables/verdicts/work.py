@@ -16,6 +16,10 @@ _CONTENT = """
     case when protocol = 'pulsar' then producer end, case when protocol = 'pulsar' then base_sequence end,
     case when protocol = 'iggy' then checksum_stored end"""
 
+_NAMELESS = "protocol = 'iggy' and checksum_stored is null and first_timestamp is null"
+"""Batches of which only size and count are known: those stored before are other messages, and one that is stored later
+may be a retry."""
+
 _NEVER_RETRIED = sql_list((
     "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "TOPIC_AUTHORIZATION_FAILED",
 ))  # fmt: skip
@@ -31,10 +35,12 @@ SENT = f"""
             join v_calls x on x.site = b.site and x.exchange_id = b.exchange_id
         where b.role = 'produce' and not coalesce(b.control, false) and x.kind <> 'oneway'
     ), batches_sent as (
-        select *, min(answered) filter (outcome = 'ok') over same as stored_at,
+        select *, case when {_NAMELESS} then min(answered) filter (outcome = 'ok') over later
+                else min(answered) filter (outcome = 'ok') over same end as stored_at,
             case when final and records = 1 then 1
                 else row_number() over (same order by time desc, packet desc) end as nth_last
-        from attempts window same as (partition by {_CONTENT})
+        from attempts window same as (partition by {_CONTENT}), later as (
+            same order by time, packet rows between current row and unbounded following)
     ), parts as (
         select w.site, w.exchange_id, w.stream_offset, w.file, w.packet, max(p.answered) as split_at
         from batches_sent w join batches_sent p on p.site = w.site and p.client = w.client and p.topic = w.topic
