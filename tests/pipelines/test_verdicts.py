@@ -1006,6 +1006,50 @@ def test_what_became_of_batches_of_which_only_the_size_is_known_is_told_by_what_
     assert ("errors", "critical") in kinds(exchanges=calls[:2], batches=written[:2], **given)
 
 
+def test_two_members_with_one_instance_id_are_one_verdict_whoever_joined_again() -> None:
+    beats = [call(at, api="Heartbeat", status="error", group="g", topics=None, client_id=who, port=port)
+             for at, who, port in ((1, "c-1", 1), (2, "c-2", 2))]  # fmt: skip
+    joined = call(3, api="JoinGroup", group="g", topics=None, client_id="c-1")
+    told = [error(one, "FENCED_INSTANCE_ID", topic=None) for one in beats]
+    (row,) = said(exchanges=[*beats, joined], errors=told, connections=[connection(), connection(2)])
+    assert (row["severity"], row["count"], row["client_ids"]) == ("warning", 2, 2)
+    assert "were fenced twice: another member uses the same group.instance.id." in row["sentence"]
+
+
+def leaders(*told: tuple[float, int]) -> dict[str, Rows]:
+    """What answers to Metadata say of partition 0 of `orders`: the leader's number, -1 for none."""
+    asked = [call(at, api="Metadata", total_ns=MS) for at, _ in told]
+    said = [
+        place(at)
+        | {"what": "leader", "topic": "orders", "partition": 0, "value": number, "exchange_id": one["exchange_id"]}
+        | {"leader": None if number < 0 else str(number), "file": "a.pcap", "packet": int(at * 100)}
+        for one, (at, number) in zip(asked, told, strict=True)
+    ]
+    return {"exchanges": asked, "positions": said, "connections": [connection()]}
+
+
+@pytest.mark.parametrize(
+    ("told", "severity", "text"),
+    [
+        (((1, 2), (5, -1), (9, -1), (20, 3)), "warning", "had no leader for 15.0 s, until another was elected"),
+        (((1, 2), (5, -1), (9, -1)), "critical", "had no leader for 4.00 s, until the end of the capture"),
+        (((1, 2), (5, -1), (6, -1), (7, 3)), None, ""),
+        (((1, 2), (5, -1), (6, 3), (20, -1), (21, -1)), None, ""),
+    ],
+    ids=["elected", "for good", "an election", "two elections"],
+)
+def test_a_partition_without_a_leader_for_longer_than_an_election_takes_has_stopped(
+    told: Any, severity: str | None, text: str
+) -> None:
+    found = said(**leaders(*told))
+    assert [(row["kind"], row["severity"]) for row in found] == ([("no_leader", severity)] if severity else [])
+    assert all(row["sentence"].startswith(f"Partition 0 of topic orders {text}") for row in found)
+
+
+def test_questions_for_a_leader_that_there_is_not_are_no_storm() -> None:
+    assert kinds(**leaders((0, 2), *((n / 2, -1) for n in range(1, 100)))) == [("no_leader", "critical")]
+
+
 # --- groups behind ---------------------------------------------------------------------------------------------------
 
 

@@ -163,6 +163,8 @@ EXPLAINS = {
     "topic_moved": f"""
         list_has_any(coalesce(topics, []), list_value{{topics}}) and error_name is distinct from 'PersistenceError'
             and epoch_us(until) >= {{first}} - {SOON_US} and epoch_us(time) <= {{last}} + {SOON_US}""",
+    "no_leader": """
+        api = 'Metadata' and list_has_any(coalesce(topics, []), list_value{topics}) and epoch_us(time) >= {first}""",
     "producer_fenced": f"client in {{clients}} and kind = 'unanswered' and epoch_us(until) >= {{first}} - {SOON_US}",
     "connections_reset": f"client in {{clients}} and server in {{servers}} and {_WHILE}",
     "path_lost": f"({_PLACE}) in (select ({_PLACE}) from {UNDELIVERED})",
@@ -171,8 +173,9 @@ EXPLAINS = {
     "wrong_protocol_version": f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})",
 }
 """Kind of verdict -> the requests that it explains: what clients of a lost broker met from then on, what was asked of a
-topic that moved, what a fenced producer was not answered any more, what follows a request of a wrong length. Conditions
-on v_calls; in braces, of the verdict: its brokers, clients and topics, and its first and last time in µs."""
+topic that moved, questions for a leader that there is not, what a fenced producer was not answered any more, what
+follows a request of a wrong length. Conditions on v_calls; in braces, of the verdict: its brokers, clients and topics,
+and its first and last time in µs."""
 
 
 class Capture(Views):

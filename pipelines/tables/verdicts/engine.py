@@ -34,7 +34,13 @@ from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
 from pipelines.tables.verdicts.unanswered import fetch_overdue, unanswered
-from pipelines.tables.verdicts.unexplained import ANSWER_CUT, CONNECTIONS_RESET, METADATA_STORM, NOT_UNDERSTOOD
+from pipelines.tables.verdicts.unexplained import (
+    ANSWER_CUT,
+    CONNECTIONS_RESET,
+    METADATA_STORM,
+    NO_LEADER,
+    NOT_UNDERSTOOD,
+)
 from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
 
 CHECKS = (
@@ -43,6 +49,7 @@ CHECKS = (
     broker_lost,
     topic_moved,
     leader_moved,
+    NO_LEADER,
     wrong_protocol_version,
     framing_lost,
     tls_refused,

@@ -61,7 +61,7 @@ _SEEN = f"""
                 when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
-                when e.among_brokers then 'broker'
+                when e.name = 'FENCED_INSTANCE_ID' then 'instance' when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
@@ -98,8 +98,8 @@ _SEEN = f"""
         ) r on n.site = r.site and n.exchange_id = r.exchange_id
     )
     select *, time as until,
-        bool_and(healed_time is not null) over (partition by protocol, who, family, topic_asked, "group", what)
-            as healed
+        sort <> 'instance' and bool_and(healed_time is not null) over (
+            partition by protocol, who, family, topic_asked, "group", what) as healed
     from followed"""
 _DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
 _BAD_HERE = (
@@ -236,6 +236,15 @@ def _fenced(row: Row) -> Ruling:
     return Ruling("producer_fenced", text, row, _explained(row))
 
 
+def _instance(row: Row) -> Ruling:
+    """Static members of a group with one id: each takes the place of the other, and joining again heals nothing."""
+    who = f"{say.clients(row)}{_about(row)} {say.verb(row, 'was', 'were')} fenced {say.times(row['count'])}"
+    advice = "Give each member a group.instance.id of its own: of two with the same, each takes the other's place."
+    return Ruling(
+        "errors", f"{who}: another member uses the same group.instance.id.", row, _explained(row), advice=advice
+    )
+
+
 def _corrupt(row: Row) -> Ruling:
     what = f"{say.counted(row['count'], 'request')} of {say.clients(row)}{_about(row)}"
     return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _explained(row))
@@ -243,7 +252,7 @@ def _corrupt(row: Row) -> Ruling:
 
 _SAID = {
     "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
-    "right": _right, "fenced": _fenced, "corrupt": _corrupt,
+    "right": _right, "fenced": _fenced, "instance": _instance, "corrupt": _corrupt,
 }  # fmt: skip
 
 

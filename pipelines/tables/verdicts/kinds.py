@@ -245,6 +245,12 @@ KINDS: dict[str, VerdictKind] = {
         "Nothing, if brokers were restarted or partitions reassigned; else find out why the old leader stepped down.",
         harm=LATE,
     ),
+    "no_leader": VerdictKind(
+        CRITICAL,
+        "A partition had no leader.",
+        "Look for the brokers that hold its replicas: their processes and disks, and which of them are in sync.",
+        harm=STOPPED,
+    ),
     "topic_moved": VerdictKind(
         WARNING,
         "A broker closed a topic's producers and consumers, and they were opened again, there or at another broker.",

@@ -74,7 +74,8 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         if row["stopped"]:
             text = f"Group {row['group']} stands at offset {worst['committed']}{where} of topic {place}"
         else:
-            text = f"Group {row['group']} falls behind in topic {place}"
+            one = "" if where == "" or row["partitions"] > 1 else where.removeprefix(" of ") + " of "
+            text = f"Group {row['group']} falls behind in {one}topic {place}"
         text += f": {units.counted(row['messages'], 'message')} wait{late}"
         if row["gone_us"] is not None:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"

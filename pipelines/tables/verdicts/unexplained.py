@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipelines.sql.views import SomeRows
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts.capture import MISMATCHED
-from pipelines.tables.verdicts.thresholds import A_MINUTE, RESETS, UNDERSTOOD
+from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, RESETS, UNDERSTOOD
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import first_of, sql_list
 
@@ -49,11 +49,50 @@ CONNECTIONS_RESET = Told(
 ).check  # fmt: skip
 """Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
 
+_LEADERLESS = "protocol = 'kafka' and what = 'leader' and leader is null and partition is not null"
+
+NO_LEADER = Told(
+    SomeRows("positions", _LEADERLESS), "no_leader",
+    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}, {until_when}: nobody could write there or read.",
+    lambda capture: f"""
+        with turns as (
+            select *, leader is null as missing, lag(leader is null) over place as before
+            from positions
+            where protocol = 'kafka' and what = 'leader' and (topic, partition) in (
+                select (topic, partition) from positions where {_LEADERLESS})
+            window place as (partition by topic, partition order by time, packet, exchange_id)
+        ), runs as (
+            select *, count(*) filter (missing is distinct from before) over (
+                partition by topic, partition order by time, packet, exchange_id) as run
+            from turns
+        ), spans as (
+            select *, max(time) over span as seen, min(time) over span as began,
+                min(time) over (partition by topic, partition order by run
+                    range between 1 following and 1 following) as ended
+            from runs window span as (partition by topic, partition, run)
+        )
+        select c.* replace ([s.topic] as topics, 0 as cost_ns), s.topic, s.partition, ended is null as lasts,
+            (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns
+        from spans s join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
+        where s.missing and epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
+    by=("protocol", "topic"),
+    more="""
+        max(without_ns) as longest_ns,
+        case number_of(partition) when 1 then 'Partition ' || min(partition)
+            else number_of(partition) || ' partitions' end as parts,
+        case when bool_or(lasts) then 'until the end of the capture' else 'until another was elected' end as until_when,
+        case when bool_or(lasts) then 'critical' else 'warning' end as severity""",
+).check  # fmt: skip
+"""Partitions that answers name without a leader, for longer than an election takes."""
+
 _LOOKUPS = (
     "Metadata", "FindCoordinator", "ApiVersions", "DescribeTopicPartitions", "LOOKUP", "PARTITIONED_METADATA",
     "GET_TOPICS_OF_NAMESPACE", "GET_CLUSTER_METADATA",
 )  # fmt: skip
-_ASKED = f"kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}"
+_RETRIED = ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")  # clients ask until there is one
+_ASKED = f"""
+    kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}
+        and coalesce(error_name, '') not in {sql_list(_RETRIED)}"""
 _MINUTE = "range between interval 59999999 microseconds preceding and current row"
 
 METADATA_STORM = Told(
