@@ -9,6 +9,7 @@
     v_ports        ports at which a broker's protocol is spoken, or advertised, or that are its defaults: (port)
     v_spoken       addresses at which a broker's protocol is spoken or advertised: (server)
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
+    v_ends         connections, and until when they were there: one that nobody closed, to the end of the capture
 
     v_noted        exchanges with an event of NOTED, once for each: columns of v_calls, `event` (its kind), and its
                    topic, partition, subject, number, text and direction
@@ -23,9 +24,9 @@ Tables that a check keeps for those behind it; a query may name them through `Ca
     v_heard        requests by which producers heard that their transaction had timed out: (site, exchange_id)
     v_moved        answers that say that a partition is led elsewhere, where it was found
 
-All views but v_causes, v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns,
-where the row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns.
-A client is `ip name`, where a request of its connection named it.
+All views but v_causes, v_rebalances, v_whole and v_ends have protocol, client, server, topics, "group", time, until,
+cost_ns, where the row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own
+columns. A client is `ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
@@ -82,6 +83,9 @@ _TABLES = {
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
             and client_packets > 0 and server_packets > 0""",
+    "v_ends": f"""
+        select {_PLACE}, case when closed <> 'open' then end_time else max(end_time) over () end as end_time
+        from connections""",
     "v_excused": EXCUSED,
     "v_sent": SENT,
     "v_readagain": READ_AGAIN,

@@ -18,11 +18,7 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, together
 _NONE_LEFT = "protocol = 'pulsar' and permits_left <= 0"
 # consumers that ran out of permits; `stuck`: for good; `waiting`: messages that came to their topic since
 _DRY = f"""
-    with ends as (  -- a connection without a packet is there until it is closed
-        select site, connection, incarnation, case when closed = 'open' then max(end_time) over () else end_time end
-            as end_time
-        from connections
-    ), steps as (
+    with steps as (
         select x.site, x.connection, x.incarnation, x.topics[1] as topic,
             coalesce(p.partition, b.partition) as partition, x."group", x.client_id as consumer,
             x.permits_left as permits, x.time as began, x.exchange_id, x.packet
@@ -40,7 +36,7 @@ _DRY = f"""
             order by began, packet, length(exchange_id), exchange_id)
     ), waits as (
         select s.*, epoch_us(coalesce(next_began, n.end_time)) - epoch_us(began) as dry_us, next_began is null as last
-        from spans s join ends n using (site, connection, incarnation)
+        from spans s join v_ends n using (site, connection, incarnation)
         where permits <= 0
     ), dry as (
         select c.* exclude (topics, "group"), w.topic, w.partition, w."group", w.consumer, [w.topic] as topics,
@@ -55,7 +51,7 @@ _DRY = f"""
         ) w join v_calls c on c.site = w.site and c.exchange_id = w.first_id
     ), stopped as (
         select d.id, d.topic, d.partition, n.end_time, n.end_time - to_microseconds(d.stopped_ns // 1000) as since
-        from dry d join ends n using (site, connection, incarnation) where d.stopped_ns >= {STOOD_STILL_NS}
+        from dry d join v_ends n using (site, connection, incarnation) where d.stopped_ns >= {STOOD_STILL_NS}
     ), published as (
         select s.id, saturated(sum(b.records)) as waiting
         from stopped s join batches b on b.protocol = 'pulsar' and b.role in ('produce', 'replicate')

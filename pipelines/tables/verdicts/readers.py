@@ -70,12 +70,11 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late = f", the next of them {say.span(row['lag_ns'])} old" if row["lag_ns"] else ""
-        where = "" if worst["partition"] is None else f" of partition {worst['partition']}"
+        part = "" if worst["partition"] is None else f"partition {worst['partition']} of "
         if row["stopped"]:
-            text = f"Group {row['group']} stands at offset {worst['committed']}{where} of topic {place}"
+            text = f"Group {row['group']} stands at offset {worst['committed']} of {part}topic {place}"
         else:
-            one = "" if where == "" or row["partitions"] > 1 else where.removeprefix(" of ") + " of "
-            text = f"Group {row['group']} falls behind in {one}topic {place}"
+            text = f"Group {row['group']} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
         text += f": {units.counted(row['messages'], 'message')} wait{late}"
         if row["gone_us"] is not None:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
@@ -125,15 +124,13 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
             select site, connection, incarnation, "group", topic, partition, subject as client_id, max(time) as gone
             from events where kind in ('left', 'closed_by_broker') and protocol = 'pulsar' group by all
         ), permitted as (
-            select d.*, p.permits - d.got as permits_left, least(
-                case when e.gone > d.last_got then e.gone end, case when n.closed <> 'open' then n.end_time end,
-                (select max(end_time) from connections)) as ends
+            select d.*, least(case when e.gone > d.last_got then e.gone end, n.end_time) as ends
             from (
                 select {consumer}, sum(coalesce(records, 1)) as got, max(time) as last_got
                 from batches where protocol = 'pulsar' and role = 'consume' and "group" is not null group by all
             ) d join granted p on {alike(_CONSUMER, "d", "p")}
                 left join gone e on {alike(_CONSUMER, "d", "e")}
-                join connections n on n.site = d.site and n.connection = d.connection and n.incarnation = d.incarnation
+                join v_ends n on n.site = d.site and n.connection = d.connection and n.incarnation = d.incarnation
             where p.permits > d.got and ends > d.last_got + to_microseconds({WITHOUT_NS // 1000})
         ), delivered as (
             select {consumer}, position, max(coalesce(records, 1)) as records, max(time) as time
@@ -150,8 +147,7 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
         ), furthest as (
             select {consumer}, max(place) as up_to from acknowledged where may_be_cumulative group by all
         ), standing as (
-            select {of_consumer}, any_value(c.permits_left) as permits_left, any_value(c.last_got) as last_got,
-                any_value(c.ends) as ends, sum(d.records) as held
+            select c.*, sum(d.records) as held
             from permitted c join delivered d on {alike(_CONSUMER, "c", "d")}
                 left join furthest f on {alike(_CONSUMER, "c", "f")}
                 anti join acknowledged a on {alike(_CONSUMER, "c", "a")} and a.position = d.position
@@ -171,12 +167,12 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
     if not capture.keep("v_standing", standing):
         return
     rows = """
-        select b.* replace (s.ends as until), s.held, s.permits_left, s.waiting, s.last_got, s.ends
+        select b.* replace (s.ends as until), s.held, s.waiting, s.last_got, s.ends
         from v_standing s join v_batches b using (site, connection, incarnation, "group", topic)
         where b.partition is not distinct from s.partition and b.role = 'consume' and b.protocol = 'pulsar'
             and b.time = s.last_got"""
     more = f"""
-        max(held) as held, max(permits_left) as permits_left, max(waiting) as waiting, max(last_got) as since,
+        max(held) as held, max(waiting) as waiting, max(last_got) as since,
         max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end,
         {first_of("file", "packet")}"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):

@@ -55,26 +55,21 @@ NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
     "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}, {until_when}: nobody could write there or read.",
     lambda capture: f"""
-        with turns as (
-            select *, leader is null as missing, lag(leader is null) over place as before
+        with told as (
+            select *, count(leader) over place as run, min(time) filter (leader is not null) over (
+                place rows between current row and unbounded following) as ended
             from positions
             where protocol = 'kafka' and what = 'leader' and (topic, partition) in (
                 select (topic, partition) from positions where {_LEADERLESS})
             window place as (partition by topic, partition order by time, packet, exchange_id)
-        ), runs as (
-            select *, count(*) filter (missing is distinct from before) over (
-                partition by topic, partition order by time, packet, exchange_id) as run
-            from turns
         ), spans as (
-            select *, max(time) over span as seen, min(time) over span as began,
-                min(time) over (partition by topic, partition order by run
-                    range between 1 following and 1 following) as ended
-            from runs window span as (partition by topic, partition, run)
+            select *, max(time) over span as seen, min(time) over span as began
+            from told where leader is null window span as (partition by topic, partition, run)
         )
         select c.* replace ([s.topic] as topics, 0 as cost_ns), s.topic, s.partition, ended is null as lasts,
             (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns
         from spans s join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
-        where s.missing and epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
+        where epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
     by=("protocol", "topic"),
     more="""
         max(without_ns) as longest_ns,
