@@ -18,7 +18,6 @@ from pipelines import report
 from pipelines.formats.hosts import names_in_use
 from pipelines.jobs import records
 from pipelines.lake.freshness import Fingerprints
-from pipelines.report import by_tasks
 from pipelines.report.records import Records, opened
 from pipelines.spark import session
 from pipelines.spark.application import running
@@ -29,7 +28,6 @@ from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, SCHEMA, TABLE_FOLDER
 from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import OF_JUDGEMENT, Computed, compute
-from pipelines.tables.first_rows import write_csv
 from pipelines.tables.on_duckdb import First, WrittenTables
 from pipelines.tables.registry import PRINTED, TABLES
 
@@ -267,13 +265,16 @@ class _Run:
         """
         from pipelines.jobs import forensics
         from pipelines.storage import lake_files
+        from pipelines.tables.first_rows import write_csv
 
         out, store, local = self.out, self.store, filesystem.local_path(self.store)
+        folder = out / TABLE_FOLDER
         if local is not None and local != out:
             (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
         elsewhere = decoded.records.stored if local is None else None
         in_session: SparkRecords | None = None
         if decoded.application is not None:
+            from pipelines.report import by_tasks
             from pipelines.spark.job import SparkRecords
 
             in_session = SparkRecords.of(decoded.application, decoded.records)
@@ -295,7 +296,7 @@ class _Run:
             cases = forensics.cases(decoded.executor, tables, decoded.records, store, known_at)
             (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
             self.stage("computing tables")
-            asked = (out / TABLE_FOLDER, self.by, self.bucket_us)
+            asked = (folder, self.by, self.bucket_us)
             computed: Computed | None = None
             if on_cluster:
                 only = TABLES if are_few else OF_JUDGEMENT
@@ -307,17 +308,17 @@ class _Run:
                 computed = compute(
                     tables, *asked, cases=cases, judgement=here.judged(), leave_out=in_session is not None
                 )
-                write_csv(asked[0], TABLES.keys() - set(computed.left_out), asked[0])
+                write_csv(folder, TABLES.keys() - set(computed.left_out), folder)
             elif not are_few:
                 computed = computed._replace(left_out=tuple(TABLES.keys() - OF_JUDGEMENT))
         if in_session is not None and computed.left_out:
             with in_session.by_spark() as tables:
-                compute(tables, out / TABLE_FOLDER, self.by, computed.bucket_us, computed.left_out, cases=cases)
-            by_tasks.write_csv(decoded.executor, out / TABLE_FOLDER, store, computed.left_out)
+                compute(tables, folder, self.by, computed.bucket_us, computed.left_out, cases=cases)
+            by_tasks.write_csv(decoded.executor, folder, store, computed.left_out)
         catalog = self.execution.catalog
         if in_session is not None and catalog is not None:
             self.stage(f"writing {catalog.format} tables")
-            catalog.publish(in_session, out / TABLE_FOLDER, _published(store, decoded.update))
+            catalog.publish(in_session, folder, _published(store, decoded.update))
         return _Made(decoded.records.problems, computed, elsewhere, decoded.made_of, here or decoded.executor)
 
     # --- tables to what people read ---
@@ -330,6 +331,8 @@ class _Run:
         if isinstance(made.pages, Records):
             page = report.write(out, records=made.pages)
         else:
+            from pipelines.report import by_tasks
+
             page = out / report.PAGE
             page.write_bytes(by_tasks.page(made.pages, out, self.store, made.stored))
         computed = made.computed
