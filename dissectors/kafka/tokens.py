@@ -10,14 +10,12 @@ from typing import Any, final
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.kafka.frames import begins_with_token, plausible_request
+from dissectors.kafka.frames import SIZE_BYTES, begins_with_token, plausible_request
 from dissectors.kafka.nested import login_name
 from dissectors.kafka.pending import KafkaRequest, new_request
+from dissectors.kafka.special import RESPONSE_HEAD
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
-
-_SIZE = 4  # bytes before a token
-_ID_END = 8  # of an answer: size and correlation id
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
 
@@ -48,14 +46,17 @@ class BareTokens:
             return False
         self.waiting = [*(self.waiting or ()), new_request(frame.facts(), None, ABSENT, None)]
         if frame.complete:
-            conversation.events.logins.names(login_name(frame.data[frame.start + _SIZE : frame.start + frame.size]))
+            conversation.events.logins.names(
+                login_name(frame.data[frame.start + SIZE_BYTES : frame.start + frame.size])
+            )
         return True
 
     def is_answered(self, conversation: _Conversation, frame: Frame, have: int) -> bool:
         """Whether the server sent a token; an answer to a request says that those that wait get none."""
         assert self.waiting
-        id_ = int.from_bytes(frame.data[frame.start + _SIZE : frame.start + _ID_END], "big", signed=True)
-        if have - frame.start >= _ID_END and conversation.waiting.find(id_) is not None:
+        body = frame.start + RESPONSE_HEAD
+        id_ = int.from_bytes(frame.data[frame.start + SIZE_BYTES : body], "big", signed=True)
+        if have >= body and conversation.waiting.find(id_) is not None:
             for token in self.waiting:
                 conversation.sent_one_way(token)
             self.waiting = None

@@ -22,10 +22,8 @@ from dissectors.compiling.state import carried
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
 
 Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's own stubs
-_FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # a start is mostly near; numpy's own cost is small for large ones
-
-
 NO_LAST = 1 << 62  # behind any place
+_FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # a start is mostly near; numpy's own cost is small for large ones
 
 
 class Judgement(Enum):

@@ -199,7 +199,7 @@ def may_be_error(buf: bytes, pos: int, end: int) -> bool:
     status, length = PAIR.unpack_from(buf, pos)
     if status not in tables.statuses() or not (length == 0 or 4 < length <= TEXT_MOST):
         return False
-    text = buf[pos + PREFIX + 4 : min(end, pos + PREFIX + length)]
+    text = buf[pos + _TEXT_AT : min(end, pos + PREFIX + length)]
     if not text:
         return True
     return SIZE.unpack_from(buf, pos + PREFIX)[0] == length - 4 and min(text) >= 0x20
