@@ -74,7 +74,12 @@ def told(
         "events": events or [],
         "connections": [place(0) | common | connection],
     }
-    return audited({name: pa.Table.from_pylist(given.get(name, []), schema(name)) for name in TABLES}, cut)
+    return audited(made_of(given), cut)
+
+
+def made_of(given: dict[str, Rows]) -> dict[str, pa.Table]:
+    """Record tables of rows; those that are not given are empty."""
+    return {name: pa.Table.from_pylist(given.get(name, []), schema(name)) for name in TABLES}
 
 
 def both(*bases: int, lacks: tuple[int, ...] = (), **more: Any) -> Rows:

@@ -15,7 +15,7 @@ unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
 
 losses.py     of groups of Kafka and Iggy
-passed_over.py  by a reset, after a fetch position that the log does not have
+passed_over.py  by a reset, in a new partition, or by who set an offset
 overwritten.py  of a log that a later leader of Kafka cut off
 entries.py    of subscriptions of Pulsar
 doubled.py    what came more than once
@@ -55,7 +55,9 @@ _PULSAR_READ = SomeRows("batches", "role = 'consume' and protocol = 'pulsar' and
 _SENT = "role = 'produce' and protocol = 'kafka' and checksum_stored is not null and producer is null"
 _LOOKS = (
     _Look(losses.losses, (_READ, SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'"))),
-    _Look(passed_over.passed_over, (SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"),)),
+    _Look(passed_over.passed_over, (
+        SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"), SomeRows("events", "kind = 'altered' and thing = 'offsets'"),
+        SomeRows("positions", "api = 'ListOffsets'"))),
     _Look(overwritten.overwritten, (SomeRows("positions", "what = 'leader' and leader_epoch is not null", least=2),)),
     _Look(entries.losses, (_PULSAR_READ, SomeRows("positions", "what = 'committed' and protocol = 'pulsar'"))),
     _Look(doubled.doubled, (_READ,)),
@@ -68,7 +70,7 @@ _LOOKS = (
 )
 
 
-VIEWS = {**losses.VIEWS, **doubled.VIEWS, **entries.VIEWS, **resends.VIEWS}
+VIEWS = {**losses.VIEWS, **passed_over.VIEWS, **doubled.VIEWS, **entries.VIEWS, **resends.VIEWS}
 """Queries that the looks read by name: tables of `Views`."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.sql.database import Row, literal
-from pipelines.tables.audit import overwritten, passed_over
+from pipelines.tables.audit import overwritten
 from pipelines.tables.audit.statement import (
     DELIVERED,
     LOST,
@@ -53,7 +53,6 @@ VIEWS = {
     # those that are gone from the log
     "v_overwritten": overwritten.VIEW,
     # who belongs to a group of Kafka
-    "v_resets": passed_over.RESETS,
     "v_members": """
         SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
         WHERE protocol = 'kafka' AND "group" IS NOT NULL AND client_id IS NOT NULL AND api IN (
@@ -144,6 +143,7 @@ def losses(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged, and whether it was delivered to each group that went past."""
     compacted, elsewhere = _removed_on_purpose(ask), _read_elsewhere(ask)
     overwritten_topics = {row["topic"] for row in ask("SELECT DISTINCT topic FROM v_overwritten")}
+    passed_over = {(row["topic"], row["owner"]) for row in ask("SELECT DISTINCT topic, owner FROM v_resets")}
     for row in ask("""
         SELECT protocol, topic, owner, max(coalesce(h.connections, 0)) AS holes, count(*) AS batches,
             sum(records) AS messages, count(*) FILTER (NOT found) AS lacking
@@ -159,11 +159,14 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 f"holes in {units.counted(row['holes'], 'connection')} of its members",
             )  # fmt: skip
         elif not row["lacking"]:
-            is_overwritten = row["topic"] in overwritten_topics
+            but = [
+                *(["overwritten"] if row["topic"] in overwritten_topics else ()),
+                *(["passed over"] if (row["topic"], row["owner"]) in passed_over else ()),
+            ]
             yield statement(
                 DELIVERED, row,
                 f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} that {group} went past were "
-                f"delivered, all that were acknowledged{' and not overwritten' if is_overwritten else ''}.",
+                f"delivered, all that were acknowledged{' and not ' if but else ''}{' or '.join(but)}.",
                 "answers to Produce, batches on their way to its members, and offsets that it committed",
                 messages=row["messages"],
             )  # fmt: skip

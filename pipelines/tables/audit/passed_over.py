@@ -1,10 +1,15 @@
-"""Messages that a reader of Kafka passed over after OFFSET_OUT_OF_RANGE: its reset went forward.
+"""Messages that a group of Kafka passed over: it began behind them, or was put behind them.
 
-A fetch position that the log does not have (retention removed what lay there, or the log was cut off) is refused. A
-client then takes the first or the last offset of the log, as auto.offset.reset says, and reads on there. Everything
-between both positions was passed over, whoever wrote it and whether the capture shows that or not. Positions that the
-reader's group had got before, and share groups, whose fetches are no positions of a reader, are left out, and so are
-connections of which bytes are missing.
+out of range  the log did not have a fetch position, as retention had removed what lay there, and reading went on at a
+              later one: the first or the last of the log, as auto.offset.reset says
+behind end    likewise, but reading went on at an earlier one: the topic was created again, or its log was cut off
+no offset     a group that reads the topic began with one partition at its end, where it had never committed and more
+              had been written since the group was there: a new partition, and auto.offset.reset=latest
+set forward   somebody who is no member committed a later offset for the group, and its members went on there
+
+Everything between both positions was passed over, whoever wrote it and whether the capture shows that or not.
+Positions that the reader's group had got before, and share groups, whose fetches are no positions of a reader, are left
+out, and so are connections of which bytes are missing.
 """
 
 from __future__ import annotations
@@ -12,61 +17,141 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.statement import SKIPPED, Ask, Statement, statement
+from pipelines.tables.audit.statement import OWNER, SKIPPED, Ask, Statement, statement
+from pipelines.tables.table import alike
 
-RESETS = """
-    WITH read_whole AS (
-        SELECT p.* FROM positions p JOIN connections c
-            ON c.site = p.site AND c.connection = p.connection AND c.incarnation = p.incarnation
-        WHERE p.what = 'fetch' AND p.replica IS NULL
-            AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
-    ), refused AS (
-        SELECT p.site, p.protocol, p.topic, p.partition, p.client_ip, p.client_id, p.value AS stood, p.time,
-            coalesce(x.request_file, x.response_file) AS file, coalesce(x.request_packet, x.response_packet) AS packet
-        FROM read_whole p JOIN errors e ON e.site = p.site AND e.exchange_id = p.exchange_id
-            AND e.topic IS NOT DISTINCT FROM p.topic AND e.partition IS NOT DISTINCT FROM p.partition
-            AND e.name = 'OFFSET_OUT_OF_RANGE'
-        JOIN exchanges x ON x.site = p.site AND x.exchange_id = p.exchange_id
-        WHERE p.topic IS NOT NULL AND p.partition IS NOT NULL AND p.api = 'Fetch'
-    ), went AS (
-        SELECT r.*, n.value AS went_to, n.time AS until,
-            row_number() OVER (
-                PARTITION BY r.site, r.topic, r.partition, r.client_ip, r.client_id, r.time ORDER BY n.time, n.packet
-            ) AS nth
-        FROM refused r JOIN read_whole n ON n.site = r.site AND n.topic = r.topic AND n.partition = r.partition
-            AND n.client_ip = r.client_ip AND n.client_id IS NOT DISTINCT FROM r.client_id AND n.time > r.time
-            AND n.value <> r.stood
-    ), groups AS (
-        SELECT client_ip, client_id, min("group") AS owner FROM exchanges
-        WHERE "group" IS NOT NULL AND protocol = 'kafka' GROUP BY ALL
-    )
-    SELECT w.*, owner, concat_ws(' ', w.client_ip, w.client_id) AS client,
-        (SELECT max(value) FROM positions s WHERE s.what = 'log_start' AND s.topic = w.topic
-            AND s.partition = w.partition AND s.time <= w.until) AS log_start
-    FROM went w LEFT JOIN groups g ON g.client_ip = w.client_ip AND g.client_id IS NOT DISTINCT FROM w.client_id
-    WHERE nth = 1 AND went_to > stood
-"""
-"""A row for each reset that went forward: where the reader stood, where it went on, and where the log began."""
+_CLIENT = ("client_ip", "client_id")
+_PART = ("site", "topic", "partition")
+_NEXT = ", ".join(f"r.{name}" for name in (*_PART, *_CLIENT, "time"))
+OUT_OF_RANGE, BEHIND_END, NO_OFFSET, SET_FORWARD = "out of range", "behind end", "no offset", "set forward"
+
+VIEWS = {
+    # where clients read, on connections without a hole, and the groups that they are in
+    "v_readwhole": f"""
+        SELECT p.*, g.owner, g.is_only
+        FROM positions p JOIN connections c USING (site, connection, incarnation) LEFT JOIN (
+            SELECT client_ip, client_id, min("group") AS owner, count(DISTINCT "group") = 1 AS is_only FROM exchanges
+            WHERE "group" IS NOT NULL AND protocol = 'kafka' GROUP BY ALL
+        ) g ON {alike(_CLIENT, "g", "p")}
+        WHERE p.what = 'fetch' AND p.replica IS NULL AND p.api = 'Fetch' AND p.topic IS NOT NULL
+            AND p.partition IS NOT NULL AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
+        """,
+    # a row for each position that the log did not have, and where the reader went on
+    "v_outofrange": f"""
+        WITH refused AS (
+            SELECT p.* REPLACE (coalesce(x.request_file, x.response_file) AS file,
+                coalesce(x.request_packet, x.response_packet) AS packet)
+            FROM v_readwhole p JOIN errors e ON e.name = 'OFFSET_OUT_OF_RANGE'
+                AND {alike((*_PART, "exchange_id"), "e", "p")}
+            JOIN exchanges x ON x.site = p.site AND x.exchange_id = p.exchange_id
+        ), went AS (
+            SELECT r.*, n.value AS went_to, n.time AS until,
+                row_number() OVER (PARTITION BY {_NEXT} ORDER BY n.time, n.packet) AS nth
+            FROM refused r JOIN v_readwhole n
+                ON {alike((*_PART, *_CLIENT), "n", "r")} AND n.time > r.time AND n.value <> r.value
+        )
+        SELECT *, value AS stood FROM went WHERE nth = 1""",
+    # of each group the first position in a partition, where it is the end that the broker had just named, and a batch
+    # from which on messages were acknowledged while the group read other partitions
+    "v_begunatend": f"""
+        WITH begun AS (
+            SELECT f.*, max(e.time) AS asked FROM (
+                SELECT DISTINCT ON ({OWNER}) * FROM v_readwhole WHERE is_only ORDER BY {OWNER}, time, packet
+            ) f JOIN positions e ON e.api = 'ListOffsets' AND e.what = 'high_watermark' AND e.value = f.value
+                AND {alike((*_PART, *_CLIENT), "e", "f")} AND e.time <= f.time
+            ANTI JOIN v_holes h ON h.owner = f.owner
+            ANTI JOIN v_reached c ON c.topic = f.topic AND c.part = f.partition AND c.owner = f.owner
+                AND c.at_us <= epoch_us(f.time)
+            GROUP BY ALL
+        )
+        SELECT f.*, f.value AS went_to, f.time AS until, min(a.base) AS stood
+        FROM begun f JOIN (SELECT topic, owner, min(at_us) AS since FROM v_reached GROUP BY ALL) k USING (topic, owner)
+            JOIN v_acked a ON a.topic = f.topic AND a.partition = f.partition AND a.last < f.value
+                AND epoch_us(a.time) > k.since AND a.time < f.asked
+        GROUP BY ALL""",
+    # offsets that somebody set for a group whose members went on there, and where it had stood
+    "v_setforward": f"""
+        WITH set_by AS (
+            SELECT e.* EXCLUDE ("group"), e."group" AS owner, try_cast(split_part(e.text, '=', 2) AS bigint) AS went_to,
+                max_by(c.number, c.at_us) AS stood
+            FROM events e JOIN v_reached c ON c.topic = e.topic AND c.part = e.partition AND c.owner = e."group"
+                AND c.at_us < epoch_us(e.time) AND c.exchange_id IS DISTINCT FROM e.exchange_id
+            WHERE e.kind = 'altered' AND e.thing = 'offsets' AND e.api = 'OffsetCommit' AND coalesce(e.number, 0) = 0
+            GROUP BY ALL
+        ), went AS (
+            SELECT s.*, r.value, r.time AS until,
+                row_number() OVER (PARTITION BY s.exchange_id, s.topic, s.partition ORDER BY r.time, r.packet) AS nth
+            FROM set_by s JOIN v_readwhole r
+                ON r.topic = s.topic AND r.partition = s.partition AND r.owner = s.owner AND r.is_only
+                AND r.time > s.time AND NOT ({alike(_CLIENT, "r", "s")})
+            WHERE s.went_to > s.stood
+        )
+        SELECT w.* FROM went w
+            ANTI JOIN v_readwhole r ON r.topic = w.topic AND r.partition = w.partition AND r.owner = w.owner
+                AND r.value > w.stood AND r.value < w.went_to
+            ANTI JOIN v_given g ON g.topic = w.topic AND g.partition = w.partition AND g.owner = w.owner
+                AND g.base >= w.stood AND g.last < w.went_to
+        WHERE w.nth = 1 AND w.value = w.went_to""",
+    "v_resets": " UNION ALL ".join(
+        f"""SELECT {cause} AS cause, site, protocol, topic, partition, client_ip, client_id, owner, stood, went_to, time,
+            until, file, packet FROM {view}"""
+        for cause, view in (
+            (f"CASE WHEN went_to > stood THEN '{OUT_OF_RANGE}' ELSE '{BEHIND_END}' END", "v_outofrange"),
+            (f"'{NO_OFFSET}'", "v_begunatend"),
+            (f"'{SET_FORWARD}'", "v_setforward"),
+        )
+    ),
+}
+"""v_resets has a row for each time that a reader passed over messages: where it stood, and where it went on."""
+
+_RESTS_ON = {
+    OUT_OF_RANGE: "the fetch position that the broker refused with OFFSET_OUT_OF_RANGE, and the next one of the same "
+    "reader",
+    NO_OFFSET: "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets that "
+    "the group had in other partitions before, and answers to Produce",
+    SET_FORWARD: "the offset that was committed without a member, the one that the group had before, and the next fetch "
+    "position of its members",
+}
 
 
 def passed_over(ask: Ask) -> Iterator[Statement]:
-    """What was passed over in each partition, the refused position and the one at which reading went on."""
-    for row in ask("""
-        SELECT DISTINCT ON (topic, partition, owner, client, stood, went_to) * FROM v_resets
-        ORDER BY time"""):
-        first, end = row["stood"], row["went_to"]
+    """What was passed over in each partition: from the position where reading stood to where it went on."""
+    for row in ask(f"""
+        SELECT DISTINCT ON (topic, partition, owner, client, stood, went_to) *, (
+            SELECT max(value) FROM positions s WHERE s.what = 'log_start' AND {alike(_PART, "s", "w")}
+                AND s.time <= w.until) AS log_start
+        FROM (SELECT *, concat_ws(' ', client_ip, client_id) AS client FROM v_resets) w ORDER BY time"""):
+        cause, first, end = row["cause"], row["stood"], row["went_to"]
+        if cause == BEHIND_END:
+            first = min(row["log_start"] or 0, end)
         count = end - first
-        gone = min(max((row["log_start"] or 0) - first, 0), count)
-        who = f"Group {row['owner']}" if row["owner"] else row["client"].partition(" ")[2] or row["client"]
-        lost = ""
-        if 0 < gone < count:
-            lost = f"; {units.count(gone)} of them had been deleted by then, the others were still there"
-        elif gone:
-            lost = "; they had been deleted by then"
+        if not count:
+            continue
+        name = row["client"].partition(" ")[2] or row["client"]
+        who = f"Group {row['owner']}" if row["owner"] else name
+        never = f"never got {units.counted(count, 'message')}"
+        place = f"of topic {row['topic']}, partition {row['partition']}"
+        if cause == OUT_OF_RANGE:
+            gone = min(max((row["log_start"] or 0) - first, 0), count)
+            lost = ""
+            if 0 < gone < count:
+                lost = f"; {units.count(gone)} of them had been deleted by then, the others were still there"
+            elif gone:
+                lost = "; they had been deleted by then"
+            said = f"{who} {never} {place}: its position {first} was out of range, and it went on at {end}{lost}."
+        elif cause == BEHIND_END:
+            said = (
+                f"{who} stood at {row['stood']} {place}, behind the end of the log, and went on at {end}: the topic was "
+                f"created again, or its log was cut off. If the topic is new, it {never} of it."
+            )
+        elif cause == NO_OFFSET:
+            said = (
+                f"{who} {never} {place}: it had no offset there, and began at {end}, the end, though they had been "
+                "written while it read the topic."
+            )
+        else:
+            said = f"{who} {never} {place}: {name} on {row['client_ip']} set it forward from offset {first} to {end}."
         yield statement(
             SKIPPED, row | {"offsets": f"{first} to {end - 1}" if count > 1 else str(first)},
-            f"{who} never got {units.counted(count, 'message')} of topic {row['topic']}, partition {row['partition']}: "
-            f"its position {first} was out of range, and it went on at {end}{lost}.",
-            "the fetch position that the broker refused with OFFSET_OUT_OF_RANGE, and the next one of the same reader",
-            messages=count,
+            said, _RESTS_ON.get(cause, _RESTS_ON[OUT_OF_RANGE]), messages=count,
         )  # fmt: skip

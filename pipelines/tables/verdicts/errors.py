@@ -105,7 +105,7 @@ _DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a da
 _BAD_HERE = (
     "sort = 'corrupt' and (site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"
 )
-_SKIPPED = "what = 'OFFSET_OUT_OF_RANGE' and api = 'Fetch'"
+_SKIPPED = "healed and what = 'OFFSET_OUT_OF_RANGE' and api = 'Fetch'"
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
 _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,

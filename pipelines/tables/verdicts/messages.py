@@ -33,6 +33,8 @@ _DONE = {
 }
 _ON_PURPOSE = ("seek", "smaller offset", "asked for them again", "without asking")
 """Words of statements about what a client did itself: worth knowing, no harm."""
+_DOUBTFUL = ("set it forward", "created again")
+"""Words of statements about what somebody else did for a group, or that only may have harmed it."""
 
 
 @needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable')"), SomeRows(
@@ -65,7 +67,7 @@ def _severity(statement: Statement) -> str:
         return WARNING if (statement.time_ns or 0) >= HELD_READERS_NS else NOTE
     if any(word in text for word in _ON_PURPOSE) or (statement.what == DOUBLED and statement.protocol == "pulsar"):
         return NOTE  # Pulsar's brokers deliver again what was not acknowledged: `redelivered` says how much that was
-    return WARNING if statement.what == DOUBLED else CRITICAL
+    return WARNING if statement.what == DOUBLED or any(word in text for word in _DOUBTFUL) else CRITICAL
 
 
 def _sentence(kind: str, statements: Sequence[Statement]) -> str:
