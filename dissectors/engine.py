@@ -26,7 +26,7 @@ from dissectors.rows.sink import Sink
 from dissectors.session.connection import ConnectionSession
 from dissectors.session.protocols import protocols
 from dissectors.tcp.flow import Ends
-from dissectors.tcp.grouping import key_of, share_of
+from dissectors.tcp.keys import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
 

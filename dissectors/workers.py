@@ -44,7 +44,7 @@ from dissectors.local_decoder import LocalDecoder, Outcome
 from dissectors.options import Options
 from dissectors.release import DecodedRows
 from dissectors.rows.sink import Suspect, bounded
-from dissectors.tcp.grouping import connection_keys, shares_of
+from dissectors.tcp.keys import connection_hashes, shares_of
 from dissectors.tls import KeyLog
 from dissectors.wire import codecs
 from dissectors.wire.codec_sums import counting
@@ -279,7 +279,7 @@ def shared(commands: Sequence[WorkerCommand], jobs: int) -> tuple[int, int]:
                 continue
             columns = [np.ascontiguousarray(getattr(block, name)) for name in COLUMNS]
             if command.owner is None:
-                columns.insert(0, shares_of(connection_keys(block)[1]) % jobs)
+                columns.insert(0, shares_of(connection_hashes(block)) % jobs)
             arguments[n] = _Place(at, len(block), len(block.buffer))
             parts += [*columns, block.buffer, bytes(-len(block.buffer) % _WORD)]
             at += _WORD * len(block) * len(columns) + len(block.buffer) + len(parts[-1])

@@ -24,7 +24,7 @@ from dissectors.local_decoder import LocalDecoder, can_share
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.run import Run
-from dissectors.tcp.grouping import connection_keys
+from dissectors.tcp.keys import connection_hashes
 from dissectors.workers import WorkerCommand, Workers, received, shared
 from tests.benchmarks import captures
 
@@ -72,7 +72,7 @@ def test_a_shared_block_gives_each_worker_whole_connections_and_all_of_them_ever
         assert (site, clock) == ("site", 7)
         parts.append(part)
     assert sorted(number for part in parts for number in part.number.tolist()) == block.number.tolist()
-    keys = [set(connection_keys(part)[1].tolist()) for part in parts]
+    keys = [set(connection_hashes(part).tolist()) for part in parts]
     assert sum(map(len, keys)) == len(set.union(*keys))
     for part in parts:
         same = block.take(np.flatnonzero(np.isin(block.number, part.number)))

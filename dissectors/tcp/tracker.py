@@ -12,7 +12,8 @@ import numpy as np
 from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import SHARES, Limits
 from dissectors.tcp.flow import Ends, Flow
-from dissectors.tcp.grouping import MIXED, Grouped, ends_of, key_of, share_of, stream_of
+from dissectors.tcp.grouping import MIXED, Grouped
+from dissectors.tcp.keys import ends_of, key_of, share_of, stream_of
 from dissectors.tcp.packed import Packed, Packer
 from dissectors.tcp.reassembly import Reassembler
 from dissectors.tcp.recent import History, Runs

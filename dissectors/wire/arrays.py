@@ -21,6 +21,12 @@ Numbers: TypeAlias = Annotated[Any, "long long[::1]"]
 ReadOnlyNumbers: TypeAlias = Annotated[Any, "const long long[::1]"]
 """int64[n] that need not be writable."""
 
+Words: TypeAlias = Annotated[Any, "unsigned long long[::1]"]
+"""uint64[n]."""
+
+WordGrid: TypeAlias = Annotated[Any, "unsigned long long[:, ::1]"]
+"""uint64[n, m]."""
+
 Grid: TypeAlias = Annotated[Any, "long long[:, ::1]"]
 """int64[n, m]: a memoryview that `grid` made."""
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
-from dissectors.wire.arrays import Bytes, Grid, Ints, ReadOnlyNumbers, Writable
+from dissectors.wire.arrays import Bytes, Grid, Ints, ReadOnlyNumbers, WordGrid, Writable
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AsString, PyBytes_FromStringAndSize
@@ -52,6 +52,16 @@ def copy_row(cells: Grid, target: cython.Py_ssize_t, source: cython.Py_ssize_t) 
     else:
         for k in range(cells.shape[1]):
             cells[target, k] = cells[source, k]
+
+
+@compiled
+def is_same_row(cells: WordGrid, i: cython.Py_ssize_t, j: cython.Py_ssize_t) -> cython.bint:
+    """Whether cells[i] == cells[j]. Raises IndexError."""
+    _check(i, 1, cells.shape[0])
+    _check(j, 1, cells.shape[0])
+    if cython.compiled:
+        return memcmp(cython.address(cells[i, 0]), cython.address(cells[j, 0]), cells.shape[1] * _CELL) == 0
+    return bool(cells[i : i + 1] == cells[j : j + 1])
 
 
 @compiled

@@ -71,7 +71,7 @@ class ParquetWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         self._gathered.append(self._held(batch) if self._intervals else batch)
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._bytes += batch.get_total_buffer_size()  # `nbytes` asks each column what of its buffers it shows
         if self._rows >= _ROWS or self._bytes >= _BYTES:
             self._flush()
 

@@ -12,7 +12,7 @@ from dissectors.capture.fragments import TIMEOUT_NS, Packet, place
 from dissectors.capture.packed import unpack
 from dissectors.capture.raw import rejoin
 from dissectors.limits import MIB
-from dissectors.tcp.grouping import connection_keys
+from dissectors.tcp.keys import connection_hashes
 from pipelines.jobs.cutting import PACKET_BYTES, Sharing, WholeBlock
 from pipelines.jobs.shuffle import ENDS, FRAGMENTS, SECRETS, CutPiece, blocks_of
 
@@ -78,7 +78,7 @@ class Arrival:
             return None
         self._fragments.setdefault(site, []).extend(packet.clock for packet in fragments)
         block, self.pending[site] = rejoin(sorted(fragments, key=place))
-        return None if block is None else block.take(self.sharing.of(site, connection_keys(block)[1]) == self.part)
+        return None if block is None else block.take(self.sharing.of(site, connection_hashes(block)) == self.part)
 
 
 class _Waiting:

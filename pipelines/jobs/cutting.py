@@ -29,7 +29,7 @@ from dissectors.capture.split import Split, parts, read_split
 from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import MIB, SHARES, Limits
-from dissectors.tcp.grouping import connection_keys, shares_of
+from dissectors.tcp.keys import connection_hashes, shares_of
 from pipelines.jobs.shuffle import (
     ENDS,
     EVERY,
@@ -125,7 +125,7 @@ def key_of(a_ip: str, a_port: int, b_ip: str, b_port: int) -> int:
     names = ("src_hi", "src_lo", "sport", "dst_hi", "dst_lo", "dport")
     values = (*address_halves(a_ip), a_port, *address_halves(b_ip), b_port)
     known = {n: np.array([v], zeros[n].dtype if "port" in n else np.uint64) for n, v in zip(names, values, strict=True)}
-    return int(connection_keys(PacketBlock(b"", **zeros | known))[1][0])
+    return int(connection_hashes(PacketBlock(b"", **zeros | known))[0])
 
 
 @dataclass
@@ -157,7 +157,7 @@ def survey(
         go_on()
         seen += 1
         if seen % _SAMPLED == 0 and (block := packets(raw, 0, Census(), Fragments())) is not None:
-            sizes = np.bincount(shares_of(connection_keys(block)[1]), block.have) * _SAMPLED
+            sizes = np.bincount(shares_of(connection_hashes(block)), block.have) * _SAMPLED
             weights.update(dict(enumerate(sizes.astype(int).tolist())))
 
     found = parts(path, split_bytes, limits, look, since)
@@ -227,7 +227,7 @@ class _Held:
 
     def add(self, site: str, block: PacketBlock, sharing: Sharing) -> None:
         self.size += len(block.buffer)
-        part = sharing.of(site, connection_keys(block)[1])
+        part = sharing.of(site, connection_hashes(block))
         order = np.argsort(part, kind="stable")
         parts, starts = np.unique(part[order], return_index=True)
         for one, index in zip(parts.tolist(), np.split(order, starts[1:]), strict=True):

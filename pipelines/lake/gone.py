@@ -24,7 +24,7 @@ from dissectors.capture.block import address_halves
 from dissectors.findings import CAPTURES_GONE
 from dissectors.options import Options
 from dissectors.tcp.flow import Ends
-from dissectors.tcp.grouping import key_of, share_of
+from dissectors.tcp.keys import key_of, share_of
 from dissectors.wording import first_of
 from pipelines.formats.units import counted
 from pipelines.storage import filesystem

@@ -30,7 +30,7 @@ from dissectors.options import Options
 from dissectors.records import Finding
 from dissectors.release import RowRelease
 from dissectors.run import Run, with_sites
-from dissectors.tcp.grouping import connection_keys, shares_of
+from dissectors.tcp.keys import connection_hashes, shares_of
 from pipelines.answers.records import part_of
 from pipelines.jobs.plan import sizes
 from pipelines.process import keep_freed_memory
@@ -195,7 +195,7 @@ class PartRun(Run):
         """The packets of its connections."""
         keep = np.ones(len(block), bool)
         if self._part.shares > 1:
-            keep &= shares_of(connection_keys(block)[1]) % self._part.shares == self._part.share
+            keep &= shares_of(connection_hashes(block)) % self._part.shares == self._part.share
         for networks, ports in self._ends:
             if ports:
                 keep &= np.isin(block.sport, ports) | np.isin(block.dport, ports)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from dissectors.capture.block import address
 from dissectors.engine import Engine
 from dissectors.records import endpoint
-from dissectors.tcp.grouping import ends_of
+from dissectors.tcp.keys import ends_of
 from dissectors.tcp.packed import Packed
 from pipelines.storage.record_files import TableFile, rows_of
 

@@ -12,7 +12,8 @@ import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.limits import SHARES, Limits
 from dissectors.options import Options
-from dissectors.tcp.grouping import Grouped, share_of
+from dissectors.tcp.grouping import Grouped
+from dissectors.tcp.keys import share_of
 from tests.benchmarks import hostile
 from tests.test_engine import ANSWER, REQUEST
 

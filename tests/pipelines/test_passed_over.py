@@ -9,7 +9,7 @@ import pytest
 from tests.pipelines.audited import audited
 from tests.pipelines.test_audit import Row, Rows, batch, committed, joined, made_of, place
 
-T = {"topic": "t", "partition": 1}
+T: Row = {"topic": "t", "partition": 1}
 
 
 def fetch(at: float, offset: int, client: str = "reader") -> Row:
@@ -50,20 +50,21 @@ def out_of_range(*positions: Row) -> list[str]:
     return skipped(positions=[fetch(10, 500), *positions], errors=[error], exchanges=[exchange])
 
 
+RANGE = (
+    "Group g never got 400 messages of topic t, partition 1: its position 500 was out of range, and it went on at 900"
+)
+
+
 @pytest.mark.parametrize(
     ("positions", "said"),
     [
-        ([fetch(11, 900)], ["Group g never got 400 messages of topic t, partition 1: its position 500 was out of range, "
-                            "and it went on at 900."]),
-        ([fetch(11, 900), log_start(10, 900)], [
-            "Group g never got 400 messages of topic t, partition 1: its position 500 was out of range, and it went on "
-            "at 900; they had been deleted by then."]),
+        ([fetch(11, 900)], [f"{RANGE}."]),
+        ([fetch(11, 900), log_start(10, 900)], [f"{RANGE}; they had been deleted by then."]),
         ([fetch(11, 900), log_start(10, 600)], [
-            "Group g never got 400 messages of topic t, partition 1: its position 500 was out of range, and it went on "
-            "at 900; 100 of them had been deleted by then, the others were still there."]),
-        ([fetch(11, 40)], ["Group g stood at 500 of topic t, partition 1, behind the end of the log, and went on at 40: "
-                           "the topic was created again, or its log was cut off. If the topic is new, it never got 40 "
-                           "messages of it."]),
+            f"{RANGE}; 100 of them had been deleted by then, the others were still there."]),
+        ([fetch(11, 40)], [
+            "Group g stood at 500 of topic t, partition 1, behind the end of the log, and went on at 40: the topic was "
+            "created again, or its log was cut off. If the topic is new, it never got 40 messages of it."]),
         ([fetch(11, 0)], []),
         ([fetch(11, 500)], []),
         ([], []),

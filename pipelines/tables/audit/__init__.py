@@ -55,9 +55,14 @@ _PULSAR_READ = SomeRows("batches", "role = 'consume' and protocol = 'pulsar' and
 _SENT = "role = 'produce' and protocol = 'kafka' and checksum_stored is not null and producer is null"
 _LOOKS = (
     _Look(losses.losses, (_READ, SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'"))),
-    _Look(passed_over.passed_over, (
-        SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"), SomeRows("events", "kind = 'altered' and thing = 'offsets'"),
-        SomeRows("positions", "api = 'ListOffsets'"))),
+    _Look(
+        passed_over.passed_over,
+        (
+            SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"),
+            SomeRows("events", "kind = 'altered' and thing = 'offsets'"),
+            SomeRows("positions", "api = 'ListOffsets'"),
+        ),
+    ),
     _Look(overwritten.overwritten, (SomeRows("positions", "what = 'leader' and leader_epoch is not null", least=2),)),
     _Look(entries.losses, (_PULSAR_READ, SomeRows("positions", "what = 'committed' and protocol = 'pulsar'"))),
     _Look(doubled.doubled, (_READ,)),

@@ -34,8 +34,8 @@ VIEWS = {
             WHERE "group" IS NOT NULL AND protocol = 'kafka' GROUP BY ALL
         ) g ON {alike(_CLIENT, "g", "p")}
         WHERE p.what = 'fetch' AND p.replica IS NULL AND p.api = 'Fetch' AND p.topic IS NOT NULL
-            AND p.partition IS NOT NULL AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0
-        """,
+            AND p.partition IS NOT NULL
+            AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0""",
     # a row for each position that the log did not have, and where the reader went on
     "v_outofrange": f"""
         WITH refused AS (
@@ -93,8 +93,8 @@ VIEWS = {
                 AND g.base >= w.stood AND g.last < w.went_to
         WHERE w.nth = 1 AND w.value = w.went_to""",
     "v_resets": " UNION ALL ".join(
-        f"""SELECT {cause} AS cause, site, protocol, topic, partition, client_ip, client_id, owner, stood, went_to, time,
-            until, file, packet FROM {view}"""
+        f"""SELECT {cause} AS cause, site, protocol, topic, partition, client_ip, client_id, owner, stood, went_to,
+            time, until, file, packet FROM {view}"""
         for cause, view in (
             (f"CASE WHEN went_to > stood THEN '{OUT_OF_RANGE}' ELSE '{BEHIND_END}' END", "v_outofrange"),
             (f"'{NO_OFFSET}'", "v_begunatend"),
@@ -107,10 +107,10 @@ VIEWS = {
 _RESTS_ON = {
     OUT_OF_RANGE: "the fetch position that the broker refused with OFFSET_OUT_OF_RANGE, and the next one of the same "
     "reader",
-    NO_OFFSET: "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets that "
-    "the group had in other partitions before, and answers to Produce",
-    SET_FORWARD: "the offset that was committed without a member, the one that the group had before, and the next fetch "
-    "position of its members",
+    NO_OFFSET: "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets "
+    "that the group had in other partitions before, and answers to Produce",
+    SET_FORWARD: "the offset that was committed without a member, the one that the group had before, and the next "
+    "fetch position of its members",
 }
 
 
@@ -141,8 +141,8 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
             said = f"{who} {never} {place}: its position {first} was out of range, and it went on at {end}{lost}."
         elif cause == BEHIND_END:
             said = (
-                f"{who} stood at {row['stood']} {place}, behind the end of the log, and went on at {end}: the topic was "
-                f"created again, or its log was cut off. If the topic is new, it {never} of it."
+                f"{who} stood at {row['stood']} {place}, behind the end of the log, and went on at {end}: the topic "
+                f"was created again, or its log was cut off. If the topic is new, it {never} of it."
             )
         elif cause == NO_OFFSET:
             said = (
