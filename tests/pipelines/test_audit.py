@@ -157,6 +157,61 @@ def test_what_nobody_asked_for_is_skipped_and_not_lost(why: str, positions: Rows
     assert "without asking for them" in skipped.sentence
 
 
+def ends_at(at: float, offset: int) -> Row:
+    """The end of the partition, as ListOffsets says it to the reader."""
+    return asked(at, 0, offset)[1] | {"api": "ListOffsets", "exchange_id": f"list-{at}"}
+
+
+@pytest.mark.parametrize(
+    ("why", "positions", "more"),
+    [
+        ("the answer was full of another partition", [], batch(51, 0, "consume", partition=1, exchange_id="fetch-51")),
+        ("it went on at the end that it had asked for", [ends_at(51.5, 20)], {}),
+    ],
+)
+def test_an_empty_answer_alone_proves_no_loss(why: str, positions: Rows, more: Row) -> None:
+    positions = [*asked(51, 10, 40), *positions, *asked(52, 20, 40), committed(90, 40)]
+    found = told([*both(0, 10, 20, 30, lacks=(10,)), *([more] if more else [])], positions)
+    assert [each.what for each in found] == ["skipped"], why
+
+
+@pytest.mark.parametrize(
+    ("what", "lacks", "positions"),
+    [
+        ("skipped", (20, 30), [*asked(52, 40, 40)]),  # it went on at the end
+        ("lost", (20, 30), [*asked(52, 20, 40), *asked(53, 40, 40)]),  # it had asked for them, and got nothing
+        ("skipped", (0, 10), [committed(1, 0) | {"api": "OffsetFetch"}]),  # where the group stood, it did not begin
+        ("delivered", (20, 30), []),  # nobody is known to have read on behind them
+        ("delivered", (0, 10), []),  # nor to have stood before them
+    ],
+)
+def test_a_group_went_past_what_lies_between_where_it_stood_and_where_it_read_on(
+    what: str, lacks: tuple[int, ...], positions: Rows
+) -> None:
+    (found,) = told(both(0, 10, 20, 30, lacks=lacks), [*positions, committed(90, 40)])
+    assert (found.what, found.messages) == (what, 20)
+
+
+def test_of_iggy_only_what_one_answer_holds_around_a_batch_proves_that_it_is_lost() -> None:
+    iggy = {"protocol": "iggy", "group": "g"}
+    stored = committed(90, 40) | iggy | {"api": "STORE_CONSUMER_OFFSET"}
+    batches = [row | iggy for row in both(0, 10, 20, 30, lacks=(10,))]
+    (skipped,) = told(batches, [stored])
+    assert (skipped.what, "deleted by age or size" in skipped.sentence) == ("skipped", True)
+    assert [each.what for each in told([row | {"exchange_id": row["role"]} for row in batches], [stored])] == ["lost"]
+
+
+def test_what_two_groups_of_one_client_id_read_of_a_topic_is_told_of_neither() -> None:
+    other, elsewhere = {"group": "h"}, {"topic": "u"}
+    batches, both_join = both(0, 10, 20, lacks=(10,)), [joined(0), joined(1) | other]
+    found = told(batches, [committed(90, 30), committed(91, 30) | other], both_join)
+    assert [(each.what, each.group, "same address" in each.sentence) for each in found] == [
+        ("cannot tell", "g", True), ("cannot tell", "h", True),
+    ]  # fmt: skip
+    found = told(both(0, 10, 20), [committed(90, 30), committed(91, 30) | other | elsewhere], both_join)
+    assert [(each.what, each.group) for each in found if each.topic == "t"] == [("delivered", "g")]
+
+
 def test_messages_behind_an_open_transaction_could_not_be_read() -> None:
     stable = asked(51, 10, 40)[1] | {"what": "last_stable", "value": 10}
     found = told(both(0, 10, 20, 30, lacks=(10,)), [*asked(51, 10, 40), stable, committed(90, 40)])

@@ -1,12 +1,15 @@
 """What brokers of Kafka and Iggy acknowledged, and whether groups that went past got it.
 
-A batch that nobody of a group got, between two that its members got, is
+A batch that nobody of a group got, behind the offset where the group stood and before one at which its members read
+on, is
 
 lost         if a member asked for it: its fetch position stood at it, the broker said that messages up to behind it may
-             be read, and gave none of it; or one answer held batches before and behind it. Of Iggy, whose polls say no
-             position, without that
+             be read, and gave none of this nor of another partition, and the member did not go on at an offset that it
+             had asked for by ListOffsets; or one answer held batches before and behind it. Iggy's polls say no position
 skipped      if no member asked for it: a seek, a reset of offsets, or members that the capture does not show
 cannot tell  if the topic is compacted: its configuration says so, or batches came with fewer messages than offsets
+
+Clients that share their address and name with members of another group of the same topic say nothing of either.
 """
 
 from __future__ import annotations
@@ -33,8 +36,16 @@ from pipelines.tables.audit.statement import (
 )
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import reached
+from pipelines.tables.table import alike
 
 _CONNECTION = "site, connection, incarnation"
+
+
+def _reads(name: str) -> str:
+    """Whether a row is of a client that reads its topic for the group of a row m of v_members."""
+    return f"{alike(('site', 'client_ip', 'client_id'), name, 'm')} AND coalesce(m.topic = {name}.topic, true)"
+
+
 _LATEST = DuckDB().latest(
     "CASE WHEN what = 'fetch' THEN value END", f"PARTITION BY {_CONNECTION}, topic, partition ORDER BY time, what"
 )
@@ -52,18 +63,28 @@ VIEWS = {
         GROUP BY ALL""",
     # those that are gone from the log
     "v_overwritten": overwritten.VIEW,
-    # who belongs to a group of Kafka
+    # who belongs to groups of Kafka, and to how many
+    "v_joined": """
+        SELECT *, count(*) OVER (PARTITION BY site, client_ip, client_id) AS groups FROM (
+            SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
+            WHERE protocol = 'kafka' AND "group" IS NOT NULL AND client_id IS NOT NULL AND api IN (
+                'JoinGroup', 'SyncGroup', 'Heartbeat', 'ConsumerGroupHeartbeat', 'OffsetCommit', 'TxnOffsetCommit'))""",
+    # of several the topics of which they reached offsets, and how many of them did
+    "v_shared": """
+        SELECT j.*, topic, count(*) OVER (PARTITION BY site, client_ip, client_id, topic) AS owners
+        FROM v_joined j JOIN (SELECT DISTINCT protocol, topic, owner FROM v_reached) r USING (protocol, owner)
+        WHERE groups > 1""",
+    # who reads a topic, or any, for one group
     "v_members": """
-        SELECT DISTINCT site, protocol, "group" AS owner, client_ip, client_id FROM exchanges
-        WHERE protocol = 'kafka' AND "group" IS NOT NULL AND client_id IS NOT NULL AND api IN (
-            'JoinGroup', 'SyncGroup', 'Heartbeat', 'ConsumerGroupHeartbeat', 'OffsetCommit', 'TxnOffsetCommit')""",
+        SELECT site, owner, client_ip, client_id, null AS topic FROM v_joined WHERE groups = 1
+        UNION ALL SELECT site, owner, client_ip, client_id, topic FROM v_shared WHERE owners = 1""",
     # batches on their way to members of a group
     "v_given": f"""
-        SELECT b.protocol, topic, partition, owner, base_offset AS base, last_offset AS last, records, b.time,
+        SELECT b.protocol, b.topic, partition, owner, base_offset AS base, last_offset AS last, records, b.time,
             b.client_ip, b.client_id, b.connection, b.incarnation, b.site, b.exchange_id, b.file, b.packet
-        FROM batches b JOIN v_members m
-            ON b.site = m.site AND b.protocol = m.protocol AND b.client_ip = m.client_ip AND b.client_id = m.client_id
-        WHERE role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch' AND topic IS NOT NULL AND partition IS NOT NULL
+        FROM batches b JOIN v_members m ON {_reads("b")}
+        WHERE b.protocol = 'kafka' AND role = 'consume' AND coalesce(api, 'Fetch') = 'Fetch'
+            AND b.topic IS NOT NULL AND partition IS NOT NULL
             AND base_offset IS NOT NULL AND last_offset IS NOT NULL AND NOT coalesce(control, false)
         UNION ALL
         SELECT {PLACE}, "group" AS owner, base_offset AS base, last_offset AS last, records, time, client_ip,
@@ -76,7 +97,7 @@ VIEWS = {
         SELECT protocol, topic, part AS partition, owner, max(number) AS number FROM v_reached
         WHERE api NOT IN ('OffsetFetch', 'GET_CONSUMER_OFFSET') GROUP BY ALL""",
     "v_holes": """
-        SELECT owner, count(*) AS connections FROM connections c JOIN v_members m
+        SELECT owner, count(DISTINCT (c.connection, c.incarnation)) AS connections FROM connections c JOIN v_joined m
             ON c.site = m.site AND c.client_ip = m.client_ip
         WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'kafka'
         GROUP BY ALL
@@ -85,14 +106,25 @@ VIEWS = {
             ON c.site = g.site AND c.connection = g.connection AND c.incarnation = g.incarnation
         WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'iggy'
         GROUP BY ALL""",
+    # fetch positions of members of a group
+    "v_stood": f"""
+        SELECT p.protocol, p.topic, p.partition, m.owner, value AS number
+        FROM v_readwhole p JOIN v_members m ON {_reads("p")}""",
     "v_begins": f"""
         SELECT {PLACE}, max(value) AS log_start FROM positions
         WHERE what = 'log_start' AND topic IS NOT NULL GROUP BY ALL""",
-    # of each partition and group, the acknowledged batches between the first and the last that was delivered, and the
-    # offset after what was delivered before each
+    # of each partition and group, the acknowledged batches between where the group stood and what its members asked for
+    # or got last, and the offset after what was delivered before each
     "v_checked": f"""
         WITH spans AS (
-            SELECT {OWNER}, min(base) AS first, max(last) AS final FROM v_given GROUP BY ALL
+            SELECT {OWNER}, min(first) AS first, max(final) AS final FROM (
+                SELECT {OWNER}, base AS first, last AS final FROM v_given
+                UNION ALL
+                SELECT {OWNER}, null AS first, number - 1 AS final FROM v_stood
+                UNION ALL
+                SELECT protocol, topic, part, owner, number AS first, null AS final FROM v_reached
+                WHERE api = 'OffsetFetch'
+            ) GROUP BY ALL
         ), judged AS (
             SELECT a.*, s.owner FROM v_acked a JOIN spans s USING ({PLACE}) JOIN v_past p USING ({OWNER})
                 LEFT JOIN v_begins b USING ({PLACE})
@@ -119,14 +151,20 @@ VIEWS = {
         ), told AS (
             SELECT *, {_LATEST} AS start FROM ends WHERE topic IS NOT NULL AND time IS NOT NULL
         )
-        SELECT owner, topic, partition, t.time, start, bound
-        FROM told t JOIN v_members m ON t.site = m.site AND t.client_ip = m.client_ip AND t.client_id = m.client_id
+        SELECT owner, t.topic, partition, t.time, start, bound
+        FROM told t JOIN v_members m ON {_reads("t")}
+            ANTI JOIN batches b ON b.role = 'consume' AND b.site = t.site AND b.exchange_id = t.exchange_id
+                AND (b.topic IS DISTINCT FROM t.topic OR b.partition IS DISTINCT FROM t.partition)
         WHERE start < bound""",
-    # what nobody got, and whether a member asked for it
+    # what nobody got, where a member went on behind it, and whether one asked for it
     "v_lacking": f"""
-        SELECT c.*, protocol = 'iggy' OR EXISTS (
+        SELECT c.*, EXISTS (
                 SELECT 1 FROM v_asked a WHERE a.owner = c.owner AND a.topic = c.topic AND a.partition = c.partition
                     AND a.start BETWEEN c.since AND c.last AND a.bound > c.base AND a.time >= c.time
+            ) AND NOT EXISTS (
+                SELECT 1 FROM positions n JOIN v_members m ON {_reads("n")}
+                WHERE n.api = 'ListOffsets' AND m.owner = c.owner AND n.topic = c.topic AND n.partition = c.partition
+                    AND n.value = c.went_on
             ) OR EXISTS (
                 SELECT 1 FROM (
                     SELECT {OWNER}, min(base) AS least, max(last) AS most, min(time) AS at FROM v_given
@@ -134,7 +172,12 @@ VIEWS = {
                 ) g WHERE g.owner = c.owner AND g.topic = c.topic AND g.partition = c.partition
                     AND g.least < c.base AND g.most > c.last AND g.at >= c.time
             ) AS wanted
-        FROM v_checked c WHERE NOT found""",
+        FROM (
+            SELECT l.*, n.number AS went_on
+            FROM (SELECT * FROM v_checked WHERE NOT found) l ASOF LEFT JOIN v_stood n
+                ON n.protocol = l.protocol AND n.topic = l.topic AND n.partition = l.partition AND n.owner = l.owner
+                    AND n.number > l.last
+        ) c""",
 }
 """Queries that the looks read by name."""
 
@@ -190,6 +233,18 @@ def losses(ask: Ask) -> Iterator[Statement]:
     yield from _not_judged(ask)
 
 
+_WITHOUT = {
+    "kafka": "its consumers seeked, its offsets were reset",
+    "iggy": "its consumers asked for a later offset or time, the messages had been deleted by age or size",
+}
+_RESTS_ON = {
+    "kafka": "fetch positions of its members, none of which stood at these messages while they could be read",
+    "iggy": "batches before and behind them that were delivered, no two of them by one answer, and a later offset that "
+    "the group stored",
+}
+"""What is said of messages that nobody is known to have asked for, by protocol."""
+
+
 def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
     """What did not come to a group of a topic."""
     topic, group = (literal(of[name]) for name in ("topic", "owner"))
@@ -211,20 +266,21 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
         if row["partitions"] > 1:
             row["partition"] = None
         if row["wanted"]:
-            asked = "its members asked for them; " if row["protocol"] == "kafka" else ""
+            is_kafka = row["protocol"] == "kafka"
+            asked = "; its members asked for them; a compacted topic drops messages on purpose" if is_kafka else ""
             yield statement(
                 LOST, row,
                 f"{what} and never delivered to group {row['owner']}, which went past.",
-                f"batches before and behind them that were delivered, a later offset that the group committed, and "
-                f"connections of its members without a hole; {asked}a compacted topic drops messages on purpose",
+                "offsets that the group asked for or got before and behind them, a later one that it committed, and "
+                f"connections of its members without a hole{asked}",
                 messages=row["messages"],
             )  # fmt: skip
         else:
             yield statement(
                 SKIPPED, row,
-                f"{what}, and group {row['owner']} went past without asking for them: its consumers seeked, its "
-                "offsets were reset, or members that the capture does not show got them.",
-                "fetch positions of its members, none of which stood at these messages while they could be read",
+                f"{what}, and group {row['owner']} went past without asking for them: {_WITHOUT[row['protocol']]}, or "
+                "members that the capture does not show got them.",
+                _RESTS_ON[row["protocol"]],
                 messages=row["messages"],
             )  # fmt: skip
 
@@ -235,6 +291,8 @@ def _not_judged(ask: Ask) -> Iterator[Statement]:
         SELECT protocol, topic, owner,
             bool_or(EXISTS (SELECT 1 FROM v_acked a WHERE a.topic = o.topic AND a.protocol = o.protocol)) AS produced,
             bool_or(EXISTS (SELECT 1 FROM v_given g WHERE g.topic = o.topic AND g.owner = o.owner)) AS consumed,
+            bool_or(EXISTS (
+                SELECT 1 FROM v_shared n WHERE n.topic = o.topic AND n.owner = o.owner AND owners > 1)) AS shared,
             bool_or(EXISTS (SELECT 1 FROM v_past p WHERE p.topic = o.topic AND p.owner = o.owner)) AS committed
         FROM (SELECT protocol, topic, owner FROM v_given UNION SELECT protocol, topic, owner FROM v_past) o
         WHERE NOT EXISTS (
@@ -243,6 +301,8 @@ def _not_judged(ask: Ask) -> Iterator[Statement]:
         lacks = next(
             (text for known, text in (
                 (row["produced"], "no batch of it that a broker acknowledged at an offset"),
+                (row["consumed"] or not row["shared"], "no batch of it that is known to be for this group and not for "
+                    "another one, whose members have the same address and client id"),
                 (row["consumed"], "no batch of it on its way to a member of the group"),
                 (row["committed"], "no offset of it that the group committed"),
             ) if not known),
