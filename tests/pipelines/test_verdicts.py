@@ -1105,6 +1105,25 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     assert why in row["sentence"]
 
 
+STOOD = [(10, 10), *((n, n) for n in range(50, 61))]
+CAUGHT_UP = [*AS_IT_COMES[:10], *((49.5, n) for n in range(10, 50)), *AS_IT_COMES[50:]]
+
+
+@pytest.mark.parametrize(
+    ("commits", "got", "text"),
+    [
+        (STOOD, CAUGHT_UP, "Group g was 40 messages behind in partition 0 of topic orders at 12:00:49; it has caught "
+            "up."),
+        (STOOD, AS_IT_COMES, None),  # its member had got them
+        ([(10, 10), (50, 5), *STOOD[2:]], CAUGHT_UP, None),  # it went back on purpose
+    ],
+    ids=["stood still", "committed late", "went back"],
+)  # fmt: skip
+def test_a_group_that_was_behind_and_caught_up_is_a_note(commits: Any, got: Any, text: str | None) -> None:
+    found = [row for row in said(**behind(commits, got)) if row["kind"] == "consumer_behind"]
+    assert [(row["severity"], row["sentence"]) for row in found] == ([("note", text)] if text else [])
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LAG
+from pipelines.tables.lag import BEHIND_STATUS, LAG, LATE_US
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
@@ -21,16 +21,30 @@ _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition
 
 @needs(SomeRows("positions", "what in ('committed', 'pending')"))
 def consumer_behind(capture: Capture) -> Iterator[Ruling]:
-    """Groups that at the end of the capture stand still before messages, or fall behind, by group and topic."""
+    """Groups that at the end of the capture stand still before messages, or fall behind, by group and topic.
+
+    Those that did before and have caught up are notes.
+    """
     last = f"""
-        select *, "group" as owner, arg_min(bucket, bucket) over part as first_bucket from (
-            select *, row_number() over (partition by protocol, "group", topic, partition order by bucket desc) as nth,
-                min(case when status in {sql_list(BEHIND_STATUS)} then bucket end) over (
-                    partition by protocol, "group", topic, partition) as since
-            from ({LAG.query(DuckDB(), Ask(bucket_us=_BUCKET_US))})
-        ) where nth = 1 and status in {sql_list(BEHIND_STATUS)} and messages > 0
-        window part as (partition by protocol, "group", topic, partition)"""
-    if not capture.keep("v_behind", last):
+        select * exclude ("group"), "group" as owner from (
+            select *, row_number() over (part order by bucket desc) as nth,
+                min(case when is_behind then bucket end) over part as since,
+                arg_max({{'at': bucket, 'messages': messages, 'lag_ns': lag_ns, 'committed': committed,
+                    'end': end_offset}}, row(coalesce(lag_ns, 0), messages)) filter (is_behind) over part as worst,
+                bool_or(is_behind and (status = 'stopped' or lag_ns >= {LATE_US * 1000})) over part as was_late,
+                bool_or(status = 'went back') over part as went_back
+            from (
+                select *, status in {sql_list(BEHIND_STATUS)} and messages > 0 as is_behind
+                from ({LAG.query(DuckDB(), Ask(bucket_us=_BUCKET_US))})
+            ) window part as (partition by protocol, "group", topic, partition)
+        ) where nth = 1 and (is_behind or was_late and not went_back)"""
+    if capture.keep("v_lagged", last):
+        yield from _behind(capture)
+        yield from _caught_up(capture)
+
+
+def _behind(capture: Capture) -> Iterator[Ruling]:
+    if not capture.keep("v_behind", "select * from v_lagged where is_behind"):
         return
     said = f"""
         select x.* exclude (topics, "group"), b.owner as "group", [b.topic] as topics, b.topic, b.partition, b.messages,
@@ -101,6 +115,39 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
                 for part in row["parts"]
             ],
         )  # fmt: skip
+
+
+def _caught_up(capture: Capture) -> Iterator[Ruling]:
+    """Groups that were far behind, and got on again. Those whose members had got most of what waited are left out."""
+    rows = """
+        select x.* exclude (topics, "group") replace (l.since as time), l.owner as "group", [l.topic] as topics,
+            l.topic, l.partition, l.worst
+        from v_lagged l join (
+            select protocol, topic, partition, coalesce("group", 'consumer ' || consumer) as owner, site, exchange_id,
+                time, client_ip, client_id
+            from positions where what in ('committed', 'pending')
+        ) p on p.protocol = l.protocol and p.topic = l.topic and p.partition is not distinct from l.partition
+            and p.owner = l.owner and p.time > l.worst.at
+        join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        where not l.is_behind and not exists (
+            select 1 from batches b where b.role = 'consume' and b.topic = l.topic
+                and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
+                and b.client_id is not distinct from p.client_id and b.time <= l.worst.at
+                and b.last_offset >= (l.worst.committed + l.worst."end") // 2)
+        qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
+    worst_of = "row(coalesce(worst.lag_ns, 0), worst.messages)"
+    more = f"arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst"
+    for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
+        worst = row["worst"]
+        part = "" if row["partition"] is None else f"partition {row['partition']} of "
+        late = f", the next of them {say.span(worst['lag_ns'])} old" if worst["lag_ns"] else ""
+        yield Ruling(
+            "consumer_behind",
+            f"Group {row['group']} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
+            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; it has caught up.",
+            row | {"cost_ns": worst["lag_ns"] or row["cost_ns"]},
+            severity=NOTE,
+        )
 
 
 def _members_read_on(capture: Capture, group: str, topic: str) -> bool:
