@@ -118,7 +118,10 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
 
 
 def _caught_up(capture: Capture) -> Iterator[Ruling]:
-    """Groups that were far behind, and got on again. Those whose members had got most of what waited are left out."""
+    """Groups that were far behind, and got on again.
+
+    Left out are those whose members had got most of what waited, and those whose offsets somebody else set.
+    """
     rows = """
         select x.* exclude (topics, "group") replace (l.since as time), l.owner as "group", [l.topic] as topics,
             l.topic, l.partition, l.worst
@@ -134,6 +137,9 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
                 and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
                 and b.client_id is not distinct from p.client_id and b.time <= l.worst.at
                 and b.last_offset >= (l.worst.committed + l.worst."end") // 2)
+            and (l.owner, l.topic) not in (
+                select ("group", topic) from events where kind = 'altered' and thing = 'offsets'
+                    and "group" is not null and topic is not null)
         qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
     worst_of = "row(coalesce(worst.lag_ns, 0), worst.messages)"
     more = f"arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst"
