@@ -313,6 +313,18 @@ def test_what_was_fetched_ahead_and_dropped_is_told_apart_from_what_is_doubled()
     assert said(position=10, offset=20) == [("doubled", 10)]
 
 
+def test_what_a_group_of_iggy_polls_again_is_doubled_where_it_had_stored_an_offset_behind_it() -> None:
+    def said(stored: int) -> list[tuple[str, int | None]]:
+        iggy = {"protocol": "iggy", "producer": None, "group": "g"}
+        batches = [row | iggy for row in [*both(0, 10), batch(60, 10, "consume")]]
+        positions = [committed(55, stored) | iggy, committed(90, 20) | iggy]
+        found = told(batches, [row | {"api": "STORE_CONSUMER_OFFSET"} for row in positions], [])
+        return [(each.what, each.messages) for each in found if each.what != "delivered"]
+
+    assert said(stored=10) == [("fetched again", 10)]
+    assert said(stored=20) == [("doubled", 10)]
+
+
 def test_messages_that_came_three_times_are_counted_once_with_their_further_deliveries() -> None:
     again = [batch(60, 10, "consume"), batch(61, 10, "consume")]
     (thrice,) = [each for each in told([*both(0, 10), *again], [committed(55, 20)]) if each.what == "doubled"]

@@ -79,7 +79,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 WHEN joined THEN 'the group rebalanced, and the member began before the committed offset'
                 WHEN reconnected THEN 'the member fetched them again on another connection'
                 ELSE 'the member fetched them again' END AS why
-        FROM v_again WHERE protocol = 'kafka' AND twice > 0 OR protocol <> 'kafka'""")
+        FROM v_again WHERE twice > 0""")
     ):
         yield statement(
             DOUBLED, row,
@@ -96,7 +96,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
                 WHEN moved THEN 'another member fetched them'
                 WHEN joined THEN 'the group rebalanced'
                 ELSE 'the member went back to a smaller position' END AS why
-        FROM v_again WHERE protocol = 'kafka' AND dropped > 0""")
+        FROM v_again WHERE dropped > 0""")
     ):
         yield statement(
             DROPPED, row,
