@@ -63,6 +63,7 @@ def told(
     exchanges: Rows | None = None,
     events: Rows | None = None,
     cut: str = "",
+    errors: Rows | None = None,
     **connection: Any,
 ) -> list[Statement]:
     """The statements on some records of which only what matters is given."""
@@ -72,6 +73,7 @@ def told(
         "batches": batches,
         "positions": positions,
         "events": events or [],
+        "errors": errors or [],
         "connections": [place(0) | common | connection],
     }
     return audited(made_of(given), cut)
@@ -361,6 +363,21 @@ def test_a_batch_that_was_sent_again_may_stand_behind_later_ones() -> None:
         ]
     assert told([later, same(3, 20)], []) == []  # sent once
     assert told([same(1, None, outcome="error"), same(1.5, 0), later], []) == []  # before what came later
+
+
+def test_a_batch_that_was_stored_though_its_answer_is_an_error_is_told_with_the_error() -> None:
+    refused, later = same(1, None, outcome="error"), batch(2, 10, producer=None)
+    error = place(1.1, "writer") | {
+        "topic": "t", "partition": 0, "name": "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "exchange_id": "produce-1",
+    }  # fmt: skip
+    read = [same(60, 0, role="consume"), same(61, 20, role="consume")]
+    found = told([refused, later, same(3, 20), *read], [], [], errors=[error])
+    (twice,) = [each for each in found if each.what != "cannot tell"]  # not out of order: it stands at offset 0 as well
+    assert twice.sentence == (
+        "10 messages stand in topic t once more than 10.0.0.2 writer meant: the answer was "
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND, it sent them again, and it is not idempotent."
+    )
+    assert "answered with an error" in twice.rests_on
 
 
 def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:

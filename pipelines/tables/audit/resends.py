@@ -13,23 +13,32 @@ from pipelines.tables.table import alike
 
 VIEWS = {
     # what producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no
-    # answer that reached the producer accepted it the first time, so it was sent again; `time` and `connection` are
-    # those of the first time. Equal batches that were all accepted at once are messages that the application made equal
+    # answer that reached the producer accepted it the first time, so it was sent again; `error`, `time` and
+    # `connection` are those of the first time. Equal batches that were all accepted at once are messages that the
+    # application made equal
     "v_sent_once": """
         WITH received AS (
             SELECT b.* REPLACE (CASE WHEN x.answer IN ('late', 'cut') THEN 'unknown' ELSE outcome END AS outcome),
-                outcome AS stored
+                outcome AS stored, e.name AS error
             FROM batches b LEFT JOIN (SELECT site, exchange_id, answer FROM exchanges) x USING (site, exchange_id)
+                LEFT JOIN (
+                    SELECT site, exchange_id, topic, partition, any_value(name) AS name FROM errors GROUP BY ALL
+                ) e USING (site, exchange_id, topic, partition)
         )
         SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
             any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
             min(base_offset) FILTER (stored = 'ok') AS base,
             count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
+            arg_min_null(CASE WHEN outcome = 'error' THEN error END, (time, file, packet)) AS error,
             arg_max(file, (time, file, packet)) AS file, arg_max(packet, (time, file, packet)) AS packet
         FROM received
         WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
             AND producer IS NULL
         GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes""",
+    # where the same bytes stand in a log, as producers and consumers were told
+    "v_stand": f"""
+        SELECT {PLACE}, checksum_stored, min(base_offset) AS least, max(base_offset) AS most FROM batches
+        WHERE base_offset IS NOT NULL AND (role = 'consume' OR outcome = 'ok') GROUP BY ALL""",
 }
 """Queries that the looks read by name."""
 
@@ -37,18 +46,18 @@ VIEWS = {
 def sent_twice(ask: Ask) -> Iterator[Statement]:
     """Bytes that a broker took twice: to Kafka they are other messages."""
     for row in ask(f"""
-        SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
+        SELECT protocol, topic, null AS owner, client, error, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM v_sent_once JOIN (
-            SELECT {PLACE}, checksum_stored FROM batches
-            WHERE base_offset IS NOT NULL AND (role = 'consume' OR outcome = 'ok')
-            GROUP BY ALL HAVING min(base_offset) <> max(base_offset)
-        ) USING ({PLACE}, checksum_stored) WHERE again GROUP BY ALL"""):
+        FROM v_sent_once JOIN v_stand USING ({PLACE}, checksum_stored)
+        WHERE again AND least < most GROUP BY ALL"""):
+        error = row["error"]
         yield statement(
             TWICE, row,
             f"{messages_of(row['messages'], row['batches'])} stand in topic {row['topic']} once more than "
-            f"{row['client']} meant: no answer came, it sent them again, and it is not idempotent.",
-            "a request without an answer, and batches with the same bytes at two offsets",
+            f"{row['client']} meant: {f'the answer was {error}' if error else 'no answer came'}, it sent them again, "
+            "and it is not idempotent.",
+            f"a request {'that was answered with an error' if error else 'without an answer'}, and batches with the "
+            "same bytes at two offsets",
             messages=row["messages"],
         )  # fmt: skip
 
@@ -125,7 +134,7 @@ def disorder(ask: Ask) -> Iterator[Statement]:
                 PARTITION BY {PLACE}, client, connection ORDER BY time, file, packet
                 ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
             FROM v_sent_once
-        ) WHERE again AND lowest_after < base GROUP BY ALL"""):
+        ) JOIN v_stand USING ({PLACE}, checksum_stored) WHERE again AND lowest_after < least GROUP BY ALL"""):
         yield statement(
             DISORDER, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} stand behind messages that "
