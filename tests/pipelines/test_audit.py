@@ -380,6 +380,11 @@ def test_a_batch_that_was_stored_though_its_answer_is_an_error_is_told_with_the_
     assert "answered with an error" in twice.rests_on
 
 
+def test_what_was_sent_after_the_resend_was_accepted_says_nothing_of_its_order() -> None:
+    created_again = [batch(20 + n, base, producer=None) for n, base in enumerate((0, 10))]
+    assert told([same(1, None, outcome="error"), same(3, 100), *created_again], []) == []
+
+
 def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:
     def sent(acks: int | None, kind: str) -> list[str]:
         produce = place(1, "writer") | {"api": "Produce", "kind": kind, "exchange_id": "produce-1", "acks": acks}

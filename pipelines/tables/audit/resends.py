@@ -13,9 +13,9 @@ from pipelines.tables.table import alike
 
 VIEWS = {
     # what producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: no
-    # answer that reached the producer accepted it the first time, so it was sent again; `error`, `time` and
-    # `connection` are those of the first time. Equal batches that were all accepted at once are messages that the
-    # application made equal
+    # answer that reached the producer accepted it the first time, so it was sent again; `error`, `sent`, `time`
+    # and `connection` are those of the first time, `taken` is when it was sent and accepted. Equal batches that were
+    # all accepted at once are messages that the application made equal
     "v_sent_once": """
         WITH received AS (
             SELECT b.* REPLACE (CASE WHEN x.answer IN ('late', 'cut') THEN 'unknown' ELSE outcome END AS outcome),
@@ -27,6 +27,7 @@ VIEWS = {
         )
         SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
             any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
+            min((time, stream_offset)) AS sent, min(time) FILTER (stored = 'ok') AS taken,
             min(base_offset) FILTER (stored = 'ok') AS base,
             count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
             arg_min_null(CASE WHEN outcome = 'error' THEN error END, (time, file, packet)) AS error,
@@ -125,16 +126,14 @@ def _without_producer(row: Row) -> int:
 
 
 def disorder(ask: Ask) -> Iterator[Statement]:
-    """Batches that were sent again, and stand behind what was sent after them."""
+    """Batches that were sent again, and stand behind what was sent between the first time and the one that counts."""
     for row in ask(f"""
         SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM (
-            SELECT *, min(base) OVER (
-                PARTITION BY {PLACE}, client, connection ORDER BY time, file, packet
-                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
-            FROM v_sent_once
-        ) JOIN v_stand USING ({PLACE}, checksum_stored) WHERE again AND lowest_after < least GROUP BY ALL"""):
+        FROM v_sent_once s JOIN v_stand USING ({PLACE}, checksum_stored)
+            SEMI JOIN v_sent_once o ON {alike((*PLACE.split(", "), "client", "connection"), "o", "s")}
+                AND o.sent > s.sent AND o.time <= s.taken AND o.base < least
+        WHERE again GROUP BY ALL"""):
         yield statement(
             DISORDER, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} stand behind messages that "
