@@ -398,6 +398,18 @@ def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:
     assert sent(None, "call") == []
 
 
+def test_what_was_sent_with_few_confirmations_is_counted_once_however_often_it_was_sent() -> None:
+    def messages(*batches: Row, acks: int = 1) -> list[int | None]:
+        sent = [place(1, "writer") | {"exchange_id": row["exchange_id"], "acks": acks} for row in batches]
+        return [each.messages for each in told([*batches], [], sent) if each.what == "unconfirmed"]
+
+    assert messages(same(1, None, outcome="error"), same(2, 0), batch(3, 10)) == [20]
+    assert messages(same(1, None, outcome="unknown"), same(2, 0)) == [10]
+    assert messages(same(1, 0), same(2, 10)) == [20]  # the application made them equal
+    assert messages(same(1, None, outcome="unknown"), same(2, None, outcome="unknown"), acks=0) == [20]
+    assert messages(same(1, None, outcome="error")) == []
+
+
 def test_a_transaction_that_holds_readers_is_told_with_who_and_how_long() -> None:
     def stands(at: float, stable: int, high: int) -> Rows:
         common = place(at) | {"topic": "t", "partition": 0, "exchange_id": f"fetch-{at}"}

@@ -10,19 +10,26 @@ from pipelines.tables.audit.statement import HELD, PLACE, UNCONFIRMED, Ask, Stat
 
 
 def unconfirmed(ask: Ask) -> Iterator[Statement]:
-    """What was produced without the confirmation of all replicas."""
+    """What was produced without the confirmation of all replicas, less what was refused.
+
+    With acks=1, the same bytes are the same batch, but where answers say that they stand at several offsets.
+    """
     risks = {
         0: ("no answer says whether a broker took them", "requests without an answer by protocol"),
         1: ("they are lost if the leader fails before a replica has fetched them", "acks in the requests"),
     }
-    for row in ask("""
-        SELECT protocol, topic, null AS owner, client, acks, count(*) AS batches, sum(records) AS messages,
-            min_by(file, time) AS file, min_by(packet, time) AS packet
+    for row in ask(f"""
+        SELECT protocol, topic, null AS owner, client, acks, sum(batches) AS batches,
+            sum(records * batches) AS messages, min_by(file, time) AS file, min_by(packet, time) AS packet
         FROM (
-            SELECT b.*, b.client_ip || ' ' || coalesce(b.client_id, '') AS client, acks
-            FROM batches b JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IN (0, 1)) x
+            SELECT {PLACE}, client_ip || ' ' || coalesce(client_id, '') AS client, acks, any_value(records) AS records,
+                greatest(1, count(DISTINCT base_offset)) AS batches, min(time) AS time, min_by(file, time) AS file,
+                min_by(packet, time) AS packet
+            FROM batches JOIN (SELECT site, exchange_id, acks FROM exchanges WHERE acks IN (0, 1)) x
                 USING (site, exchange_id)
-            WHERE role = 'produce' AND topic IS NOT NULL
+            WHERE role = 'produce' AND topic IS NOT NULL AND outcome IS DISTINCT FROM 'error'
+            GROUP BY {PLACE}, client_ip, client_id, acks, producer, producer_epoch, base_sequence,
+                coalesce(CASE WHEN acks = 1 THEN checksum_stored END, exchange_id)
         ) GROUP BY ALL"""):
         risk, rests_on = risks[row["acks"]]
         yield statement(
