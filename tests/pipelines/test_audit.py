@@ -217,7 +217,7 @@ def test_what_two_groups_of_one_client_id_read_of_a_topic_is_told_of_neither() -
 def test_messages_behind_an_open_transaction_could_not_be_read() -> None:
     stable = asked(51, 10, 40)[1] | {"what": "last_stable", "value": 10}
     found = told(both(0, 10, 20, 30, lacks=(10,)), [*asked(51, 10, 40), stable, committed(90, 40)])
-    assert [each.what for each in found] == ["skipped", "held"]
+    assert [each.what for each in found] == ["skipped"]
 
 
 def test_of_a_compacted_topic_nothing_can_be_told() -> None:
@@ -410,38 +410,50 @@ def test_what_was_sent_with_few_confirmations_is_counted_once_however_often_it_w
     assert messages(same(1, None, outcome="error")) == []
 
 
-def test_a_transaction_that_holds_readers_is_told_with_who_and_how_long() -> None:
-    def stands(at: float, stable: int, high: int) -> Rows:
-        common = place(at) | {"topic": "t", "partition": 0, "exchange_id": f"fetch-{at}"}
-        return [common | {"what": "last_stable", "value": stable}, common | {"what": "high_watermark", "value": high}]
+def stands(at: float, stable: int, high: int) -> Rows:
+    """An answer to Fetch that says how far readers of committed messages may read, and where the partition ends."""
+    common = place(at) | {"topic": "t", "partition": 0, "exchange_id": f"fetch-{at}"}
+    return [common | {"what": "last_stable", "value": stable}, common | {"what": "high_watermark", "value": high}]
 
-    open_ = batch(1, 10, transactional=True)
-    found = told([open_], [*stands(2, 10, 20), *stands(7, 10, 50), *stands(8, 60, 70)])
-    held = [each.sentence for each in found if each.what == "held"]
-    assert held[0] == (
+
+def held(batches: Rows, positions: Rows, exchanges: Rows | None = None, events: Rows | None = None) -> list[Statement]:
+    return [each for each in told(batches, positions, exchanges, events) if each.what == "held"]
+
+
+def test_a_transaction_that_holds_readers_is_told_with_who_and_how_long() -> None:
+    positions = [*stands(2, 10, 20), *stands(7, 10, 50), *stands(8, 60, 70), *stands(9.5, 60, 80)]
+    mine, other = held([batch(1, 10, transactional=True)], positions)
+    assert mine.sentence == (
         "In partition 0 of topic t, a transaction of 10.0.0.2 writer held readers of committed messages at offset 10 "
         "for 6.00 s at least, up to 40 messages before the end."
     )
-    assert "began before the capture" in held[1]
+    assert "began before the capture" in other.sentence
+
+
+def test_transactions_of_a_producer_that_held_readers_are_one_statement_of_the_longest() -> None:
+    batches = [batch(n, 10 * n, transactional=True) for n in (1, 3, 6)]
+    positions = [*stands(1.2, 10, 20), *stands(4.5, 30, 40), *stands(6.2, 60, 70)]
+    (longest,) = held(batches, positions)
+    assert (longest.time_ns, longest.messages) == (1_500_000_000, 10)
+    assert "at offset 30 for 1.50 s at least, up to 10 messages before the end, the longest of 3 times." in (
+        longest.sentence
+    )
+    assert held(batches, [*stands(1.2, 10, 20), *stands(6.2, 60, 70)]) == []  # for moments
 
 
 def test_a_transaction_that_held_readers_is_named_and_lasts_until_it_ended() -> None:
-    common = place(2) | {"topic": "t", "partition": 0, "exchange_id": "fetch-2"}
-    positions = [common | {"what": "last_stable", "value": 10}, common | {"what": "high_watermark", "value": 20}]
     began = place(0.5, "writer") | {
         "kind": "transaction_began", "subject": "pay-1", "text": "7", "number": 60_000, "direction": "server",
     }  # fmt: skip
     end = place(9, "writer") | {
         "api": "EndTxn", "kind": "call", "status": "ok", "exchange_id": "end", "total_ns": 500_000_000,
     }  # fmt: skip
-    (held,) = [
-        each for each in told([batch(1, 10, transactional=True)], positions, [end], [began]) if each.what == "held"
-    ]
-    assert (held.transaction, held.time_ns) == ("pay-1", 8_500_000_000)
+    (named,) = held([batch(1, 10, transactional=True)], stands(2, 10, 20), [end], [began])
+    assert (named.transaction, named.time_ns) == ("pay-1", 8_500_000_000)
     assert "transaction pay-1 of 10.0.0.2 writer held readers of committed messages at offset 10 for 8.50 s, up" in (
-        held.sentence
+        named.sentence
     )
-    assert "lets it stay open for 60.0 s" in held.sentence
+    assert "lets it stay open for 60.0 s" in named.sentence
 
 
 def in_epoch(at: float, base: int, epoch: int, value: bytes, **more: Any) -> Row:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 
 from pipelines.formats import units
+from pipelines.sql.database import Row
 from pipelines.tables.audit.statement import HELD, PLACE, UNCONFIRMED, Ask, Statement, messages_of, statement
 
 
@@ -71,25 +73,37 @@ _HELD = f"""
 from that batch to the answer that ended it, or as long as the capture shows it."""
 
 
+LEAST_NS = 1_000_000_000
+"""That readers waited at one offset before it is said: transactions are open for moments."""
+
+
 def held(ask: Ask) -> Iterator[Statement]:
-    """Transactions at which the last stable offset stood still while the partition went on."""
+    """Transactions at which the last stable offset stood still while the partition went on: the longest of each id."""
+    found: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in ask(_HELD):
+        over = row["time"] + timedelta(milliseconds=row["allowed_ms"]) if row["allowed_ms"] else None
+        row["is_aborted"] = over is not None and row["ended"] is not None and row["ended"] > over
+        if row["is_aborted"]:
+            row["ended"] = over
+        row["until"] = max(row["ended"] or row["last_seen"], row["last_seen"])
+        row["time_ns"] = (row["until"] - row["time"]) // timedelta(microseconds=1) * 1000
+        found[row["topic"], row["partition"], row["transaction"] or row["client"]].append(row)
+    for rows in found.values():
+        row = max(rows, key=lambda each: each["time_ns"])
+        if row["time_ns"] < LEAST_NS:
+            continue
         if row["transaction"]:
             whose = f"transaction {row['transaction']} of {row['client']}"
         elif row["client"]:
             whose = f"a transaction of {row['client']}"
         else:
             whose = "a transaction that began before the capture"
-        allowed, more = row["allowed_ms"], ""
-        if allowed:
-            over = row["time"] + timedelta(milliseconds=allowed)
-            more = f"; its producer lets it stay open for {units.duration(allowed * 1_000_000)}"
-            if row["ended"] is not None and row["ended"] > over:
-                row["ended"] = over
-                more += ", and then the coordinator aborts it"
+        more = f", the longest of {units.count(len(rows))} times" if len(rows) > 1 else ""
+        if row["allowed_ms"]:
+            more += f"; its producer lets it stay open for {units.duration(row['allowed_ms'] * 1_000_000)}"
+        if row["is_aborted"]:
+            more += ", and then the coordinator aborts it"
         whole = row["ended"] is not None and row["client"] is not None
-        row["until"] = max(row["ended"] or row["last_seen"], row["last_seen"])
-        row["time_ns"] = (row["until"] - row["time"]) // timedelta(microseconds=1) * 1000
         yield statement(
             HELD, row,
             f"In partition {row['partition']} of topic {row['topic']}, {whose} held readers of committed messages at "
