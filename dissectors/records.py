@@ -410,8 +410,8 @@ class Position(NamedTuple):
     `what` says what `value` counts:
 
         high_watermark  offset after the last message that consumers may read; pulsar: entry of the last message
-        last_stable     offset before which no transaction is open (kafka); of fetches where one is: else it is the
-                        high watermark
+        last_stable     offset before which no transaction is open (kafka), for readers of committed messages; of
+                        fetches where one is open: else it is the high watermark
         log_start       offset of the first message that is kept (kafka); of fetches and produces where it is not 0
         fetch           offset from which a consumer or a replica fetches; first offset that a share group acquired
         committed       offset of the message that the group reads next; pulsar: entry that was acknowledged

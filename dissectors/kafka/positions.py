@@ -148,7 +148,8 @@ def _fetched(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, notes: Body
 def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNotes, count: cython.Py_ssize_t) -> None:
     """Write the first `count` positions that the notes of an answer have. Offsets below 0 stand for none.
 
-    Left out is what every answer of a quiet partition says: that its log starts at 0, and that no transaction is open.
+    Left out is what every answer of a quiet partition says: that its log starts at 0, and that no transaction is open;
+    and that one is open, to readers whom it does not hold.
     """
     report: Report = rows.report
     table: RowTable = report.positions
@@ -181,7 +182,10 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
             open_ = False
         if what == HIGH_WATERMARK:
             high = value
-        elif (what == LAST_STABLE and value == high) or (what == LOG_START and value == 0):
+        elif what == LAST_STABLE:
+            if value == high or call.isolation != READ_COMMITTED:
+                continue
+        elif what == LOG_START and value == 0:
             continue
         if what < FOUND:
             if what != named:
