@@ -456,6 +456,37 @@ def test_a_transaction_that_held_readers_is_named_and_lasts_until_it_ended() -> 
     assert "lets it stay open for 60.0 s" in named.sentence
 
 
+def pulsar(row: Row, **more: Any) -> Row:
+    return row | {"protocol": "pulsar", "client_id": None, "partition": None, "topic": "t", "group": "g"} | more
+
+
+def test_what_subscriptions_of_one_name_did_on_other_topics_is_no_cause() -> None:
+    entry = batch(1, None, position="7:0")
+    again = [pulsar(entry | {"role": "consume", "time": NOON + timedelta(seconds=at)}) for at in (2, 9)]
+
+    def why(api: str, topic: str) -> str:
+        command = pulsar(place(5), api=api, topics=[topic])
+        (twice,) = [each for each in told([entry, *again], [], [command]) if each.what == "doubled"]
+        return twice.sentence.rpartition(": ")[2]
+
+    assert why("SEEK", "t") == "a consumer went back with SEEK."
+    assert why("SEEK", "other") == why("SUBSCRIBE", "other") == "the broker delivered them again."
+
+
+def test_what_subscriptions_of_one_name_did_on_other_topics_does_not_explain_a_loss() -> None:
+    sent = [pulsar(batch(n, None, position=f"7:{n}"), group=None) for n in range(3)]
+    got = [pulsar(batch(10 + n, None, "consume", position=f"7:{n}")) for n in (0, 2)]
+    acknowledged = pulsar(place(20), what="committed", api="ACK", ledger=7, value=2)
+    subscribed = pulsar(place(0), kind="joined", text="Exclusive")
+
+    def what(topic: str) -> list[str]:
+        seek = pulsar(place(11), api="SEEK", topics=[topic])
+        return [each.what for each in told([*sent, *got], [acknowledged], [seek], [subscribed])]
+
+    assert what("t") == ["delivered"]
+    assert what("other") == ["lost", "delivered"]
+
+
 def in_epoch(at: float, base: int, epoch: int, value: bytes, **more: Any) -> Row:
     """A batch whose checksum is that of its bytes, of a producer in an epoch."""
     raw = wire.batch([wire.record(0, None, value)], base, producer=(7, epoch, 0))

@@ -20,14 +20,21 @@ def _last(name: str, rows: str, keys: Mapping[str, str], until: str = "e.time") 
 
 
 def _answered(name: str, api: str, where: str) -> str:
-    """The last exchange of an API and the group or subscription of a delivery."""
+    """The last exchange of an API and the group of a delivery."""
     return _last(name, f"""SELECT "group", time AS at FROM exchanges WHERE api = '{api}' AND {where}""", _GROUP)
 
 
-_IS_PULSAR = "protocol = 'pulsar'"
+def _told(name: str, api: str) -> str:
+    """The last command of Pulsar about the subscription of a delivery: topics may have one of the same name."""
+    rows = f"""SELECT "group", topics[1] AS topic, time AS at FROM exchanges
+        WHERE api = '{api}' AND protocol = 'pulsar'"""
+    return _last(name, rows, _SUBSCRIPTION)
+
+
 _PENDING = """
     SELECT "group", topic, ledger || ':' || value AS entry, time AS at FROM positions WHERE what = 'pending'"""
 _GROUP = {'"group"': "e.owner"}
+_SUBSCRIPTION = {**_GROUP, "topic": "e.topic"}
 _PLACE = {"owner": "e.owner", "topic": "e.topic", "part": "e.partition"}
 
 VIEWS = {
@@ -131,11 +138,11 @@ def delivered_again(ask: Ask) -> Iterator[Statement]:
                     || 'subscribed anew, or another one took over, before they were acknowledged'
                 ELSE 'the broker delivered them again' END AS why
         FROM (FROM every WHERE before IS NOT NULL) e
-        {_answered("seek", "SEEK", _IS_PULSAR)}
-        {_answered("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES", _IS_PULSAR)}
-        {_answered("active", "ACTIVE_CONSUMER_CHANGE", _IS_PULSAR)}
-        {_answered("subscribed", "SUBSCRIBE", _IS_PULSAR)}
-        {_last("pending", _PENDING, {**_GROUP, "topic": "e.topic", "entry": "e.position"})}""")
+        {_told("seek", "SEEK")}
+        {_told("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES")}
+        {_told("active", "ACTIVE_CONSUMER_CHANGE")}
+        {_told("subscribed", "SUBSCRIBE")}
+        {_last("pending", _PENDING, {**_SUBSCRIPTION, "entry": "e.position"})}""")
     ):
         yield statement(
             DOUBLED, row,

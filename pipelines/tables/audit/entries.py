@@ -69,9 +69,10 @@ VIEWS = {
                 stream_offset)
         )
         SELECT f.* FROM (FROM follows WHERE (ledger, entry) < after) f ASOF LEFT JOIN (
-            SELECT "group", time AS at FROM exchanges WHERE protocol = 'pulsar' AND api IN (
+            SELECT "group", topics[1] AS topic, time AS at FROM exchanges WHERE protocol = 'pulsar' AND api IN (
                 'SEEK', 'SUBSCRIBE', 'ACTIVE_CONSUMER_CHANGE', 'CLOSE_CONSUMER', 'UNSUBSCRIBE',
-                'REDELIVER_UNACKNOWLEDGED_MESSAGES')) x ON x."group" = f.owner AND x.at <= f.until
+                'REDELIVER_UNACKNOWLEDGED_MESSAGES')
+        ) x ON x."group" = f.owner AND x.topic = f.topic AND x.at <= f.until
         WHERE x.at IS NULL OR x.at < f.time""",
     "v_gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM v_done GROUP BY ALL",
     # topics of which clusters have copies, each with numbers of its own
