@@ -487,6 +487,28 @@ def test_what_subscriptions_of_one_name_did_on_other_topics_does_not_explain_a_l
     assert what("other") == ["lost", "delivered"]
 
 
+def test_what_a_subscription_went_past_with_seek_is_skipped() -> None:
+    sent = [pulsar(batch(n, None, position=f"7:{n}"), group=None) for n in range(4)]
+    positions = [
+        pulsar(place(20), what="committed", api="SEEK", ledger=7, value=3),
+        pulsar(place(40), what="committed", api="ACK", ledger=7, value=3),
+    ]
+
+    def said(*got: tuple[float, int]) -> list[Statement]:
+        came = [pulsar(batch(at, None, "consume", position=f"7:{n}")) for at, n in got]
+        seek = pulsar(place(20), api="SEEK", topics=["t"])
+        return told([*sent, *came], positions, [seek], [pulsar(place(0), kind="joined", text="Exclusive")])
+
+    skipped, delivered = said((10, 0), (30, 3))
+    assert (skipped.what, skipped.messages, delivered.what, delivered.messages) == ("skipped", 20, "delivered", 20)
+    assert skipped.sentence == (
+        "20 messages of topic t from entry 7:1, were acknowledged and never delivered to subscription g, which went "
+        "past them with SEEK."
+    )
+    assert [each.what for each in said((30, 3))] == ["delivered"]  # it had not come to what lies before
+    assert "skipped" not in {each.what for each in said((10, 0), (19, 2), (30, 3), (31, 1))}  # it came later
+
+
 def in_epoch(at: float, base: int, epoch: int, value: bytes, **more: Any) -> Row:
     """A batch whose checksum is that of its bytes, of a producer in an epoch."""
     raw = wire.batch([wire.record(0, None, value)], base, producer=(7, epoch, 0))

@@ -6,7 +6,9 @@ An entry of which the subscription got nothing is lost if
 - the subscription is Exclusive or Failover, and one consumer got entries before and behind it one after the other,
   without a SEEK, a new SUBSCRIBE or another active consumer between, and the subscription acknowledged a later one.
 
-Both are judged at one broker only: clusters that replicate a topic number its entries each for itself.
+It is skipped if a subscription of these types, which had got nothing behind it, went past it with SEEK.
+
+All are judged at one broker only: clusters that replicate a topic number its entries each for itself.
 Shared subscriptions may pass over an entry that others of their consumers are yet to get. Not judged: topics that keep
 nothing, entries of transactions (brokers hold back what is aborted), and consumers that read what compaction left.
 """
@@ -16,7 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.statement import DELIVERED, LOST, UNKNOWN, Ask, Statement, messages_of, statement, was
+from pipelines.sql.database import Row, literal
+from pipelines.tables.audit.statement import (
+    DELIVERED,
+    LOST,
+    SKIPPED,
+    UNKNOWN,
+    Ask,
+    Statement,
+    messages_of,
+    statement,
+    was,
+)
 from pipelines.tables.dialect import LISTED
 
 _ENTRY = [f"TRY_CAST(split_part(position, ':', {n}) AS BIGINT)" for n in (1, 2)]
@@ -75,6 +88,13 @@ VIEWS = {
         ) x ON x."group" = f.owner AND x.topic = f.topic AND x.at <= f.until
         WHERE x.at IS NULL OR x.at < f.time""",
     "v_gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM v_done GROUP BY ALL",
+    # where subscriptions went on with a SEEK, and how far they had got
+    "v_seeks": f"""
+        SELECT topic, partition, "group" AS owner, {_SERVER}, time, (ledger, value) AS target, (
+                SELECT max((ledger, entry)) FROM v_dispatched d WHERE d.topic = p.topic
+                    AND d.partition IS NOT DISTINCT FROM p.partition AND d.owner = p."group" AND d.time < p.time
+            ) AS stood
+        FROM positions p WHERE protocol = 'pulsar' AND what = 'committed' AND api = 'SEEK'""",
     # topics of which clusters have copies, each with numbers of its own
     "v_copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",
     "v_judged_entries": f"""
@@ -92,15 +112,22 @@ VIEWS = {
                 SELECT 1 FROM v_types t WHERE t.owner = o.owner AND t.topic = o.topic AND t.compacted)
         ), known AS (
             SELECT *, came_here OR came AND topic NOT IN (FROM v_copied) AS found FROM stored
-        ), leapt_over AS (
+        ), in_order AS (SELECT topic, owner FROM v_types WHERE in_order), leapt_over AS (
             SELECT DISTINCT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry
             FROM (FROM known WHERE NOT came) m JOIN v_leaps l ON l.topic = m.topic AND l.owner = m.owner
                 AND l.partition IS NOT DISTINCT FROM m.partition AND l.server = m.server
                 AND (l.ledger, l.entry) < (m.ledger, m.entry) AND (m.ledger, m.entry) < l.after
-            WHERE EXISTS (SELECT 1 FROM v_types t WHERE t.owner = m.owner AND t.topic = m.topic AND t.in_order)
+            WHERE (m.topic, m.owner) IN (FROM in_order)
+        ), sought_over AS (
+            SELECT DISTINCT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry
+            FROM (FROM known WHERE NOT came) m JOIN v_seeks k ON k.topic = m.topic AND k.owner = m.owner
+                AND k.partition IS NOT DISTINCT FROM m.partition AND k.server = m.server AND k.time > m.time
+                AND k.stood < (m.ledger, m.entry) AND (m.ledger, m.entry) < k.target
+            WHERE (m.topic, m.owner) IN (FROM in_order)
         )
-        SELECT k.*, NOT came AND (acknowledged OR l.topic IS NOT NULL) AS lost
-        FROM known k LEFT JOIN leapt_over l ON {_same("l", "k", "k")} AND l.server = k.server""",
+        SELECT k.*, NOT came AND (acknowledged OR l.topic IS NOT NULL) AS lost, s.topic IS NOT NULL AS skipped
+        FROM known k LEFT JOIN leapt_over l ON {_same("l", "k", "k")} AND l.server = k.server
+            LEFT JOIN sought_over s ON {_same("s", "k", "k")} AND s.server = k.server""",
     "v_broken": f"""
         SELECT owner, count(*) AS connections FROM (
             SELECT DISTINCT owner, {_CONNECTION} FROM (
@@ -116,13 +143,7 @@ def losses(ask: Ask) -> Iterator[Statement]:
     for row in ask("""
         SELECT 'pulsar' AS protocol, topic, owner, max(coalesce(connections, 0)) AS holes,
             count(*) FILTER (found) AS found, sum(records) FILTER (found) AS messages,
-            count(*) FILTER (lost) AS lost, sum(records) FILTER (lost) AS lost_messages,
-            count(*) FILTER (NOT found AND NOT lost) AS open,
-            min_by(ledger || ':' || entry, time) FILTER (lost) AS first,
-            list(ledger || ':' || entry ORDER BY ledger, entry) FILTER (lost) AS entries,
-            min(time) FILTER (lost) AS time, min_by(partition, time) FILTER (lost) AS partition,
-            min_by(file, time) FILTER (lost) AS file,
-            min_by(packet, time) FILTER (lost) AS packet
+            count(*) FILTER (lost OR skipped) AS lacking, count(*) FILTER (NOT found) AS open
         FROM (SELECT DISTINCT topic, owner FROM v_dispatched UNION SELECT DISTINCT topic, owner FROM v_done)
             LEFT JOIN v_judged_entries USING (topic, owner) LEFT JOIN v_broken USING (owner)
         GROUP BY ALL"""):
@@ -134,17 +155,8 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 f"holes in {units.counted(row['holes'], 'connection')} of its consumers",
             )  # fmt: skip
             continue
-        if row["lost"]:
-            part = "" if row["partition"] is None else f", partition {row['partition']}"
-            yield statement(
-                LOST, row | {"offsets": ", ".join(row["entries"][:LISTED])},
-                f"{messages_of(row['lost_messages'], row['lost'])} of topic {row['topic']}{part} from entry "
-                f"{row['first']}, {was(row['lost_messages'])} acknowledged and never delivered to subscription "
-                f"{row['owner']}, which is done with them.",
-                "receipts of the broker, entries on their way to its consumers, what these acknowledged, and their "
-                "connections without a hole; a time to live, or an administrator, skips messages on purpose",
-                messages=row["lost_messages"],
-            )  # fmt: skip
+        if row["lacking"]:
+            yield from _lacking(ask, row)
         if row["found"]:
             yield statement(
                 DELIVERED, row,
@@ -153,7 +165,7 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 "receipts of the broker, entries on their way to its consumers, and what these acknowledged",
                 messages=row["messages"],
             )  # fmt: skip
-        elif not row["lost"]:
+        elif not row["lacking"]:
             why = (
                 "a subscription may pass over entries that others of its consumers are yet to get"
                 if row["open"]
@@ -161,3 +173,35 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 "subscription acknowledged"
             )
             yield statement(UNKNOWN, row, f"{whole}: {why}.", "what the capture shows of receipts and acknowledgements")
+
+
+def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
+    """What did not come to a subscription of a topic."""
+    for row in ask(f"""
+        SELECT 'pulsar' AS protocol, topic, owner, lost, count(*) AS batches, sum(records) AS messages,
+            min_by(ledger || ':' || entry, time) AS first, min(time) AS time, min_by(partition, time) AS partition,
+            list(ledger || ':' || entry ORDER BY ledger, entry) AS entries, min_by(file, time) AS file,
+            min_by(packet, time) AS packet
+        FROM v_judged_entries
+        WHERE topic = {literal(of["topic"])} AND owner = {literal(of["owner"])} AND (lost OR skipped)
+        GROUP BY ALL"""):
+        part = "" if row["partition"] is None else f", partition {row['partition']}"
+        said = (
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}{part} from entry {row['first']}, "
+            f"{was(row['messages'])} acknowledged and never delivered to subscription {row['owner']}, which "
+        )
+        seen = "receipts of the broker, entries on their way to its consumers, "
+        row["offsets"] = ", ".join(row["entries"][:LISTED])
+        if row["lost"]:
+            yield statement(
+                LOST, row, f"{said}is done with them.",
+                f"{seen}what these acknowledged, and their connections without a hole; a time to live, or an "
+                "administrator, skips messages on purpose",
+                messages=row["messages"],
+            )  # fmt: skip
+        else:
+            yield statement(
+                SKIPPED, row, f"{said}went past them with SEEK.",
+                f"{seen}and the position that the SEEK named",
+                messages=row["messages"],
+            )  # fmt: skip
