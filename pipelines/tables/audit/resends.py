@@ -130,10 +130,14 @@ def disorder(ask: Ask) -> Iterator[Statement]:
     for row in ask(f"""
         SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM v_sent_once s JOIN v_stand USING ({PLACE}, checksum_stored)
+        FROM (
+            SELECT *, min(base) OVER (PARTITION BY {PLACE}, client, connection ORDER BY sent
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
+            FROM v_sent_once
+        ) s JOIN v_stand USING ({PLACE}, checksum_stored)
             SEMI JOIN v_sent_once o ON {alike((*PLACE.split(", "), "client", "connection"), "o", "s")}
                 AND o.sent > s.sent AND o.time <= s.taken AND o.base < least
-        WHERE again GROUP BY ALL"""):
+        WHERE again AND lowest_after < least GROUP BY ALL"""):
         yield statement(
             DISORDER, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} stand behind messages that "
