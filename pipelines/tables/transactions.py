@@ -13,7 +13,7 @@ producer hears of it by an error. Such a transaction has timed out, and was open
 
 An EndTxn that the coordinator turns down for now (CONCURRENT_TRANSACTIONS) leaves the transaction open: clients send it
 again. What a transaction holds is what the capture shows: batches and offsets of other connections of the same
-producer count.
+producer count, each batch once however often it was sent, and none that was refused.
 """
 
 from __future__ import annotations
@@ -58,10 +58,15 @@ _STEPS = f"""
     where e.kind in ('{BEGAN}', '{JOINED}', '{ENDED}')
     union all by name
     select b.time, b.protocol, 'batch' as kind, b.topic, producer as subject, producer_epoch as number,
-        {_OF_BATCH} as client, file, packet, b.records, x.total_ns, x.time as asked, x.error_code
-    from batches b left join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id
-    where b.protocol = 'kafka' and role = 'produce' and transactional and producer is not null
-        and not coalesce(control, false)
+        {_OF_BATCH} as client, file, packet, b.records, x.total_ns, x.time as asked, x.error_code, outcome as status
+    from (
+        select *, row_number() over (
+            partition by topic, partition, producer, producer_epoch, base_sequence, outcome is not distinct from 'error'
+            order by time, file, packet) as sent
+        from batches where protocol = 'kafka' and role = 'produce' and transactional and producer is not null
+            and not coalesce(control, false)
+    ) b left join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id
+    where sent = 1 or outcome = 'error' or base_sequence is null
     order by time, kind, packet"""
 _LOOKS_EVERY = timedelta(seconds=10)  # the coordinator, for transactions that are open for too long
 _LISTED = 20  # topics and groups of a row
@@ -131,6 +136,8 @@ class _History:
                 self._times_out(("kafka", producer), step)
             if producer in self._timed_out:
                 return  # the producer hears of what was ended before
+        if step["status"] == "error" and step["kind"] == "batch":
+            return
         if step["kind"] == "batch":
             mine = self._of(step, step["subject"], step["number"])
             mine.records += step["records"] or 0

@@ -117,6 +117,11 @@ def adds(second: float, topic: str = "orders") -> dict[str, Rows]:
     return said_at(second, "AddPartitionsToTxn", "transaction_joined", topic=topic)
 
 
+def batch(second: float, producer: str = "7", **more: Any) -> dict[str, Rows]:
+    row = {"protocol": "kafka", "role": "produce", "transactional": True, "producer": producer, "records": 10}
+    return {"batches": [row | {"producer_epoch": 0, "topic": "paid", "time": NOON + timedelta(seconds=second)} | more]}
+
+
 def told(*steps: dict[str, Rows]) -> Rows:
     """The transactions of some steps, as rows of the table."""
     tables = {
@@ -173,18 +178,28 @@ def test_further_errors_about_a_transaction_that_timed_out_begin_no_other() -> N
 
 
 def test_batches_of_a_producer_belong_to_its_open_transaction() -> None:
-    def batch(second: float, producer: str = "7", **more: Any) -> dict[str, Rows]:
-        row = {"protocol": "kafka", "role": "produce", "transactional": True, "producer": producer, "records": 10}
-        return {
-            "batches": [row | {"producer_epoch": 0, "topic": "paid", "time": NOON + timedelta(seconds=second)} | more]
-        }
-
     found = told(
         begins(0), adds(1), batch(2), batch(3, "8"), batch(3.5, control=True), batch(3.6, transactional=False), ends(4)
     )
     assert [(row["transaction"], row["producer"], row["records"], row["topics"]) for row in found] == [
         ("t", "7:0", 10, ["orders", "paid"]), ("producer 8", "8:0", 10, ["paid"]),
     ]  # fmt: skip
+
+
+def test_a_batch_counts_once_however_often_it_was_sent_and_one_that_was_refused_does_not() -> None:
+    first: dict[str, Any] = {"partition": 0, "base_sequence": 0}
+    other = first | {"partition": 1}
+    (one,) = told(
+        begins(0),
+        adds(1),
+        batch(2, outcome="error", **first),
+        batch(3, outcome="unknown", **first),
+        batch(4, outcome="ok", **first),
+        batch(5, outcome="ok", **other),
+        batch(6, outcome="error", partition=2, base_sequence=0, topic="secret"),
+        ends(7),
+    )
+    assert (one["records"], one["topics"]) == (20, ["orders", "paid"])
 
 
 def test_a_transaction_of_pulsar_goes_by_its_id() -> None:

@@ -499,8 +499,10 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     ends = [call(1, api="EndTxn"), answered(2, api="EndTxn"), call(3, api="EndTxn")]
     batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
     aborted = event("transaction_aborted", ends[1], subject="tx", number=7)
-    rows = said(exchanges=ends, batches=[batch], events=[aborted], connections=[connection()])
-    assert [row["sentence"] for row in rows] == [
+    sent = batch | {"topic": "paid", "partition": 0, "base_sequence": 0}
+    batches = [sent | {"outcome": outcome} for outcome in ("error", "unknown", "ok")]  # one batch, sent three times
+    rows = said(exchanges=ends, batches=batches, events=[aborted], connections=[connection()])
+    assert [row["sentence"] for row in rows if row["kind"] == "transactions_aborted"] == [
         "Producer payer on 10.0.0.2 (tx) aborted 1 of 3 transactions, with 12 messages."
     ]
     ends.append(call(1.5, complete=False))  # the capture lacks bytes of the Produce that the batch is of

@@ -28,13 +28,21 @@ _ABORTED = """
                 select max(until) from ended e where e.client = v.client and e.until < v.until
             ), to_timestamp(0)) as before
         from v_noted v where event = 'transaction_aborted' and api = 'EndTxn'
+    ), first_sent as (
+        select * from (
+            select *, row_number() over (
+                partition by topic, partition, producer, producer_epoch, base_sequence order by time, file, packet
+            ) as sent
+            from batches
+            where role = 'produce' and transactional and not coalesce(control, false)
+                and outcome is distinct from 'error'
+        ) where sent = 1 or base_sequence is null
     ), incomplete as (
         select client, time from v_calls where api = 'Produce' and not complete
     )
     select a.*, (
-            select sum(records) from batches b
-            where b.role = 'produce' and b.transactional and not coalesce(b.control, false)
-                and b.producer = a.producer_id and b.time < a.until and b.time > before
+            select sum(records) from first_sent b
+            where b.producer = a.producer_id and b.time < a.until and b.time > before
         ) as messages, exists (
             select 1 from incomplete c where c.client = a.client and c.time < a.until and c.time > before
         ) as cut
