@@ -13,7 +13,7 @@ producer hears of it by an error. Such a transaction has timed out, and was open
 
 An EndTxn that the coordinator turns down for now (CONCURRENT_TRANSACTIONS) leaves the transaction open: clients send it
 again. What a transaction holds is what the capture shows: batches and offsets of other connections of the same
-producer count, each batch once however often it was sent, and none that was refused.
+producer count, each batch once however often it was sent. What was refused begins nothing and belongs to none.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Transaction:
     protocol: str
     name: str  # transactional id, or Pulsar's transaction id
     producer: str | None
-    client: str | None
+    client: str | None  # address and the name it gives itself
     began: datetime
     ended: datetime | None = None
     outcome: str = OPEN
@@ -101,7 +101,8 @@ class Transaction:
         took = None if self.ended is None else (self.ended - self.began) // timedelta(microseconds=1) * 1000
         return {
             "time": self.began, "protocol": self.protocol, "transaction": self.name, "producer": self.producer,
-            "client": self.client, "outcome": self.error or self.outcome, "open_ns": took, "end_ns": self.end_ns,
+            "client": (self.client or "").partition(" ")[2] or self.client, "outcome": self.error or self.outcome,
+            "open_ns": took, "end_ns": self.end_ns,
             "allowed_ns": None if self.allowed_ms is None else self.allowed_ms * 1_000_000, "records": self.records,
             "topics": sorted(self.topics)[:_LISTED], "groups": sorted(self.groups)[:_LISTED],
             "file": self.file, "packet": self.packet,
@@ -123,7 +124,6 @@ class _History:
     def __init__(self) -> None:
         self.found: list[Transaction] = []
         self._open: dict[tuple[str, str], Transaction] = {}  # by protocol and producer id, or Pulsar's id
-        self._timed_out: set[str] = set()  # producer ids of Kafka that have not begun anew since
         self._names: dict[str, tuple[str, int | None]] = {}  # Kafka's producer id -> transactional id, ms allowed
 
     def take(self, step: Row) -> None:
@@ -132,11 +132,11 @@ class _History:
             producer = str(step["subject"] if step["kind"] == "batch" else step["number"])
             mine = self._open.get(("kafka", producer))
             answered = (step["asked"] or step["time"]) + timedelta(microseconds=(step["total_ns"] or 0) // 1000)
-            if mine is not None and mine.is_over(answered):
+            if over := mine is not None and mine.is_over(answered):
                 self._times_out(("kafka", producer), step)
-            if producer in self._timed_out:
-                return  # the producer hears of what was ended before
-        if step["status"] == "error" and step["kind"] == "batch":
+            if over or (producer in self._names and (mine is None or mine.client != step["client"])):
+                return  # the producer hears of what was ended before, or never began
+        if step["status"] == "error" and step["kind"] != ENDED:
             return
         if step["kind"] == "batch":
             mine = self._of(step, step["subject"], step["number"])
@@ -161,7 +161,6 @@ class _History:
                 else:
                     self._close(key, step, FENCED)
         if step["text"] is not None:
-            self._timed_out.discard(step["text"])
             self._names[step["text"]] = (step["subject"], step["number"])
 
     def _joins(self, step: Row) -> None:
@@ -190,7 +189,6 @@ class _History:
         mine.outcome, mine.error = TIMED_OUT, None
         mine.ended = mine.began + timedelta(milliseconds=mine.allowed_ms or 0)
         mine.file, mine.packet = step["file"], step["packet"]
-        self._timed_out.add(key[1])
 
     def _of(self, step: Row, producer: str, epoch: int | None) -> Transaction:
         """The open transaction of a producer; a new one where it has none."""
@@ -225,8 +223,9 @@ class _History:
 
     def _begin(self, key: tuple[str, str], step: Row, name: str, producer: str | None) -> Transaction:
         began = step["asked"] or step["time"]
-        client = (step["client"] or "").partition(" ")[2] or step["client"]
-        made = Transaction(step["protocol"], name, producer, client, began, file=step["file"], packet=step["packet"])
+        made = Transaction(
+            step["protocol"], name, producer, step["client"], began, file=step["file"], packet=step["packet"]
+        )
         self._open[key] = made
         self.found.append(made)
         return made

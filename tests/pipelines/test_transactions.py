@@ -81,9 +81,8 @@ def test_a_producer_and_its_consumers_know_how_many_records_were_committed_and_a
             sum(row["records"] for row in rows if (row["outcome"], row["topics"]) == (outcome, ["nw-txn"]))
             == told[outcome]
         )
-    assert {row["outcome"] for row in rows} == {
-        "committed", "aborted", FENCED, "PRODUCER_FENCED", TIMED_OUT,
-    }  # fmt: skip
+    # what the fenced producer sent afterwards was refused, and is no transaction
+    assert {row["outcome"] for row in rows} == {"committed", "aborted", FENCED, TIMED_OUT}
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -200,6 +199,24 @@ def test_a_batch_counts_once_however_often_it_was_sent_and_one_that_was_refused_
         ends(7),
     )
     assert (one["records"], one["topics"]) == (20, ["orders", "paid"])
+
+
+def test_what_was_refused_begins_no_transaction() -> None:
+    refused = said_at(1, "AddPartitionsToTxn", "transaction_joined", 29, topic="secret")
+    assert told(begins(0), refused, batch(2, outcome="error"), begins(5)) == []
+
+
+@pytest.mark.parametrize("code", [47, 48, 90])
+def test_a_producer_that_hears_of_what_ended_before_begins_no_transaction(code: int) -> None:
+    found = told(begins(0), adds(1), begins(2), batch(2.5, outcome="error"), ends(3, code))
+    assert [row["outcome"] for row in found] == [FENCED]
+
+
+def test_the_refused_end_of_a_fenced_producer_leaves_the_transaction_of_its_successor_open() -> None:
+    steps = [begins(0), adds(1), begins(2), adds(3), ends(4, 90), ends(5)]
+    for step, client in zip(steps, "AABBAB", strict=True):
+        step["events"][0]["client_ip"] = client
+    assert [(row["client"], row["outcome"]) for row in told(*steps)] == [("A", FENCED), ("B", "committed")]
 
 
 def test_a_transaction_of_pulsar_goes_by_its_id() -> None:
