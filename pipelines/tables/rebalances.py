@@ -3,6 +3,8 @@
 joins    accepted JoinGroups
 rounds   joins that were in flight when the first of them was answered: the broker answers all members at once, so
          these are one generation of the group
+ordered  rounds with a generation of their own: a static member that comes back joins in the one that is there, and the
+         others go on. Of those:
 settled  rounds of which a SyncGroup was accepted; the members of another round join again, so it belongs to the
          rebalance that the next settled round ends
 """
@@ -57,27 +59,34 @@ def _classic(d: Dialect) -> str:
         with steps as (
             select {group} as name, api, {CLIENT} as client, {member} as member, {begin} as begin_us,
                 {begin} + cast(floor(total_ns / 1000) as bigint) as end_us,
-                coalesce(request_file, '') as file, coalesce(request_packet, 0) as packet
+                coalesce(request_file, '') as file, coalesce(request_packet, 0) as packet, site, exchange_id
             from exchanges
             where protocol = 'kafka' and {group} is not null and {_ACCEPTED}
                 and api in ('JoinGroup', 'SyncGroup', 'LeaveGroup')
         ), joins as (
-            select *, case when begin_us > lag(end_us) over (partition by name order by end_us, {first})
+            select s.*, generation, case when begin_us > lag(end_us) over (partition by name order by end_us, {first})
                 then 1 else 0 end as opens
-            from steps where api = 'JoinGroup'
+            from steps s left join (
+                select site, exchange_id, max(number) as generation from events
+                where protocol = 'kafka' and kind = 'joined' group by site, exchange_id
+            ) e on s.site = e.site and s.exchange_id = e.exchange_id
+            where api = 'JoinGroup'
         ), numbered as (
             select *, sum(opens) over (
                 partition by name order by end_us, {first} rows between unbounded preceding and current row) as round
             from joins
         ), rounds as (
-            select name, round, min(begin_us) as begin_us, min(end_us) as open_us, max(end_us) as joined_us,
-                count(distinct member) as members
-            from numbered group by name, round
+            select *, lead(open_us) over (partition by name order by round) as next_us,
+                case when generation = lag(generation) over (partition by name order by round)
+                    then 1 else 0 end as again
+            from (
+                select name, round, min(begin_us) as begin_us, min(end_us) as open_us, max(end_us) as joined_us,
+                    max(generation) as generation, count(distinct member) as members
+                from numbered group by name, round
+            )
         ), synced as (
             select r.name, r.round, max(s.end_us) as settled_us
-            from (
-                select *, lead(open_us) over (partition by name order by round) as next_us from rounds
-            ) r join steps s
+            from rounds r join steps s
                 on s.api = 'SyncGroup' and r.name = s.name and s.begin_us >= r.open_us
                     and (r.next_us is null or s.begin_us < r.next_us)
             group by r.name, r.round
@@ -85,6 +94,9 @@ def _classic(d: Dialect) -> str:
             select r.*, settled_us, coalesce(sum(case when settled_us is not null then 1 else 0 end) over (
                 partition by r.name order by r.round rows between unbounded preceding and 1 preceding), 0) as number
             from rounds r left join synced s on r.name = s.name and r.round = s.round
+            where again = 0
+        ), fresh as (
+            select n.* from numbered n join ordered o on n.name = o.name and n.round = o.round
         ), ended as (
             select name, number, min(begin_us) as begin_us, max(round) as last_round, count(*) as generations,
                 max(coalesce(settled_us, joined_us)) as end_us, {d.first("members", "-round")} as members_after
@@ -98,13 +110,13 @@ def _classic(d: Dialect) -> str:
             select c.name, c.number, {d.listed("n.client")} as clients,
                 {d.first("n.file", "n.begin_us", "n.file", "n.packet")} as file,
                 {d.first("n.packet", "n.begin_us", "n.file", "n.packet")} as packet
-            from compared c join numbered n on c.name = n.name and n.round <= c.last_round
+            from compared c join fresh n on c.name = n.name and n.round <= c.last_round
                 and n.round > coalesce(c.round_before, -1)
             group by c.name, c.number
         ), came as (
             select c.name, c.number, {count_if("b.member is null")} as joined
-            from compared c join numbered n on c.name = n.name and c.last_round = n.round
-                left join numbered b on c.name = b.name and c.round_before = b.round and n.member = b.member
+            from compared c join fresh n on c.name = n.name and c.last_round = n.round
+                left join fresh b on c.name = b.name and c.round_before = b.round and n.member = b.member
             group by c.name, c.number
         ), went as (
             select c.name, c.number, count(*) as gone

@@ -850,15 +850,17 @@ def _rebalances(exchanges: Rows, events: Rows) -> Rows:
     made = []
     steps = [row for row in exchanges if row["protocol"] == "kafka" and row["group"] is not None
              and row["kind"] == "call" and row["status"] == "ok" and row["total_ns"] is not None]  # fmt: skip
+    generations = {(row["site"], row["exchange_id"]): row["number"] for row in events
+                   if row["protocol"] == "kafka" and row["kind"] == "joined"}  # fmt: skip
     for group, rows in _grouped(steps, lambda row: row["group"]).items():
-        made += _of_group(group, rows)
+        made += _of_group(group, rows, generations)
     heard = [row for row in events if row["kind"] == "epoch"]
     for group, rows in _grouped(heard, lambda row: row["group"]).items():
         made += _of_epochs(group, rows)
     return made
 
 
-def _of_group(group: str, rows: Rows) -> Rows:
+def _of_group(group: str, rows: Rows, generations: Mapping[Any, int | None]) -> Rows:
     joins = sorted((row for row in rows if row["api"] == "JoinGroup"), key=lambda r: (_ends(r), *_begins(r)))
     rounds: list[Rows] = []
     for row in joins:
@@ -870,13 +872,17 @@ def _of_group(group: str, rows: Rows) -> Rows:
     waiting: list[Rows] = []  # rounds since the last that held
     before: Rows | None = None
     before_us = 0
-    for number, joined in enumerate(rounds):
+    told = [[generations.get((row["site"], row["exchange_id"])) for row in joined] for joined in rounds]
+    newest = [max((one for one in some if one is not None), default=None) for some in told]
+    fresh = [n for n in range(len(rounds)) if n == 0 or newest[n] is None or newest[n] != newest[n - 1]]
+    for number in fresh:
+        joined = rounds[number]
         opens = _ends(joined[0])
         closes = _ends(rounds[number + 1][0]) if number + 1 < len(rounds) else None
         synced = [_ends(row) for row in rows if row["api"] == "SyncGroup" and opens <= _micros(row["time"])
                   and (closes is None or _micros(row["time"]) < closes)]  # fmt: skip
         waiting.append(joined)
-        if not synced and number + 1 < len(rounds):
+        if not synced and number < fresh[-1]:
             continue
         every = [row for some in waiting for row in some]
         first = min(every, key=_begins)

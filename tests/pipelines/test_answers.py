@@ -877,6 +877,30 @@ def test_members_count_while_they_are_in() -> None:
     assert (group["members"], group["joined"], group["left"]) == (3, 4, 1)
 
 
+def in_kafka(second: int, generation: int, *members: str, port: int = 1) -> dict[str, list[dict[str, Any]]]:
+    """Members that join a group of Kafka at once, and what their joins say."""
+    rows: dict[str, list[dict[str, Any]]] = {"exchanges": [], "events": []}
+    for number, member in enumerate(members):
+        at = {"time": NOON + timedelta(seconds=second), "client_ip": "a", "client_port": port + number}
+        synced = at | {"time": NOON + timedelta(seconds=second, milliseconds=1)}
+        of = {"exchange_id": f"{second} {member}"}
+        rows["exchanges"] += [at | of | {"api": "JoinGroup"}, synced | {"api": "SyncGroup"}]
+        rows["events"].append(at | of | {"kind": "joined", "subject": member, "number": generation})
+    return rows
+
+
+def group_of(*steps: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """The one group of some steps."""
+    (group,), _ = groups_of(**{name: [row for step in steps for row in step[name]] for name in ("exchanges", "events")})
+    return group
+
+
+def test_a_static_member_that_comes_back_does_not_make_its_group_rebalance() -> None:
+    group = group_of(in_kafka(0, 1, "a-1", "b-1"), in_kafka(9, 1, "a-2", port=7), in_kafka(20, 2, "a-2", "b-1", "c"))
+    assert (group["rebalances"], group["longest_ns"]) == (2, 1_000_000)
+    assert group_of(in_kafka(0, 1, "a-1"), in_kafka(9, 2, "a-2", port=7))["rebalances"] == 2
+
+
 def test_a_consumer_that_its_broker_closes_or_that_deletes_its_subscription_has_left() -> None:
     unsubscribed = happening(5, "deleted", None, api="UNSUBSCRIBE", number=0)
     refused = unsubscribed | {"number": 4}
