@@ -94,9 +94,10 @@ def groups(
             printing.show_text(f"No consumer group or subscription in {part.selection.looked_at}.")
         else:
             printing.show_rows(named, GROUPS)
-            print()
-            printing.show_rows(events[:head], EVENTS)
-            printing.show_cut(head, len(events), "events")
+            if events:
+                print()
+                printing.show_rows(events[:head], EVENTS)
+                printing.show_cut(head, len(events), "events")
 
 
 def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:

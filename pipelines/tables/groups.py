@@ -6,6 +6,8 @@ clients ask for them; where the capture says which name it is, the name stands f
 
 members   Kafka: member ids; Pulsar: consumers by their host and name, one for all partitions; Iggy: connections
 joined    a member that was not in; who joins again after a rebalance is in already
+left      a member that said so, that its broker closed, or whose connection ended (Pulsar, Iggy). A member of Kafka
+          may die without a word, and its group hears of it: at once are in whom a rebalance brought together
 """
 
 from __future__ import annotations
@@ -56,15 +58,26 @@ def group_events(d: Dialect) -> str:
     group = d.quoted("group")
     where = "r.time, r.file, r.packet"
     gone = "kind = 'closed_by_broker' or kind = 'deleted' and api = 'UNSUBSCRIBE' and number = 0"
+    on = "concat_ws(' ', site, connection, cast(incarnation as string))"
     members = f"""
         select protocol, {group}, topic, time, case when kind = 'joined' then kind else 'left' end as what,
-            {_OF_MEMBER} as member, {CLIENT} as client, file, packet,
+            {_OF_MEMBER} as member, {CLIENT} as client, file, packet, {on} as own, 0 as ended,
             case when kind = 'closed_by_broker' then 'closed by the broker'
                 when kind = 'deleted' then 'deleted the subscription'
                 when text is not null then text
                 when protocol = 'kafka' and kind = 'joined' and client_id is not null then concat('as ', client_id)
                 end as text
-        from events where kind in ('joined', 'left') or ({gone}) and {group} is not null"""
+        from events where kind in ('joined', 'left') or ({gone}) and {group} is not null
+        union all
+        select protocol, {group}, topic, end_time as time, 'left' as what, member, client, file, packet, e.own,
+            1 as ended,
+            case closed when 'fin' then 'its connection was closed' else 'its connection was reset' end as text
+        from (
+            select distinct protocol, {group}, topic, {_OF_MEMBER} as member, {CLIENT} as client, {on} as own
+            from events where kind = 'joined' and protocol <> 'kafka'
+        ) e join (
+            select {on} as own, end_time, closed, file, packet from connections where closed in ('fin', 'reset')
+        ) c on e.own = c.own"""
     said = f"""
         select protocol, {group}, topic, time, case kind when 'altered' then 'seeked' else kind end as what,
             {_OF_MEMBER} as member, {CLIENT} as client, file, packet, text
@@ -80,20 +93,25 @@ def group_events(d: Dialect) -> str:
         where {group} is not null and (api = 'REACHED_END_OF_TOPIC' or status = 'error' and api in {_ASKS_IN}
             and coalesce(error_name, '') <> 'MEMBER_ID_REQUIRED')"""
     columns = f"{where}, r.what, r.member, r.client, r.text"
+    of_member = "partition by protocol, name, owner, member order by time, ended, file, packet"
+    shown = "protocol, name, owner, time, file, packet, what, member, client, text, cast(null as bigint) as took_ns"
     return f"""
         with members as (
-            select *, lag(what) over (partition by protocol, name, owner, member order by time, file, packet) as before
-            from ({_named(d, f"({members})", columns)})
+            select *, {d.latest("case when what = 'joined' then own end", of_member)} as joined_on
+            from ({_named(d, f"({members})", f"{columns}, r.own, r.ended")})
         )
-        select protocol, name, owner, time, file, packet, what, member, client, text, cast(null as bigint) as took_ns
-        from members where what is distinct from before
+        select {shown}, cast(null as bigint) as size
+        from (
+            select *, lag(what) over ({of_member}) as before from members where ended = 0 or own = joined_on
+        ) where what is distinct from before
         union all
-        select protocol, name, owner, time, file, packet, what, member, client, text, cast(null as bigint) as took_ns
+        select {shown}, cast(null as bigint) as size
         from ({_named(d, f"({said} union all {refused})", columns)})
         union all
         select protocol, {group} as name, '' as owner, time, file, packet, 'rebalanced' as what,
             cast(null as string) as member, cast(null as string) as client,
-            concat(cause, ', ', cast(members_after as string), ' members') as text, duration_ns as took_ns
+            concat(cause, ', ', cast(members_after as string), ' members') as text, duration_ns as took_ns,
+            members_after as size
         from ({REBALANCES.query(d, Ask())})
     """
 
@@ -132,7 +150,7 @@ def _groups(d: Dialect, ask: Ask) -> str:
             ) sized group by {place}
         ), counted as (
             select {place}, {count_if("what = 'joined'")} as joined, {count_if("what = 'left'")} as gone,
-                {count_if("what = 'rebalanced'")} as rebalances, max(took_ns) as longest_ns
+                {count_if("what = 'rebalanced'")} as rebalances, max(took_ns) as longest_ns, max(size) as together
             from happened group by {place}
         ), newest as (
             select protocol, {group} as name, max(number) as generation from events
@@ -152,7 +170,7 @@ def _groups(d: Dialect, ask: Ask) -> str:
         )
         select k.protocol, k.name as {group}, nullif(k.owner, '') as topic,
             case k.kind {names} else 'classic' end as kind,
-            cast(greatest(coalesce(members, 0), 0) as bigint) as members,
+            case when coalesce(together, members) > 0 then cast(coalesce(together, members) as bigint) end as members,
             coalesce(joined, 0) as joined, coalesce(gone, 0) as {d.quoted("left")},
             coalesce(rebalances, 0) as rebalances, longest_ns, generation, cast(lag as bigint) as lag
         from known k left join sizes s on k.protocol = s.protocol and k.name = s.name and k.owner = s.owner
@@ -171,9 +189,9 @@ GROUPS = Table(
         TableColumn("group", "consumer group, share group or subscription"),
         _TOPIC,
         TableColumn("kind", "classic, consumer, share, streams (kafka), subscription (pulsar), consumer group (iggy)"),
-        TableColumn("members", "most members at once", "count"),
+        TableColumn("members", "most members at once; null where none was seen to join", "count"),
         TableColumn("joined", "how often a member joined that was not in", "count"),
-        TableColumn("left", "how often one left, or was closed by its broker", "count"),
+        TableColumn("left", "how often one left, was closed by its broker, or lost its connection", "count"),
         TableColumn("rebalances", "rebalances, as the table `rebalances` has them", "count"),
         TableColumn("longest_ns", "the longest of them", "ns"),
         TableColumn("generation", "newest generation or epoch that a member heard (kafka)", "code"),
@@ -196,7 +214,7 @@ GROUP_EVENTS = Table(
         TableColumn("client", "address of the client and the name it gives itself"),
         TableColumn("text", "why it left, with which error it was refused, where it seeked to …"),
         TableColumn("took_ns", "how long a rebalance took", "ns"),
-        TableColumn("file", "where it is"),
+        TableColumn("file", "where it is; of a connection that ended, where that began"),
         TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
     _group_events,

@@ -37,7 +37,7 @@ def tables(
     """
     lag = _lag(records["batches"], records.get("positions", []), bucket_us)
     rebalances = _rebalances(records["exchanges"], records.get("events", []))
-    happened = _happened(records["exchanges"], records.get("events", []), rebalances)
+    happened = _happened(records["exchanges"], records.get("events", []), rebalances, records["connections"])
     return {
         "latency": _latency(records["exchanges"]),
         "activity": _activity(records["exchanges"], bucket_us),
@@ -945,17 +945,28 @@ def _group_of(row: Row, topic: str | None, names: Mapping[Any, str]) -> tuple[st
     return row["protocol"], name, "" if row["protocol"] == "kafka" else topic or ""
 
 
-def _happened(exchanges: Rows, events: Rows, rebalances: Rows) -> Rows:
-    """What happened to groups. `of`: which group."""
+def _happened(exchanges: Rows, events: Rows, rebalances: Rows, connections: Rows) -> Rows:
+    """What happened to groups. `of`: which group; `size`: how many members it has then."""
     names = _names_of_groups(events)
     made: Rows = []
     members: dict[Any, str] = {}
+    joined_on: dict[Any, Any] = {}
+    ends = [
+        row | {"time": row["end_time"], "kind": "ended"} for row in connections if row["closed"] in ("fin", "reset")
+    ]
 
     def add(of: tuple[str, str, str], row: Row, what: str, member: str | None, text: str | None) -> None:
         place = {name: row[name] for name in ("time", "file", "packet")}
         made.append({**place, "of": of, "what": what, "member": member, "client": _client(row), "text": text})
 
-    for row in sorted(events, key=lambda r: (r["time"], r["file"], r["packet"])):
+    for row in sorted([*events, *ends], key=lambda r: (r["time"], r["kind"] == "ended", r["file"], r["packet"])):
+        if row["kind"] == "ended":
+            how = {"fin": "closed", "reset": "reset"}[row["closed"]]
+            for (of, member), (connection, client) in joined_on.items():
+                if connection == _connection(row) and members[of, member] == "joined":
+                    members[of, member] = "left"
+                    add(of, row | client, "left", member, f"its connection was {how}")
+            continue
         kind, unsubscribed = row["kind"], row["kind"] == "deleted" and row["api"] == "UNSUBSCRIBE" and not row["number"]
         if row["group"] is None:
             continue
@@ -968,6 +979,9 @@ def _happened(exchanges: Rows, events: Rows, rebalances: Rows) -> Rows:
             member = f"{row['client_ip']}:{row['client_port']}"
         if kind in _MEMBERS or unsubscribed:
             what = _MEMBERS.get(kind, "left")
+            if what == "joined" and row["protocol"] != "kafka":
+                client = {"client_ip": row["client_ip"], "client_id": row["client_id"]}
+                joined_on[of, member] = _connection(row), client
             if members.get((of, member)) == what:
                 continue
             members[of, member] = what
@@ -996,13 +1010,14 @@ def _happened(exchanges: Rows, events: Rows, rebalances: Rows) -> Rows:
         made.append({
             **{name: row[name] for name in ("time", "file", "packet")}, "of": (row["protocol"], row["group"], ""),
             "what": "rebalanced", "member": None, "client": None, "text": text, "took_ns": row["duration_ns"],
+            "size": row["members_after"],
         })  # fmt: skip
     return made
 
 
 def _event_of_group(row: Row) -> Row:
     protocol, group, topic = row["of"]
-    rest = {name: value for name, value in row.items() if name != "of"}
+    rest = {name: value for name, value in row.items() if name not in ("of", "size")}
     return {"took_ns": None, **rest, "protocol": protocol, "group": group, "topic": topic or None}
 
 
@@ -1028,11 +1043,12 @@ def _groups(exchanges: Rows, positions: Rows, events: Rows, happened: Rows, lag:
         for row in sorted(mine[of], key=lambda r: (r["time"], r["file"] or "", r["packet"] or 0, r["member"] or "")):
             size += {"joined": 1, "left": -1}.get(row["what"], 0)
             most = max(most, size)
+        most = max((row["size"] for row in mine[of] if "size" in row), default=most)
         count = {what: sum(row["what"] == what for row in mine[of]) for what in ("joined", "left", "rebalanced")}
         heard = [row["number"] for row in events if row["protocol"] == "kafka" == of[0] and row["group"] == of[1]
                  and row["kind"] in ("joined", "epoch") and row["number"] is not None]  # fmt: skip
         made.append({
-            "protocol": of[0], "group": of[1], "topic": of[2] or None, "kind": _KINDS[kind], "members": most,
+            "protocol": of[0], "group": of[1], "topic": of[2] or None, "kind": _KINDS[kind], "members": most or None,
             "joined": count["joined"], "left": count["left"], "rebalances": count["rebalanced"],
             "longest_ns": max((row["took_ns"] for row in mine[of] if row["what"] == "rebalanced"), default=None),
             "generation": max(heard, default=None), "lag": _sum(row["messages"] for row in behind.get(of, ())),

@@ -901,6 +901,50 @@ def test_a_static_member_that_comes_back_does_not_make_its_group_rebalance() -> 
     assert group_of(in_kafka(0, 1, "a-1"), in_kafka(9, 2, "a-2", port=7))["rebalances"] == 2
 
 
+def test_members_of_kafka_that_no_longer_join_are_gone() -> None:
+    assert group_of(in_kafka(0, 1, "a-1"), in_kafka(20, 2, "a-2", port=7), in_kafka(40, 3, "a-3"))["members"] == 1
+    back = [in_kafka(0, 1, "a", "b"), in_kafka(20, 2, "a"), in_kafka(40, 3, "a", "c")]
+    assert group_of(*back)["members"] == 2
+    assert group_of(in_kafka(0, 1, "a-1", "b-1"), in_kafka(9, 1, "a-2", port=7))["members"] == 2
+
+
+def test_a_group_that_was_there_before_the_capture_has_members_unknown() -> None:
+    (group,), _ = groups_of(exchanges=[{"api": "Heartbeat"}, {"api": "OffsetCommit"}])
+    assert group["members"] is None
+
+
+def test_groups_to_which_nothing_happened_have_no_table_of_events(samples: list[str]) -> None:
+    assert "took" not in run("groups", sample(samples, "kafka-refused.pcap"))
+
+
+@pytest.mark.parametrize("protocol", ["pulsar", "iggy"])
+def test_a_member_whose_connection_ended_has_left_unless_it_is_on_another(protocol: str) -> None:
+    def on(connection: str, port: int) -> dict[str, Any]:
+        return {"protocol": protocol, "connection": connection, "incarnation": 0, "client_port": port}
+
+    def ended(connection: str, second: int, closed: str) -> dict[str, Any]:
+        return on(connection, 0) | {"end_time": NOON + timedelta(seconds=second), "closed": closed}
+
+    steps = [happening(0, "joined", "c") | on("one", 1), happening(6, "joined", "d") | on("two", 2)]
+    connections = [ended("one", 5, "reset"), ended("two", 9, "open")]
+    (group,), events = groups_of(
+        exchanges=[one | on("one", 1) for one in SUBSCRIBED], events=steps, connections=connections
+    )
+    assert (group["members"], group["joined"], group["left"]) == (1, 2, 1)
+    assert [event["text"] for event in events if event["what"] == "left"] == ["its connection was reset"]
+
+
+def test_a_consumer_that_came_on_another_connection_stays_when_the_first_ends() -> None:
+    steps = [happening(0, "joined", connection="one", incarnation=0, packet=1),
+             happening(4, "joined", connection="two", incarnation=0, packet=2),
+             happening(9, "left", connection="two", incarnation=0, packet=3)]  # fmt: skip
+    end = {"protocol": "pulsar", "connection": "one", "incarnation": 0, "closed": "fin"}
+    _, events = groups_of(
+        exchanges=SUBSCRIBED, events=steps, connections=[end | {"end_time": NOON + timedelta(seconds=5)}]
+    )
+    assert [(event["what"], event["packet"]) for event in events] == [("joined", 1), ("left", 3)]
+
+
 def test_a_consumer_that_its_broker_closes_or_that_deletes_its_subscription_has_left() -> None:
     unsubscribed = happening(5, "deleted", None, api="UNSUBSCRIBE", number=0)
     refused = unsubscribed | {"number": 4}
