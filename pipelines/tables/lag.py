@@ -6,6 +6,8 @@ numbered  Pulsar's entries, and what subscriptions acknowledged. Entries have no
           are numbered in their order, by their messages
 units     what was produced, each batch once, with its offsets and when its messages were made; with an owner, what the
           owner acknowledged
+passing   what was produced, with how far it goes without a message: a batch that marks the end of a transaction holds
+          none, and a group need not read it
 marks     where partitions ended (without an owner: high watermarks, and what was produced), and how far owners came:
           offsets that they committed, those of a transaction when it was committed
 slots     the last of both in each time bucket
@@ -79,8 +81,9 @@ def _lag(d: Dialect, ask: Ask) -> str:
     rows = f"partition by {_OWNER} order by slot"
     at = {
         name: d.latest(f"case when kind = 0 then {name} end", found)
-        for name in ("unit_base", "unit_last", "unit_first_us", "unit_max_us")
+        for name in ("unit_base", "unit_last", "unit_first_us", "unit_max_us", "unit_passed")
     }
+    so_far = "order by base, next rows between unbounded preceding and current row"
     return f"""
         with entries as (
             select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry,
@@ -102,13 +105,22 @@ def _lag(d: Dialect, ask: Ask) -> str:
             )
         ), units as (
             select protocol, topic, {part}, cast(null as string) as owner, 0 as sought, base_offset as base,
-                last_offset + 1 as next, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
+                last_offset + 1 as next, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us,
+                max(case when control then 1 else 0 end) as control
             from batches
             where protocol <> 'pulsar' and base_offset is not null and last_offset is not null and {moved}
             group by protocol, topic, coalesce(partition, -1), base_offset, last_offset
             union all
-            select {_OWNER}, sought, next - records as base, next, first_us, max_us, seen_us
+            select {_OWNER}, sought, next - records as base, next, first_us, max_us, seen_us, 0 as control
             from numbered where shown = 1
+        ), passing as (
+            select {_PLACE}, base, next, first_us, max_us,
+                case when control = 1 then max(next) over (partition by {_PLACE}, control, base - held) else base end
+                    as passed
+            from (
+                select *, sum(next - base) over (partition by {_PLACE}, control {so_far}) - (next - base) as held
+                from units where owner is null
+            )
         ), marks as (
             select {_PLACE}, owner, seen_us as at_us, next as number, sought from units
             union all
@@ -157,29 +169,32 @@ def _lag(d: Dialect, ask: Ask) -> str:
             from carried
         ), placed as (
             select *, {at["unit_base"]} as base, {at["unit_last"]} as last, {at["unit_first_us"]} as first_us,
-                {at["unit_max_us"]} as max_us
+                {at["unit_max_us"]} as max_us, {at["unit_passed"]} as passed
             from (
                 select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, cast(null as bigint) as at_us, base as number,
                     cast(null as bigint) as reach, 0 as kind, base as unit_base, next - 1 as unit_last,
-                    first_us as unit_first_us, max_us as unit_max_us
-                from units where owner is null
+                    first_us as unit_first_us, max_us as unit_max_us, passed as unit_passed
+                from passing
                 union all
                 select {_OWNER}, slot, at_us, number,
                     case when end_number is not null then greatest(end_number, number) end as reach, 1 as kind,
                     cast(null as bigint) as unit_base, cast(null as bigint) as unit_last,
-                    cast(null as bigint) as unit_first_us, cast(null as bigint) as unit_max_us
+                    cast(null as bigint) as unit_first_us, cast(null as bigint) as unit_max_us,
+                    cast(null as bigint) as unit_passed
                 from standing where number is not null
             )
         ), dated as (
             select *, case when number <= last and first_us >= 0 then first_us + case
                 when last > base and max_us > first_us
                     then cast(floor((max_us - first_us) * ((number - base) / cast(last - base as double))) as bigint)
-                else 0 end end as made_us
+                else 0 end end as made_us,
+                case when number <= last then greatest(number, passed) else number end as reads
             from placed where kind = 1
         ), measured as (
-            select {_OWNER}, slot, at_us, number, reach, reach - number as behind,
-                case when number >= reach then 0
-                    when number < reach and made_us is not null then greatest(at_us - made_us, 0) end as late_us
+            select {_OWNER}, slot, at_us, number, reach,
+                case when reads >= reach then 0 else reach - number end as behind,
+                case when reads >= reach then 0
+                    when reads < reach and made_us is not null then greatest(at_us - made_us, 0) end as late_us
             from dated
         ), compared as (
             select *, lag(number) over ({rows}) as number_before, lag(behind) over ({rows}) as behind_before,

@@ -673,6 +673,7 @@ def _unit(base: int, last: int, rows: Rows) -> Row:
         "first": _us(min(first)) if first else -1,
         "max": _us(max(most)) if most else -1,
         "seen": min(_us(row["time"]) for row in rows),
+        "control": any(row["control"] for row in rows),
     }
 
 
@@ -707,6 +708,7 @@ def _lag_of(
     grown = _grouped([{"at": at, "end": end} for at, end in ends], lambda row: row["at"] // bucket_us)
     number: int | None = None
     end: int | None = None
+    markers = {u["base"] for u in units if u["control"]}
     rows: Rows = []
     for slot in sorted(said.keys() | grown.keys() | {final // bucket_us}):
         times = [row["at"] for row in (*said.get(slot, ()), *grown.get(slot, ()))]
@@ -731,6 +733,8 @@ def _lag_of(
     for row in rows:
         number, reach = row["number"], None if row["end"] is None else max(row["end"], row["number"])
         behind = None if reach is None else reach - row["number"]
+        if behind and markers.issuperset(range(number, row["end"])):
+            behind = 0
         was = None if before is None else before["behind"]
         grew.append(behind is not None and was is not None and behind > was)
         moved = row["at"] if before is None or number != before["number"] else moved

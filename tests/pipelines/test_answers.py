@@ -786,11 +786,15 @@ def groups_of(**given: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     )
 
 
-def lag_of(*positions: dict[str, Any], last: int = 9) -> int | None:
-    """The lag of a group that stood at these positions, a second apart, of topics `a` and `b`, which end at `last`."""
+def lag_of(*positions: dict[str, Any], last: int = 9, markers: Sequence[int] = ()) -> int | None:
+    """The lag of a group that stood at these positions, a second apart, of topics `a` and `b`, which end at `last`.
+
+    markers: offsets of `a` at which a transaction ended.
+    """
     common = {"protocol": "kafka", "site": "s", "partition": 0, "topic": "a", "group": "g"}
     times = [{"time": datetime(2026, 11, 22, 12, 0, n, tzinfo=UTC)} for n in range(len(positions) + 1)]
     ends = [common | times[0] | {"topic": topic, "last_offset": last, "base_offset": 0} for topic in ("a", "b")]
+    ends += [common | times[0] | {"base_offset": at, "last_offset": at, "control": True} for at in markers]
     stated = [common | time | position for time, position in zip(times[1:], positions, strict=True)]
     (group,), _ = groups_of(exchanges=[{"api": "OffsetCommit"}], batches=ends, positions=stated)
     lag: int | None = group["lag"]
@@ -814,6 +818,13 @@ def test_the_lag_of_a_group_is_that_of_each_topic_that_it_commits_to() -> None:
     assert lag_of(committed(4), committed(8)) == 2
     assert lag_of(committed(8), committed(4)) == 6
     assert lag_of(committed(12)) == 0  # more than what the capture shows of the partition
+
+
+def test_the_ends_of_transactions_are_no_messages_that_a_group_has_yet_to_read() -> None:
+    assert lag_of(committed(10), last=9, markers=[10]) == 0
+    assert lag_of(committed(10), last=9, markers=[10, 11, 12]) == 0
+    assert lag_of(committed(10), last=9, markers=[10, 12]) == 3  # what lies between is not known
+    assert lag_of(committed(9), last=9, markers=[10]) == 2
 
 
 def test_no_lag_is_claimed_of_a_partition_whose_end_is_not_known() -> None:
