@@ -15,6 +15,7 @@ steps     for each owner, the buckets in which it or the end of its partition mo
 standing  where the owner stood then: what a bucket does not say, the one before it does. Of Pulsar's acknowledgements
           the furthest counts, from the newest SEEK on
 placed    with the batch that holds the message that the owner reads next
+shown     groups of Kafka that do something in the capture; of others somebody asked where they stand
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ STOPPED_US = 10_000_000  # without progress before a group has stopped, at least
 STOPPED_STEPS = 3  # and as many times as long as it usually takes from one commit to the next
 STOPPED_MOST_US = 30_000_000  # but no longer: a group with messages to read commits more often
 LATE_US = 10_000_000  # that the next message waits before a group is behind, unless it catches up
+
+_MEMBERS_ASK = ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
 _PLACE = "protocol, topic, part"
 _OWNER = f"{_PLACE}, owner"
@@ -211,12 +214,17 @@ def _lag(d: Dialect, ask: Ask) -> str:
                 max(moved_us) over (partition by {_OWNER}) as final_move_us,
                 count(moved_us) over (partition by {_OWNER}) as moves
             from changes
+        ), shown as (
+            select {group} as name from positions
+            where protocol = 'kafka' and what in ('committed', 'pending') and coalesce(api, '') <> 'OffsetFetch'
+            union
+            select {group} as name from exchanges where protocol = 'kafka' and api in {_MEMBERS_ASK}
         )
         select protocol, owner as {group}, topic, case when part >= 0 then part end as partition,
             {d.timestamp(f"slot * {ask.bucket_us}")} as bucket, number as committed, reach as end_offset,
             behind as messages, late_us * 1000 as lag_ns,
             case when number < number_before then 'went back'
-                when behind is null then null
+                when behind is null or protocol = 'kafka' and name is null then null
                 when behind = 0 then 'keeps up'
                 when at_us - last_move_us > greatest({STOPPED_US}, least({STOPPED_MOST_US},
                     {STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1))) then 'stopped'
@@ -224,7 +232,7 @@ def _lag(d: Dialect, ask: Ask) -> str:
                     then 'falls behind'
                 when late_us >= {LATE_US} then 'catches up'
                 else 'keeps up' end as status
-        from judged
+        from judged left join shown on name = owner
     """
 
 
@@ -257,7 +265,8 @@ LAG = Table(
             f"stopped: messages wait, and the group has "
             f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
             f"{STOPPED_MOST_US // 1_000_000} s; went "
-            "back: it committed a smaller offset than before; null where the end of the partition is not known",
+            "back: it committed a smaller offset than before; null where the end of the partition is not known, or "
+            "nobody of the group is in the capture",
         ),
     ),
     _lag,

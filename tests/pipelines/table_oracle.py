@@ -35,7 +35,7 @@ def tables(
     removals: (protocol, api, dialect, first version, last, last release that knows it, first that does not).
     served: key and version of Kafka's APIs -> the first release that serves it.
     """
-    lag = _lag(records["batches"], records.get("positions", []), bucket_us)
+    lag = _lag(records["batches"], records.get("positions", []), records["exchanges"], bucket_us)
     rebalances = _rebalances(records["exchanges"], records.get("events", []))
     happened = _happened(records["exchanges"], records.get("events", []), rebalances, records["connections"])
     return {
@@ -629,7 +629,10 @@ def _traffic(connections: Rows) -> Rows:
 # --- lag -------------------------------------------------------------------------------------------------------------
 
 
-def _lag(batches: Rows, positions: Rows, bucket_us: int) -> Rows:
+_MEMBERS_ASK = {"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
+
+
+def _lag(batches: Rows, positions: Rows, exchanges: Rows, bucket_us: int) -> Rows:
     units: dict[Any, Rows] = defaultdict(list)
     ends: dict[Any, list[tuple[int, int]]] = defaultdict(list)
     after: dict[Any, int] = {}
@@ -654,8 +657,10 @@ def _lag(batches: Rows, positions: Rows, bucket_us: int) -> Rows:
     every = _reached(positions, after)
     final = max([row["at"] for row in every] + [at for marks in ends.values() for at, _ in marks], default=0)
     reached = _grouped(every, lambda row: (row["place"], row["owner"]))
+    shown = {row["group"] for row in exchanges if row["protocol"] == "kafka" and row["api"] in _MEMBERS_ASK}
+    shown |= {row["group"] for row in positions if row["protocol"] == "kafka" and row["api"] != "OffsetFetch"}
     return [
-        row
+        row | ({} if place[0] != "kafka" or owner in shown or row["status"] == "went back" else {"status": None})
         for (place, owner), rows in reached.items()
         for row in _lag_of(place, owner, rows, ends[place], units[place], bucket_us, final)
     ]

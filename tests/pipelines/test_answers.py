@@ -768,22 +768,25 @@ def test_a_group_of_iggy_is_one_whether_requests_give_its_name_or_its_number() -
         assert counted_of(f"iggy/{name}.pcap") == [("dev-cg", "dev-msgs/dev-events", 1, 1, 1)]
 
 
-def groups_of(**given: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The groups of some rows, of which only what matters is given, and what happened to them."""
+def tables_of(**given: Sequence[dict[str, Any]]) -> dict[str, pa.Table]:
+    """Record tables of some rows of a group, of which only what matters is given."""
     common = {"protocol": "kafka", "group": "g", "site": "s", "time": NOON, "file": "a.pcap", "packet": 1}
     call = {"kind": "call", "status": "ok", "total_ns": 0, "request_file": "a.pcap", "request_packet": 1}
     rows = {
         name: [common | (call if name == "exchanges" else {}) | row for row in some] for name, some in given.items()
     }
-    return groups.groups(
-        {
-            name: pa.Table.from_pylist(
-                [{key: value for key, value in row.items() if key in schema(name).names} for row in rows.get(name, [])],
-                schema(name),
-            )
-            for name in groups.TABLES
-        }
-    )
+    return {
+        name: pa.Table.from_pylist(
+            [{key: value for key, value in row.items() if key in schema(name).names} for row in rows.get(name, [])],
+            schema(name),
+        )
+        for name in groups.TABLES
+    }
+
+
+def groups_of(**given: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The groups of some rows, and what happened to them."""
+    return groups.groups(tables_of(**given))
 
 
 def lag_of(*positions: dict[str, Any], last: int = 9, markers: Sequence[int] = ()) -> int | None:
@@ -825,6 +828,15 @@ def test_the_ends_of_transactions_are_no_messages_that_a_group_has_yet_to_read()
     assert lag_of(committed(10), last=9, markers=[10, 11, 12]) == 0
     assert lag_of(committed(10), last=9, markers=[10, 12]) == 3  # what lies between is not known
     assert lag_of(committed(9), last=9, markers=[10]) == 2
+
+
+@pytest.mark.parametrize(("api", "known"), [("OffsetFetch", False), ("Heartbeat", True), ("OffsetCommit", True)])
+def test_a_group_that_somebody_only_looked_at_has_not_stopped(api: str, known: bool) -> None:
+    place = {"topic": "a", "partition": 0}
+    end = place | {"time": NOON + timedelta(minutes=1), "base_offset": 0, "last_offset": 9}
+    stands = place | {"what": "committed", "value": 4, "api": "OffsetFetch" if api == "Heartbeat" else api}
+    (row,) = groups.lag(tables_of(exchanges=[{"api": api}], batches=[end], positions=[stands]))
+    assert (row["messages"], row["status"]) == (6, "stopped" if known else None)
 
 
 def test_no_lag_is_claimed_of_a_partition_whose_end_is_not_known() -> None:
