@@ -22,7 +22,7 @@ class MessageFilter(NamedTuple):
     key: str | None = None  # the key, as text
     header: str | None = None  # NAME, or NAME=VALUE
     offset: int | None = None  # Kafka's and Iggy's offset
-    position: str | None = None  # or any protocol's position, as `12:3` of Pulsar
+    position: str | None = None  # or any protocol's position, as `12:3` of Pulsar, for all messages of that entry
     partition: int | None = None
     grep: str | None = None  # a regular expression (RE2) that key, value or a header matches somewhere
 
@@ -43,10 +43,9 @@ def matching(tables: Relations, wanted: MessageFilter, *, most: int | None = Non
     conditions, values = _conditions(wanted)
     limit = "" if most is None else f" LIMIT {most}"
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = "time, file, packet, stream_offset, \"offset\", try_cast(split_part(position, ':', 3) AS INTEGER), sequence"
     try:
-        return query(
-            tables, f"SELECT * FROM messages {where} ORDER BY time, file, packet, stream_offset{limit}", values
-        )
+        return query(tables, f"SELECT * FROM messages {where} ORDER BY {order}{limit}", values)
     except duckdb.InvalidInputException as error:  # what RE2 says of a pattern
         raise UsageError(f"{wanted.grep!r} is no regular expression: {str(error).partition(': ')[2]}") from None
 
@@ -70,7 +69,7 @@ def _conditions(wanted: MessageFilter) -> tuple[list[str], list[str | int]]:
     if wanted.offset is not None:
         add('"offset" = ?', wanted.offset)
     if wanted.position is not None:
-        add("position = ?", wanted.position)
+        add("(position = ? OR starts_with(position, ? || ':'))", wanted.position, wanted.position)
     if wanted.partition is not None:
         add('"partition" = ?', wanted.partition)
     if wanted.grep is not None:

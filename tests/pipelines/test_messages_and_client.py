@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pipelines.cli import app
 from pipelines.formats import hosts
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+SUBSCRIPTIONS = str(SAMPLES / "pulsar-subscriptions.pcap")
 MADE, CODECS, TRANSACTIONS = (str(SAMPLES / f"kafka-{name}.pcap") for name in ("made", "codecs", "transactions"))
 
 
@@ -50,6 +52,19 @@ def test_a_message_is_found_by_its_key_header_offset_and_text(capture: str) -> N
     only = ["--topic", one["topic"], "--partition", str(one["partition"]), "--offset", str(one["offset"])]
     assert place in places(*only)
     assert set(places("--key", "no such key")) == set()
+
+
+def test_the_messages_of_an_entry_of_pulsar_are_found_by_its_position_in_their_order() -> None:
+    every = [row["position"] for row in found(SUBSCRIPTIONS, "--head", "10000")]
+    batched = [position for position in every if position and position.count(":") == 2]
+    ledger, entry, _ = batched[0].split(":")
+    asked = found(SUBSCRIPTIONS, "--offset", f"{ledger}:{entry}")
+    assert len(asked) == sum(position.startswith(f"{ledger}:{entry}:") for position in batched) > 1
+    for rows in (every, [row["position"] for row in asked]):
+        for one, after in pairwise(position for position in rows if position):
+            if one.split(":")[:2] == after.split(":")[:2]:
+                assert int(one.split(":")[2]) < int(after.split(":")[2]) or after.endswith(":0")
+    assert {row["position"] for row in found(SUBSCRIPTIONS, "--offset", batched[1])} == {batched[1]}
 
 
 def test_a_message_is_found_by_a_header() -> None:
