@@ -22,6 +22,7 @@ class Key(NamedTuple):
     of_batch: str
     exchanges: str = "exchanges"  # where `of_exchange` is read
     stored: bool = False  # an exchange may have several keys: bytes are those of its batches, not of its frames
+    failed: str = "true"  # whether an exchange `e` with an error failed for the key
 
 
 PARTITION = "topic || '[' || \"partition\" || ']'"
@@ -29,9 +30,13 @@ _WITH_PARTITIONS = f"""(
     SELECT e.*, b.named_partition FROM exchanges e
     JOIN (SELECT DISTINCT site, exchange_id, {PARTITION} AS named_partition FROM batches) b USING (site, exchange_id)
 )"""
+_PARTITION_FAILED = f"""coalesce((
+    SELECT bool_or(coalesce({PARTITION} = e.named_partition, true)) FROM errors r
+    WHERE r.site = e.site AND r.exchange_id = e.exchange_id
+), true)"""
 KEYS = {
     "topic": Key("unnest(topics)", "topic", stored=True),
-    "partition": Key("named_partition", PARTITION, _WITH_PARTITIONS, stored=True),
+    "partition": Key("named_partition", PARTITION, _WITH_PARTITIONS, stored=True, failed=_PARTITION_FAILED),
     "client": Key(CLIENT, CLIENT),
     "server": Key(SERVER, SERVER),
     "broker": Key(SERVER, SERVER),
@@ -45,7 +50,8 @@ SORTS = {"p99": "p99_ns", "time": "time_ns", "bytes": "bytes", "errors": "errors
 
 _QUERY = f"""
 WITH excused AS ({EXCUSED}), unheard AS ({UNHEARD}), keyed AS (
-    SELECT {{exchange_key}} AS key, {{bucket}} AS bucket, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
+    SELECT {{exchange_key}} AS key, {{bucket}} AS bucket, e.*,
+           e.status = 'error' AND x.exchange_id IS NULL AND {{failed}} AS failed,
            {HELD} OR total_ns IS NULL AS untimed,
            EXISTS (SELECT 1 FROM unheard u WHERE u.site = e.site AND u.connection = e.connection
                AND u.incarnation = e.incarnation) AS unheard
@@ -86,6 +92,7 @@ def top(tables: Relations, by: str, sort: str, every_us: int | None = None) -> l
         exchange_key=key.of_exchange,
         batch_key=key.of_batch,
         exchanges=key.exchanges,
+        failed=key.failed,
         bucket=bucket,
         time="" if every_us is None else "k.bucket AS time,",
         bytes=_STORED if key.stored else _WIRE,

@@ -11,9 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from dissectors import records
+from pipelines.answers import top
 from pipelines.cli import app
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -37,6 +40,19 @@ def test_partitions_have_the_batches_that_they_carried() -> None:
     assert {row["key"]: (row["n"], row["exchanges"]) for row in batches} == {
         key: (row["bytes"], row["count"]) for key, row in rows.items()
     }
+
+
+@pytest.mark.parametrize(("refused", "failed"), [([1], [0, 1]), ([0, 1], [1, 1]), ([None], [1, 1]), ([], [1, 1])])
+def test_a_partition_has_the_errors_that_are_about_it(refused: list[int | None], failed: list[int]) -> None:
+    one: dict[str, Any] = {"site": "s", "protocol": "kafka", "exchange_id": "x", "api": "Produce"}
+    rows = {
+        "exchanges": [one | {"kind": "call", "status": "error", "topics": ["t"]}],
+        "batches": [one | {"topic": "t", "partition": number} for number in (0, 1)],
+        "errors": [one | {"topic": "t", "partition": number, "code": 6} for number in refused],
+    }
+    made = {name: pa.Table.from_pylist(rows.get(name, []), records.schema(name)) for name in top.TABLES}
+    found = {row["key"]: row["errors"] for row in top.top(made, "partition", "count")}
+    assert found == {"t[0]": failed[0], "t[1]": failed[1]}
 
 
 @pytest.mark.parametrize("by", ["api", "server", "topic"])
