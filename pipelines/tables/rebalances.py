@@ -3,8 +3,8 @@
 joins    accepted JoinGroups
 rounds   joins that were in flight when the first of them was answered: the broker answers all members at once, so
          these are one generation of the group
-ordered  rounds with a generation of their own: a static member that comes back joins in the one that is there, and the
-         others go on. Of those:
+ordered  rounds but those of a static member that comes back: it joins in the generation that holds, and the others go
+         on. Of those:
 settled  rounds of which a SyncGroup was accepted; the members of another round join again, so it belongs to the
          rebalance that the next settled round ends
 """
@@ -55,6 +55,7 @@ def _classic(d: Dialect) -> str:
     member = "concat_ws(' ', client_ip, cast(client_port as string), client_id)"
     begin = d.micros("time")
     first = "begin_us, file, packet"
+    in_turn = "partition by r.name order by r.round"
     return f"""
         with steps as (
             select {group} as name, api, {CLIENT} as client, {member} as member, {begin} as begin_us,
@@ -77,24 +78,28 @@ def _classic(d: Dialect) -> str:
             from joins
         ), rounds as (
             select *, lead(open_us) over (partition by name order by round) as next_us,
-                case when generation = lag(generation) over (partition by name order by round)
-                    then 1 else 0 end as again
+                case when generation is null then own else max(own) over (partition by name, generation) end as members
             from (
                 select name, round, min(begin_us) as begin_us, min(end_us) as open_us, max(end_us) as joined_us,
-                    max(generation) as generation, count(distinct member) as members
+                    max(generation) as generation, count(distinct member) as own
                 from numbered group by name, round
             )
-        ), synced as (
-            select r.name, r.round, max(s.end_us) as settled_us
+        ), followed as (
+            select r.name, r.round, max(case when s.api = 'SyncGroup' then s.end_us end) as settled_us,
+                {count_if("s.api = 'LeaveGroup'")} as gone
             from rounds r join steps s
-                on s.api = 'SyncGroup' and r.name = s.name and s.begin_us >= r.open_us
+                on s.api <> 'JoinGroup' and r.name = s.name and s.begin_us >= r.open_us
                     and (r.next_us is null or s.begin_us < r.next_us)
             group by r.name, r.round
         ), ordered as (
-            select r.*, settled_us, coalesce(sum(case when settled_us is not null then 1 else 0 end) over (
-                partition by r.name order by r.round rows between unbounded preceding and 1 preceding), 0) as number
-            from rounds r left join synced s on r.name = s.name and r.round = s.round
-            where again = 0
+            select *, coalesce(sum(case when settled_us is not null then 1 else 0 end) over (
+                partition by name order by round rows between unbounded preceding and 1 preceding), 0) as number
+            from (
+                select r.*, settled_us, case when generation = lag(generation) over ({in_turn})
+                    and lag(settled_us) over ({in_turn}) is not null and lag(gone) over ({in_turn}) = 0
+                    then 1 else 0 end as again
+                from rounds r left join followed f on r.name = f.name and r.round = f.round
+            ) where again = 0
         ), fresh as (
             select n.* from numbered n join ordered o on n.name = o.name and n.round = o.round
         ), ended as (

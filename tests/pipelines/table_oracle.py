@@ -883,13 +883,24 @@ def _of_group(group: str, rows: Rows, generations: Mapping[Any, int | None]) -> 
     before_us = 0
     told = [[generations.get((row["site"], row["exchange_id"])) for row in joined] for joined in rounds]
     newest = [max((one for one in some if one is not None), default=None) for some in told]
-    fresh = [n for n in range(len(rounds)) if n == 0 or newest[n] is None or newest[n] != newest[n - 1]]
+    sizes = [len(set(map(_member, joined))) for joined in rounds]
+    sizes = [max(size for size, one in zip(sizes, newest, strict=True) if one == newest[n])
+             if newest[n] is not None else sizes[n]
+             for n in range(len(rounds))]  # fmt: skip
+
+    def after(number: int, api: str) -> Rows:
+        """Requests from the first answer of a round to that of the next."""
+        opens = _ends(rounds[number][0])
+        closes = _ends(rounds[number + 1][0]) if number + 1 < len(rounds) else None
+        return [row for row in rows if row["api"] == api and opens <= _micros(row["time"])
+                and (closes is None or _micros(row["time"]) < closes)]  # fmt: skip
+
+    fresh = [n for n in range(len(rounds)) if n == 0 or newest[n] is None or newest[n] != newest[n - 1]
+             or not after(n - 1, "SyncGroup") or after(n - 1, "LeaveGroup")]  # fmt: skip
+    size_before = 0
     for number in fresh:
         joined = rounds[number]
-        opens = _ends(joined[0])
-        closes = _ends(rounds[number + 1][0]) if number + 1 < len(rounds) else None
-        synced = [_ends(row) for row in rows if row["api"] == "SyncGroup" and opens <= _micros(row["time"])
-                  and (closes is None or _micros(row["time"]) < closes)]  # fmt: skip
+        synced = [_ends(row) for row in after(number, "SyncGroup")]
         waiting.append(joined)
         if not synced and number < fresh[-1]:
             continue
@@ -901,13 +912,13 @@ def _of_group(group: str, rows: Rows, generations: Mapping[Any, int | None]) -> 
         new = before is not None and bool(set(map(_member, joined)) - set(map(_member, before)))
         made.append(_rebalance(group, first["time"], (ends - _micros(first["time"])) * 1000, {
             "cause": "first seen" if before is None else "joined and left" if gone and new else "left" if gone
-            else "lost" if len(set(map(_member, joined))) < len(set(map(_member, before))) else "joined" if new
+            else "lost" if sizes[number] < size_before else "joined" if new
             else "rejoined",
-            "members_before": None if before is None else len(set(map(_member, before))),
-            "members_after": len(set(map(_member, joined))), "generations": len(waiting),
+            "members_before": None if before is None else size_before,
+            "members_after": sizes[number], "generations": len(waiting),
             "clients": _names(map(_client, every)), "file": first["request_file"], "packet": first["request_packet"],
         }))  # fmt: skip
-        before, before_us, waiting = joined, ends, []
+        before, size_before, before_us, waiting = joined, sizes[number], ends, []
     return made
 
 

@@ -922,6 +922,16 @@ def test_a_static_member_that_comes_back_does_not_make_its_group_rebalance() -> 
     group = group_of(in_kafka(0, 1, "a-1", "b-1"), in_kafka(9, 1, "a-2", port=7), in_kafka(20, 2, "a-2", "b-1", "c"))
     assert (group["rebalances"], group["longest_ns"]) == (2, 1_000_000)
     assert group_of(in_kafka(0, 1, "a-1"), in_kafka(9, 2, "a-2", port=7))["rebalances"] == 2
+    left = {"exchanges": [{"api": "LeaveGroup", "time": NOON + timedelta(seconds=5)}], "events": []}
+    assert group_of(in_kafka(0, 1, "a-1"), left, in_kafka(9, 1, "a-2", port=7))["rebalances"] == 2  # made anew
+
+
+def test_members_that_join_twice_until_their_generation_holds_are_members_of_it() -> None:
+    first, again = in_kafka(0, 1, "a", "b"), in_kafka(1, 1, "b", port=2)
+    first["exchanges"] = [row for row in first["exchanges"] if row["api"] == "JoinGroup"]
+    group = group_of(first, again, in_kafka(9, 2, "a", "b", "c"))
+    assert (group["rebalances"], group["members"], group["longest_ns"]) == (2, 3, 1_001_000_000)
+    assert group_of(first, again)["members"] == 2
 
 
 def test_members_of_kafka_that_no_longer_join_are_gone() -> None:
