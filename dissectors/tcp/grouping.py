@@ -11,7 +11,7 @@ from dissectors.arrow import Ints
 from dissectors.capture.block import FIN, SYN, PacketBlock
 from dissectors.limits import SHARES
 from dissectors.records import PACKET_SHIFT
-from dissectors.tcp.keys import by_connection
+from dissectors.tcp.keys import by_connection, shares_of
 from dissectors.tcp.numbers import NAMED
 from dissectors.tcp.packets import Packets
 
@@ -27,7 +27,7 @@ class Grouped:
         found = by_connection(block)
         self._index, self._direction = found.order, found.direction
         self._starts, self._stops = found.starts, found.stops
-        self._shares, self._of, self._keys = found.shares, found.of, found.keys
+        self._shares, self._of, self._keys = shares_of(found.hashes), found.of, found.keys
         self._block = block
         columns = {name: getattr(block, name) for name in _AS_THEY_ARE}
         columns["direction"] = self._direction

@@ -40,7 +40,7 @@ class Connections(NamedTuple):
     of: Ints  # int64[n]: the connection of each packet
     direction: Ints  # int64[n]: 1 for each packet from the higher endpoint to the lower one, else 0
     keys: list[bytes]  # of each connection
-    shares: Ints  # int64[m]
+    hashes: npt.NDArray[np.uint64]  # uint64[m]
 
 
 def by_connection(block: PacketBlock) -> Connections:
@@ -53,16 +53,13 @@ def by_connection(block: PacketBlock) -> Connections:
     if count:
         write_hashes(ends.data, hashes.data)
     keys: list[bytes] = ends[:count].view(_KEY).ravel().tolist()
-    return Connections(index, starts[:count], starts[1 : count + 1], of, direction, keys, shares_of(hashes))
+    return Connections(index, starts[:count], starts[1 : count + 1], of, direction, keys, hashes)
 
 
 def connection_hashes(block: PacketBlock) -> npt.NDArray[np.uint64]:
-    """A hash of the connection of each packet, uint64[n]."""
-    hashes, ends = np.empty(len(block), np.uint64), np.empty((len(block), 6), np.uint64)
-    if len(block):
-        write_ends(_given(block), ends.data)
-        write_hashes(ends.data, hashes.data)
-    return hashes
+    """The hash of the connection of each packet, uint64[n]."""
+    found = by_connection(block)
+    return found.hashes[found.of]
 
 
 def _given(block: PacketBlock) -> WordGrid:
@@ -155,18 +152,6 @@ def is_of(
 
 
 @compiled
-def write_ends(given: WordGrid, ends: WordGrid) -> None:
-    """Both endpoints of each packet, the lower one first: uint64[n, 6]. given: uint64[n, 6]."""
-    i: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    lower: cython.Py_ssize_t
-    for i in range(ends.shape[0]):
-        lower = lower_of(given, i)
-        for k in range(3):
-            ends[i, k], ends[i, 3 + k] = given[i, lower + k], given[i, 3 - lower + k]
-
-
-@compiled
 def write_hashes(ends: WordGrid, hashes: Words) -> None:
     """The hash of each connection. ends: uint64[n, 6], of which the first that there are hashes for are read."""
     i: cython.Py_ssize_t
@@ -210,6 +195,6 @@ def share_of(key: bytes) -> int:
     return int(hash_of(*ends_of(key)) >> 64 - _SHARE_BITS)
 
 
-def shares_of(keys: npt.NDArray[np.uint64]) -> Ints:
+def shares_of(hashes: npt.NDArray[np.uint64]) -> Ints:
     """Which of the SHARES each connection belongs to, by its hash."""
-    return (keys >> np.uint64(64 - _SHARE_BITS)).astype(np.int64)
+    return (hashes >> np.uint64(64 - _SHARE_BITS)).astype(np.int64)
