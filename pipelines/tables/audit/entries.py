@@ -21,6 +21,7 @@ from pipelines.formats import units
 from pipelines.sql.database import Row, literal
 from pipelines.tables.audit.statement import (
     DELIVERED,
+    HAS_HOLE,
     LOST,
     SKIPPED,
     UNKNOWN,
@@ -112,28 +113,28 @@ VIEWS = {
                 SELECT 1 FROM v_types t WHERE t.owner = o.owner AND t.topic = o.topic AND t.compacted)
         ), known AS (
             SELECT *, came_here OR came AND topic NOT IN (FROM v_copied) AS found FROM stored
-        ), in_order AS (SELECT topic, owner FROM v_types WHERE in_order), leapt_over AS (
-            SELECT DISTINCT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry
-            FROM (FROM known WHERE NOT came) m JOIN v_leaps l ON l.topic = m.topic AND l.owner = m.owner
-                AND l.partition IS NOT DISTINCT FROM m.partition AND l.server = m.server
-                AND (l.ledger, l.entry) < (m.ledger, m.entry) AND (m.ledger, m.entry) < l.after
-            WHERE (m.topic, m.owner) IN (FROM in_order)
-        ), sought_over AS (
-            SELECT DISTINCT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry
-            FROM (FROM known WHERE NOT came) m JOIN v_seeks k ON k.topic = m.topic AND k.owner = m.owner
-                AND k.partition IS NOT DISTINCT FROM m.partition AND k.server = m.server AND k.time > m.time
-                AND k.stood < (m.ledger, m.entry) AND (m.ledger, m.entry) < k.target
-            WHERE (m.topic, m.owner) IN (FROM in_order)
+        ), ways AS (
+            SELECT topic, partition, owner, server, (ledger, entry) AS start, after AS stop, false AS sought,
+                null AS time FROM v_leaps
+            UNION ALL SELECT topic, partition, owner, server, stood, target, true, time FROM v_seeks
+        ), gone_over AS (
+            SELECT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry, bool_or(NOT sought) AS leapt,
+                bool_or(sought) AS sought
+            FROM (FROM known WHERE NOT came) m JOIN ways w ON w.topic = m.topic AND w.owner = m.owner
+                AND w.partition IS NOT DISTINCT FROM m.partition AND w.server = m.server
+                AND w.start < (m.ledger, m.entry) AND (m.ledger, m.entry) < w.stop
+                AND (NOT sought OR w.time > m.time)
+            WHERE (m.topic, m.owner) IN (SELECT (topic, owner) FROM v_types WHERE in_order)
+            GROUP BY ALL
         )
-        SELECT k.*, NOT came AND (acknowledged OR l.topic IS NOT NULL) AS lost, s.topic IS NOT NULL AS skipped
-        FROM known k LEFT JOIN leapt_over l ON {_same("l", "k", "k")} AND l.server = k.server
-            LEFT JOIN sought_over s ON {_same("s", "k", "k")} AND s.server = k.server""",
+        SELECT k.*, NOT came AND (acknowledged OR coalesce(leapt, false)) AS lost, coalesce(sought, false) AS skipped
+        FROM known k LEFT JOIN gone_over g ON {_same("g", "k", "k")} AND g.server = k.server""",
     "v_broken": f"""
         SELECT owner, count(*) AS connections FROM (
             SELECT DISTINCT owner, {_CONNECTION} FROM (
                 SELECT owner, {_CONNECTION} FROM v_dispatched UNION SELECT owner, {_CONNECTION} FROM v_done)
         ) JOIN connections c USING ({_CONNECTION})
-        WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 GROUP BY ALL""",
+        WHERE {HAS_HOLE} GROUP BY ALL""",
 }
 """Queries that the look reads by name."""
 

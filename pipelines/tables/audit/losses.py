@@ -21,6 +21,7 @@ from pipelines.sql.database import Row, literal
 from pipelines.tables.audit import overwritten
 from pipelines.tables.audit.statement import (
     DELIVERED,
+    HAS_HOLE,
     LOST,
     OWNER,
     PLACE,
@@ -96,15 +97,15 @@ VIEWS = {
     "v_past": """
         SELECT protocol, topic, part AS partition, owner, max(number) AS number FROM v_reached
         WHERE api NOT IN ('OffsetFetch', 'GET_CONSUMER_OFFSET') GROUP BY ALL""",
-    "v_holes": """
+    "v_holes": f"""
         SELECT owner, count(DISTINCT (c.connection, c.incarnation)) AS connections FROM connections c JOIN v_joined m
             ON c.site = m.site AND c.client_ip = m.client_ip
-        WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'kafka'
+        WHERE {HAS_HOLE} AND c.protocol = 'kafka'
         GROUP BY ALL
         UNION ALL
         SELECT owner, count(DISTINCT (c.connection, c.incarnation)) AS connections FROM connections c JOIN v_given g
             ON c.site = g.site AND c.connection = g.connection AND c.incarnation = g.incarnation
-        WHERE coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0 AND c.protocol = 'iggy'
+        WHERE {HAS_HOLE} AND c.protocol = 'iggy'
         GROUP BY ALL""",
     # fetch positions of members of a group
     "v_stood": f"""
@@ -343,8 +344,7 @@ def _read_elsewhere(ask: Ask) -> set[tuple[str, str]]:
     """Topics and groups of which a broker sent a member to another replica (KIP-392): (topic, group)."""
     return {
         (row["topic"], row["owner"])
-        for row in ask("""
-            SELECT DISTINCT e.topic, m.owner FROM events e JOIN v_members m
-                ON e.site = m.site AND e.client_ip = m.client_ip AND e.client_id IS NOT DISTINCT FROM m.client_id
+        for row in ask(f"""
+            SELECT DISTINCT e.topic, m.owner FROM events e JOIN v_members m ON {_reads("e")}
             WHERE e.kind = 'preferred_replica' AND e.topic IS NOT NULL""")
     }

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.statement import OWNER, SKIPPED, Ask, Statement, statement
+from pipelines.tables.audit.statement import HAS_HOLE, OWNER, SKIPPED, Ask, Statement, statement
 from pipelines.tables.table import alike
 
 _CLIENT = ("client_ip", "client_id")
@@ -34,8 +34,7 @@ VIEWS = {
             WHERE "group" IS NOT NULL AND protocol = 'kafka' GROUP BY ALL
         ) g ON {alike(_CLIENT, "g", "p")}
         WHERE p.what = 'fetch' AND p.replica IS NULL AND p.api = 'Fetch' AND p.topic IS NOT NULL
-            AND p.partition IS NOT NULL
-            AND coalesce(c.gap_bytes, 0) + coalesce(c.gaps, 0) + coalesce(c.cut_bytes, 0) = 0""",
+            AND p.partition IS NOT NULL AND NOT {HAS_HOLE}""",
     # a row for each position that the log did not have, and where the reader went on
     "v_outofrange": f"""
         WITH refused AS (
@@ -104,14 +103,30 @@ VIEWS = {
 }
 """v_resets has a row for each time that a reader passed over messages: where it stood, and where it went on."""
 
-_RESTS_ON = {
-    OUT_OF_RANGE: "the fetch position that the broker refused with OFFSET_OUT_OF_RANGE, and the next one of the same "
-    "reader",
-    NO_OFFSET: "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets "
-    "that the group had in other partitions before, and answers to Produce",
-    SET_FORWARD: "the offset that was committed without a member, the one that the group had before, and the next "
-    "fetch position of its members",
+_REFUSED = "the fetch position that the broker refused with OFFSET_OUT_OF_RANGE, and the next one of the same reader"
+_SAID = {
+    OUT_OF_RANGE: (
+        "{who} {never} {place}: its position {stood} was out of range, and it went on at {went_to}{gone}.",
+        _REFUSED,
+    ),
+    BEHIND_END: (
+        "{who} stood at {stood} {place}, behind the end of the log, and went on at {went_to}: the topic was created "
+        "again, or its log was cut off. If the topic is new, it {never} of it.",
+        _REFUSED,
+    ),
+    NO_OFFSET: (
+        "{who} {never} {place}: it had no offset there, and began at {went_to}, the end, though they had been written "
+        "while it read the topic.",
+        "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets that the "
+        "group had in other partitions before, and answers to Produce",
+    ),
+    SET_FORWARD: (
+        "{who} {never} {place}: {name} on {client_ip} set it forward from offset {stood} to {went_to}.",
+        "the offset that was committed without a member, the one that the group had before, and the next fetch "
+        "position of its members",
+    ),
 }
+"""What is said of each cause, and what that rests on."""
 
 
 def passed_over(ask: Ask) -> Iterator[Statement]:
@@ -121,37 +136,24 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
             SELECT max(value) FROM positions s WHERE s.what = 'log_start' AND {alike(_PART, "s", "w")}
                 AND s.time <= w.until) AS log_start
         FROM (SELECT *, concat_ws(' ', client_ip, client_id) AS client FROM v_resets) w ORDER BY time"""):
-        cause, first, end = row["cause"], row["stood"], row["went_to"]
-        if cause == BEHIND_END:
+        first, end = row["stood"], row["went_to"]
+        if row["cause"] == BEHIND_END:
             first = min(row["log_start"] or 0, end)
         count = end - first
         if not count:
             continue
         name = row["client"].partition(" ")[2] or row["client"]
-        who = f"Group {row['owner']}" if row["owner"] else name
-        never = f"never got {units.counted(count, 'message')}"
-        place = f"of topic {row['topic']}, partition {row['partition']}"
-        if cause == OUT_OF_RANGE:
-            gone = min(max((row["log_start"] or 0) - first, 0), count)
-            lost = ""
-            if 0 < gone < count:
-                lost = f"; {units.count(gone)} of them had been deleted by then, the others were still there"
-            elif gone:
-                lost = "; they had been deleted by then"
-            said = f"{who} {never} {place}: its position {first} was out of range, and it went on at {end}{lost}."
-        elif cause == BEHIND_END:
-            said = (
-                f"{who} stood at {row['stood']} {place}, behind the end of the log, and went on at {end}: the topic "
-                f"was created again, or its log was cut off. If the topic is new, it {never} of it."
-            )
-        elif cause == NO_OFFSET:
-            said = (
-                f"{who} {never} {place}: it had no offset there, and began at {end}, the end, though they had been "
-                "written while it read the topic."
-            )
-        else:
-            said = f"{who} {never} {place}: {name} on {row['client_ip']} set it forward from offset {first} to {end}."
-        yield statement(
-            SKIPPED, row | {"offsets": f"{first} to {end - 1}" if count > 1 else str(first)},
-            said, _RESTS_ON.get(cause, _RESTS_ON[OUT_OF_RANGE]), messages=count,
+        gone, deleted = "", min(max((row["log_start"] or 0) - first, 0), count)
+        if 0 < deleted < count:
+            gone = f"; {units.count(deleted)} of them had been deleted by then, the others were still there"
+        elif deleted:
+            gone = "; they had been deleted by then"
+        said, rests_on = _SAID[row["cause"]]
+        said = said.format(
+            who=f"Group {row['owner']}" if row["owner"] else name,
+            never=f"never got {units.counted(count, 'message')}",
+            place=f"of topic {row['topic']}, partition {row['partition']}",
+            name=name, gone=gone, stood=row["stood"], went_to=end, client_ip=row["client_ip"],
         )  # fmt: skip
+        offsets = f"{first} to {end - 1}" if count > 1 else str(first)
+        yield statement(SKIPPED, row | {"offsets": offsets}, said, rests_on, messages=count)

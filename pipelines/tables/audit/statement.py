@@ -17,6 +17,8 @@ ORDER = (LOST, UNKNOWN, SKIPPED, DOUBLED, TWICE, DISORDER, HELD, UNCONFIRMED, DR
 
 PLACE = "protocol, topic, partition"
 OWNER = f"{PLACE}, owner"
+HAS_HOLE = "coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0"
+"""Whether bytes of a connection are missing."""
 
 
 class Statement(NamedTuple):
