@@ -51,6 +51,13 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 _CLIENT, _OF_BATCH = (CLIENT.replace("client_", f"{row}.client_") for row in ("e", "b"))
+SENT = """
+    select *, row_number() over (
+        partition by topic, partition, producer, producer_epoch, base_sequence, outcome is not distinct from 'error'
+        order by time, file, packet) as sent
+    from batches where protocol = 'kafka' and role = 'produce' and transactional and producer is not null
+        and not coalesce(control, false)"""
+"""Batches of transactions, each once for each time it was sent; `sent` numbers those refused, and the others."""
 _STEPS = f"""
     select e.time, e.protocol, e.kind, e.topic, e."group", e.subject, e.number, e.text, {_CLIENT} as client,
         e.file, e.packet, x.total_ns, x.time as asked, x.status, x.error_code, x.error_name, x.records
@@ -59,13 +66,7 @@ _STEPS = f"""
     union all by name
     select b.time, b.protocol, 'batch' as kind, b.topic, producer as subject, producer_epoch as number,
         {_OF_BATCH} as client, file, packet, b.records, x.total_ns, x.time as asked, x.error_code, outcome as status
-    from (
-        select *, row_number() over (
-            partition by topic, partition, producer, producer_epoch, base_sequence, outcome is not distinct from 'error'
-            order by time, file, packet) as sent
-        from batches where protocol = 'kafka' and role = 'produce' and transactional and producer is not null
-            and not coalesce(control, false)
-    ) b left join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id
+    from ({SENT}) b left join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id
     where sent = 1 or outcome = 'error' or base_sequence is null
     order by time, kind, packet"""
 _LOOKS_EVERY = timedelta(seconds=10)  # the coordinator, for transactions that are open for too long

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from dissectors.kafka.errors import error
 from pipelines.formats import who
-from pipelines.tables.transactions import ENDED_BY_COORDINATOR, TIMED_OUT
+from pipelines.tables.transactions import ENDED_BY_COORDINATOR, SENT, TIMED_OUT
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import HEARD, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -20,7 +20,7 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 # an EndTxn that gave its transaction up, the messages of its producer since the one before, and whether the capture
 # lacks bytes of requests that carried some
-_ABORTED = """
+_ABORTED = f"""
     with ended as (
         select client, until from v_calls where api = 'EndTxn'
     ), aborted as (
@@ -29,14 +29,7 @@ _ABORTED = """
             ), to_timestamp(0)) as before
         from v_noted v where event = 'transaction_aborted' and api = 'EndTxn'
     ), first_sent as (
-        select * from (
-            select *, row_number() over (
-                partition by topic, partition, producer, producer_epoch, base_sequence order by time, file, packet
-            ) as sent
-            from batches
-            where role = 'produce' and transactional and not coalesce(control, false)
-                and outcome is distinct from 'error'
-        ) where sent = 1 or base_sequence is null
+        select * from ({SENT}) where outcome is distinct from 'error' and (sent = 1 or base_sequence is null)
     ), incomplete as (
         select client, time from v_calls where api = 'Produce' and not complete
     )
