@@ -37,7 +37,7 @@ _PLACE = "protocol, topic, part"
 _OWNER = f"{_PLACE}, owner"
 
 
-def _owner(d: Dialect) -> str:
+def reached_by(d: Dialect) -> str:
     """Who reached an offset: the group, or a consumer of Iggy that is in none."""
     return f"coalesce({d.quoted('group')}, 'consumer ' || consumer)"
 
@@ -47,7 +47,7 @@ def reached(d: Dialect, *, alone: bool = False) -> str:
 
     part: the partition. Besides `api`, `exchange_id`, `site`: what said it. alone: with consumers that are in no group.
     """
-    owner = _owner(d) if alone else d.quoted("group")
+    owner = reached_by(d) if alone else d.quoted("group")
     return f"""
         select protocol, topic, partition as part, {owner} as owner, {d.micros("time")} as at_us,
             value as number, api, site, exchange_id
@@ -139,8 +139,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
         ), owners as (
             select *, case when of_ends = 0 then owner end as told_by
             from (
-                select distinct protocol, topic, {part}, {_owner(d)} as owner from positions
-                where what in ('committed', 'pending') and topic is not null and {_owner(d)} is not null
+                select distinct protocol, topic, {part}, {reached_by(d)} as owner from positions
+                where what in ('committed', 'pending') and topic is not null and {reached_by(d)} is not null
             ) cross join (select 0 as of_ends union all select 1 as of_ends) kinds
         ), steps as (
             select o.protocol, o.topic, o.part, o.owner, slot, max(at_us) as at_us,

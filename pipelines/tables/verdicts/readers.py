@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LAG, LATE_US
+from pipelines.tables.lag import BEHIND_STATUS, LAG, LATE_US, reached_by
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
@@ -16,6 +16,7 @@ from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITH
 from pipelines.tables.verdicts.verdict import Ruling, first_of, sql_list, together
 
 _BUCKET_US = 1_000_000
+_REACHED_BY = reached_by(DuckDB())
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
@@ -44,15 +45,13 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
 
 
 def _behind(capture: Capture) -> Iterator[Ruling]:
-    if not capture.keep("v_behind", "select * from v_lagged where is_behind"):
-        return
     said = f"""
         select x.* exclude (topics, "group"), b.owner as "group", [b.topic] as topics, b.topic, b.partition, b.messages,
             b.lag_ns, b.status, b.committed, b.end_offset, b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
             g.gone
-        from v_behind b join (
-            select protocol, topic, partition, coalesce("group", 'consumer ' || consumer) as owner,
+        from (from v_lagged where is_behind) b join (
+            select protocol, topic, partition, {_REACHED_BY} as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
             from positions where what in ('committed', 'pending') group by all
         ) p on p.protocol = b.protocol and p.topic = b.topic and p.partition is not distinct from b.partition
@@ -83,8 +82,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
         worst = row["parts"][0]
         place = say.topic(row["topic"])
-        late = f", the next of them {say.span(row['lag_ns'])} old" if row["lag_ns"] else ""
-        part = "" if worst["partition"] is None else f"partition {worst['partition']} of "
+        late, part = _late(row["lag_ns"]), _part(worst["partition"])
         if row["stopped"]:
             text = f"Group {row['group']} stands at offset {worst['committed']} of {part}topic {place}"
         else:
@@ -122,12 +120,11 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
 
     Left out are those whose members had got most of what waited, and those whose offsets somebody else set.
     """
-    rows = """
+    rows = f"""
         select x.* exclude (topics, "group") replace (l.since as time), l.owner as "group", [l.topic] as topics,
             l.topic, l.partition, l.worst
         from v_lagged l join (
-            select protocol, topic, partition, coalesce("group", 'consumer ' || consumer) as owner, site, exchange_id,
-                time, client_ip, client_id
+            select protocol, topic, partition, {_REACHED_BY} as owner, site, exchange_id, time, client_ip, client_id
             from positions where what in ('committed', 'pending')
         ) p on p.protocol = l.protocol and p.topic = l.topic and p.partition is not distinct from l.partition
             and p.owner = l.owner and p.time > l.worst.at
@@ -145,8 +142,7 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
     more = f"arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst"
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         worst = row["worst"]
-        part = "" if row["partition"] is None else f"partition {row['partition']} of "
-        late = f", the next of them {say.span(worst['lag_ns'])} old" if worst["lag_ns"] else ""
+        late, part = _late(worst["lag_ns"]), _part(row["partition"])
         yield Ruling(
             "consumer_behind",
             f"Group {row['group']} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
@@ -156,12 +152,20 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+def _late(lag_ns: int | None) -> str:
+    return f", the next of them {say.span(lag_ns)} old" if lag_ns else ""
+
+
+def _part(partition: int | None) -> str:
+    return "" if partition is None else f"partition {partition} of "
+
+
 def _members_read_on(capture: Capture, group: str, topic: str) -> bool:
     """Whether several members in turn fetched at the offset at which a group stands: what they read stops them."""
     (seen,) = capture.rows(f"""
         select count(distinct (p.client_ip, p.connection, p.incarnation)) as readers
-        from positions p join v_behind b on b.topic = p.topic and b.partition is not distinct from p.partition
-            and p.value = b.committed
+        from positions p join v_lagged b on b.is_behind and b.topic = p.topic
+            and b.partition is not distinct from p.partition and p.value = b.committed
         where p.what = 'fetch' and b.owner = {say.literal(group)} and b.topic = {say.literal(topic)}""")
     return bool(seen["readers"] > 1)
 
