@@ -12,6 +12,7 @@ import pickle
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from dissectors.tcp.recent import Runs
 _PROTOCOL = 3  # of pickles: later ones number what they memorise from 0 on, whatever is known already
 _SAMPLES = 64  # connections to learn from
 _LEARNED = (type, str, FunctionType, BuiltinFunctionType)
-_DICTIONARY = 1 << 17  # bytes: most of the samples
+_DICTIONARY = 1 << 18  # bytes: all samples of usual connections
 _LEVEL = 3  # of compression
 _HEAD = struct.Struct("=qqq?")  # as Packed has it
 _OPEN = -(1 << 63)  # no time of closing
@@ -136,9 +137,9 @@ class _Pickles:
         return self._dump(flow)[0]
 
     def met(self, flow: Flow) -> list[object]:
-        """What is memorised on the way."""
+        """What is memorised on the way, in that order: a copy of the memo is ordered by where objects lie in memory."""
         memo = self._dump(flow)[1]
-        return [each for _, each in memo.copy().values()]
+        return [each for _, each in sorted(memo.copy().values(), key=itemgetter(0))]
 
     def load(self, data: bytes) -> Flow:
         """The connection."""
