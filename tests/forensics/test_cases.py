@@ -14,6 +14,7 @@ from dissectors.forensics import report
 from dissectors.forensics.cases import Case
 from dissectors.limits import Limits
 from tests.kafka import wire
+from tests.wires import checksum
 
 from .scene import (
     BATCH,
@@ -224,7 +225,8 @@ def test_a_burst_that_the_crc_leaves_open_is_found_with_the_tcp_sum(
     index, offset = packet_ref(packets, target, False)
     assume(packet_ref(packets, target + 2, False)[0] == index)
     changes = {offset + i: x for i, x in enumerate(change) if x}
-    packets[index] = broken(packets[index], changes, repaired=False)
+    sound, packets[index] = packets[index], broken(packets[index], changes, repaired=False)
+    assume(checksum(sound.data) != checksum(packets[index].data))  # else no sum sees it
     case = only(investigate(tmp_path, packets))
     assert case.corrected == BATCH
     assert {spot.packet_offset for spot in case.locations} == set(changes)
