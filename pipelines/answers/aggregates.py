@@ -49,8 +49,8 @@ def made(tables: Relations, names: Collection[str], cut: str = "") -> Tables:
     with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine, readable():
         for name in RECORDS:
             engine.add(f"all_{name}", tables[name])
-        known, _ = relations(engine, judgement=judgement)
         ask = Ask(bucket_us=choose_bucket(engine))
+        known, _ = relations(engine, judgement=judgement, ask=ask)
 
         def rows(table: Table) -> pa.Table:
             made = bound(engine.dialect, table.query(engine.dialect, ask), known)

@@ -96,6 +96,6 @@ def _aggregate(name: str, by: tuple[str, ...]) -> pa.Schema:
     with LocalEngine(".", {}, Path(tempfile.gettempdir())) as engine:
         for table in records.DEFAULT_TABLES:
             engine.add(f"all_{table}", records.schema(table).empty_table())
-        known, _ = relations(engine)
+        known, _ = relations(engine, ask=Ask(by))
         query = bound(engine.dialect, TABLES[name].query(engine.dialect, Ask(by)), known)
         return engine.fetch(f"select * from ({query}) limit 0").schema

@@ -18,10 +18,8 @@ from dissectors.session.protocols import protocols
 from pipelines.sql.words import LOGGED_IN, SERVER, UNHEARD
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.groups import group_names
-from pipelines.tables.table import CONNECTION, Table, TableColumn, equal
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, equal
 
-KNOWN_CHANGES = "known_changes"
-"""The name by which queries of tables read what `changes` gives."""
 OK, NO_ANSWER = "ok", "no answer"
 """Values of `result`, beside the names of errors."""
 
@@ -146,7 +144,7 @@ def _unheard(d: Dialect) -> str:
         where x.kind = 'unanswered' and api in {tuple(sorted({one[1] for one in apis}))}"""
 
 
-def changes(d: Dialect) -> str:
+def _changes(d: Dialect, ask: Ask) -> str:
     group = d.quoted("group")
     latest = d.latest("value", f"partition by {_PLACE} order by time, turn, file, packet, value")
     errors = """
@@ -236,7 +234,7 @@ CHANGES = Table(
         TableColumn("file", "where it is"),
         TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
-    lambda d, ask: f"select * from {KNOWN_CHANGES}",
+    _changes,
     headline=(
         "time", "protocol", "client_ip", "client_id", "principal", "action", "thing", "subject", "topic", "partition",
         "detail", "before", "result", "file", "packet",

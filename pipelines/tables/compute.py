@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from dissectors import records
-from pipelines.tables.changes import KNOWN_CHANGES, changes
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
-from pipelines.tables.registry import TABLES
+from pipelines.tables.registry import READ_BY_OTHERS, TABLES
 from pipelines.tables.table import LATER, Ask, Table
 from pipelines.tables.transactions import MADE, TRANSACTIONS
 from pipelines.tables.verdicts import HARMED, IMPACTS, JUDGED, VERDICTS
@@ -89,16 +88,18 @@ def compute(
     leave_out: whether tables that do not fit in the engine's memory are left out; else they are an error.
     """
     passed_over = engine.too_little_memory if leave_out else ()
-    known, shared = relations(engine, cases, judgement)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
+    known, shared = relations(engine, cases, judgement, ask)
     queries = {name: table.query(engine.dialect, ask) for name, table in TABLES.items() if name in only}
-    of_changes = {name for name, query in queries.items() if KNOWN_CHANGES in query}
+    queries |= {table.name: f"select * from {table.known}" for table in READ_BY_OTHERS if table.name in only}
     left_out: set[str] = set()
-    if of_changes:
-        try:
-            known[KNOWN_CHANGES] = engine.keep(KNOWN_CHANGES, bound(engine.dialect, known[KNOWN_CHANGES], known))
-        except passed_over:
-            left_out = of_changes
+    for name in (table.known for table in READ_BY_OTHERS):
+        readers = {reader for reader, query in queries.items() if name in bound(engine.dialect, query, known)}
+        if len(readers - left_out) > 1:
+            try:
+                known[name] = engine.keep(name, bound(engine.dialect, f"select * from {name}", known))
+            except passed_over:
+                left_out |= readers
 
     def write(name: str) -> None:
         path = folder / f"{name}.parquet"
@@ -115,20 +116,21 @@ def compute(
 
 
 def relations(
-    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), judgement: Judged | None = None
+    engine: TableEngine, cases: Sequence[dict[str, Any]] = (), judgement: Judged | None = None, ask: Ask | None = None
 ) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds.
 
     cases: what forensics said of bad checksums, as JSON objects; judgement: what `engine.judged` gave. Without them,
-    the tables made of them have no rows; nor has a record table that an older version did not write.
+    the tables made of them have no rows; nor has a record table that an older version did not write. ask: of tables
+    that are READ_BY_OTHERS.
     """
     engine.add(CASES, case_table(cases))
     engine.add(JUDGED, (judgement or Judged.empty()).verdicts)
     engine.add(MADE, (judgement or Judged.empty()).transactions)
     engine.add(HARMED, (judgement or Judged.empty()).impacts)
-    known_changes = {KNOWN_CHANGES: f"({changes(engine.dialect)})"}
+    read_by_others = {table.known: f"({table.query(engine.dialect, ask or Ask())})" for table in READ_BY_OTHERS}
     if engine.shared is not None:
-        return {**engine.relations, **known_changes}, engine.shared
+        return {**engine.relations, **read_by_others}, engine.shared
     for name in LATER:
         if f"all_{name}" not in engine.relations:
             engine.add(f"all_{name}", records.schema(name).empty_table())
@@ -138,7 +140,7 @@ def relations(
     if not shared:
         known[POINTS] = NO_POINTS
         known.update({table: f"all_{table}" for table in SAME})
-    return known | known_changes, shared
+    return known | read_by_others, shared
 
 
 def counted_once(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:

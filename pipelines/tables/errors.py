@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.sql.words import CLIENT
 from pipelines.tables.changed_before import CAUSES, SENTENCE, told_by
-from pipelines.tables.changes import KNOWN_CHANGES
+from pipelines.tables.changes import CHANGES
 from pipelines.tables.dialect import LISTED, Dialect
 from pipelines.tables.table import Ask, Table, TableColumn, earliest
 
@@ -49,7 +49,7 @@ def _changed(d: Dialect) -> str:
             where sort is not null
             group by {keys}, e.topic, x.{group}, sort
         ), done as (
-            select *, {SENTENCE} as sentence from {KNOWN_CHANGES}
+            select *, {SENTENCE} as sentence from {CHANGES.known}
             where result = 'ok' and ({" or ".join(any_of)})
         )
         select {of}, {d.first("sentence", f"-{d.micros('time')}", "-packet", "sentence")} as changed_by

@@ -53,8 +53,7 @@ def _named(d: Dialect, rows: str, columns: str) -> str:
         where r.{group} is not null"""
 
 
-def group_events(d: Dialect) -> str:
-    """A SELECT of what happened to each group: the columns of the table, but `name` and `owner` for group and topic."""
+def _group_events(d: Dialect, ask: Ask) -> str:
     group = d.quoted("group")
     where = "r.time, r.file, r.packet"
     gone = "kind = 'closed_by_broker' or kind = 'deleted' and api = 'UNSUBSCRIBE' and number = 0"
@@ -94,33 +93,26 @@ def group_events(d: Dialect) -> str:
             and coalesce(error_name, '') <> 'MEMBER_ID_REQUIRED')"""
     columns = f"{where}, r.what, r.member, r.client, r.text"
     of_member = "partition by protocol, name, owner, member order by time, ended, file, packet"
-    shown = "protocol, name, owner, time, file, packet, what, member, client, text, cast(null as bigint) as took_ns"
+    shown = f"time, protocol, name as {group}, nullif(owner, '') as topic, what, member, client, text"
+    place = "cast(null as bigint) as took_ns, file, packet"
     return f"""
         with members as (
             select *, {d.latest("case when what = 'joined' then own end", of_member)} as joined_on
             from ({_named(d, f"({members})", f"{columns}, r.own, r.ended")})
         )
-        select {shown}, cast(null as bigint) as size
+        select {shown}, {place}
         from (
             select *, lag(what) over ({of_member}) as before from members where ended = 0 or own = joined_on
         ) where what is distinct from before
         union all
-        select {shown}, cast(null as bigint) as size
+        select {shown}, {place}
         from ({_named(d, f"({said} union all {refused})", columns)})
         union all
-        select protocol, {group} as name, '' as owner, time, file, packet, 'rebalanced' as what,
+        select time, protocol, {group}, cast(null as string) as topic, 'rebalanced' as what,
             cast(null as string) as member, cast(null as string) as client,
-            concat(cause, ', ', cast(members_after as string), ' members') as text, duration_ns as took_ns,
-            members_after as size
-        from ({REBALANCES.query(d, Ask())})
+            concat(cause, ', ', cast(members_after as string), ' members') as text, duration_ns as took_ns, file, packet
+        from {REBALANCES.known}
     """
-
-
-def _group_events(d: Dialect, ask: Ask) -> str:
-    return f"""
-        select time, protocol, name as {d.quoted("group")}, nullif(owner, '') as topic, what, member, client, text,
-            took_ns, file, packet
-        from ({group_events(d)})"""
 
 
 def _groups(d: Dialect, ask: Ask) -> str:
@@ -138,8 +130,9 @@ def _groups(d: Dialect, ask: Ask) -> str:
     ranks = " ".join(f"when '{kind}' then {rank}" for rank, kind in enumerate(_KINDS, 1))
     names = " ".join(f"when {rank} then '{kind}'" for rank, kind in enumerate(_KINDS, 1))
     return f"""
-        with happened as ({group_events(d)}),
-        known as (
+        with happened as (
+            select *, {group} as name, coalesce(topic, '') as owner from {GROUP_EVENTS.known}
+        ), known as (
             select {place}, max(case kind {ranks} else 0 end) as kind
             from ({_named(d, f"({met})", "r.kind")}) group by {place}
         ), sizes as (
@@ -149,9 +142,12 @@ def _groups(d: Dialect, ask: Ask) -> str:
                 from happened
             ) sized group by {place}
         ), counted as (
-            select {place}, {count_if("what = 'joined'")} as joined, {count_if("what = 'left'")} as gone,
-                {count_if("what = 'rebalanced'")} as rebalances, max(took_ns) as longest_ns, max(size) as together
+            select {place}, {count_if("what = 'joined'")} as joined, {count_if("what = 'left'")} as gone
             from happened group by {place}
+        ), together as (
+            select protocol, {group} as name, max(members_after) as members, count(*) as rebalances,
+                max(duration_ns) as longest_ns
+            from {REBALANCES.known} group by protocol, {group}
         ), newest as (
             select protocol, {group} as name, max(number) as generation from events
             where protocol = 'kafka' and kind in ('joined', 'epoch') and {group} is not null group by protocol, {group}
@@ -162,7 +158,7 @@ def _groups(d: Dialect, ask: Ask) -> str:
             f'''(
                 select protocol, {group}, topic, messages, row_number() over (
                     partition by protocol, {group}, topic, partition order by bucket desc) as nth
-                from ({LAG.query(d, ask)}) every_lag
+                from {LAG.known}
             )''',
             "r.messages, r.nth",
         )
@@ -170,11 +166,13 @@ def _groups(d: Dialect, ask: Ask) -> str:
         )
         select k.protocol, k.name as {group}, nullif(k.owner, '') as topic,
             case k.kind {names} else 'classic' end as kind,
-            case when coalesce(together, members) > 0 then cast(coalesce(together, members) as bigint) end as members,
+            case when coalesce(t.members, s.members) > 0 then cast(coalesce(t.members, s.members) as bigint) end
+                as members,
             coalesce(joined, 0) as joined, coalesce(gone, 0) as {d.quoted("left")},
             coalesce(rebalances, 0) as rebalances, longest_ns, generation, cast(lag as bigint) as lag
         from known k left join sizes s on k.protocol = s.protocol and k.name = s.name and k.owner = s.owner
             left join counted c on k.protocol = c.protocol and k.name = c.name and k.owner = c.owner
+            left join together t on k.protocol = t.protocol and k.name = t.name
             left join newest g on k.protocol = g.protocol and k.name = g.name
             left join late l on k.protocol = l.protocol and k.name = l.name and k.owner = l.owner
     """

@@ -30,6 +30,9 @@ TABLES: dict[str, Table] = {
         ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
+READ_BY_OTHERS = (CHANGES, REBALANCES, LAG, GROUP_EVENTS)
+"""Tables whose rows queries of others read, as `known_<name>`: those that these read come before them."""
+
 PRINTED = (
     "verdicts", "impacts", "latency", "causes", "errors", "throughput", "integrity", "corrupt", "delivery", "hops",
     "groups", "transactions", "rebalances", "lag", "leaders", "changes", "clients", "upgrades",

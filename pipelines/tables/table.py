@@ -69,6 +69,11 @@ class Table:
     """Columns that come with the question: the keys of `--by`."""
 
     @property
+    def known(self) -> str:
+        """The name by which queries of other tables read its rows, if it is one of `registry.READ_BY_OTHERS`."""
+        return f"known_{self.name}"
+
+    @property
     def ordering(self) -> str:
         """`order` as SQL."""
         return ", ".join(f"{term} nulls last" for term in self.order)

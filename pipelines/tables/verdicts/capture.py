@@ -42,7 +42,7 @@ from pipelines.sql.views import Views
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
 from pipelines.tables.audit import VIEWS as AUDITED
 from pipelines.tables.causes import PARTS, parts
-from pipelines.tables.changes import changes
+from pipelines.tables.changes import CHANGES
 from pipelines.tables.clients import removed_in_kafka_4
 from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
@@ -99,7 +99,7 @@ _TABLES = {
         union select regexp_replace(subject, '^[a-z+]+://', '') from events where kind = 'advertised'""",
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
     "v_causes": parts(DuckDB()),
-    "v_changes": changes(DuckDB()),
+    "v_changes": CHANGES.query(DuckDB(), Ask()),
     **AUDITED,
 }
 _VIEWS = {
