@@ -91,7 +91,7 @@ def compute(
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
     known, shared = relations(engine, cases, judgement, ask)
     queries = {name: table.query(engine.dialect, ask) for name, table in TABLES.items() if name in only}
-    queries |= {table.name: f"select * from {table.known}" for table in READ_BY_OTHERS if table.name in only}
+    queries |= {table.name: f"select * from {table.known}" for table in READ_BY_OTHERS if table.name in queries}
     left_out: set[str] = set()
     for name in (table.known for table in READ_BY_OTHERS):
         readers = {reader for reader, query in queries.items() if name in bound(engine.dialect, query, known)}

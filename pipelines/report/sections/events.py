@@ -12,6 +12,7 @@ from pipelines.report.elements import Html
 from pipelines.report.section import Builder, Section
 from pipelines.report.sections.groups import rebalances
 from pipelines.sql.words import CLIENT, SERVER, UNHEARD
+from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import TableColumn
 
 # what brokers send unasked, and what is not everyday work
@@ -65,7 +66,7 @@ _EVENTS = """
         from exchanges where kind = 'unanswered' and (site, connection, incarnation) not in ({unheard})
         union all by name
         select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", epoch_us(time) as at_us, file,
-               packet, false as expected from rebalances),
+               packet, false as expected from {rebalances}),
     merged as (
         select rank + case when expected then 5 else 0 end as rank, kind, what, protocol, client, broker, topic,
                "group", expected, count(*) as count, min(at_us) as time,
@@ -90,6 +91,7 @@ def _build(page: Builder) -> Iterator[Html | None]:
             client=CLIENT,
             broker=SERVER,
             unheard=UNHEARD,
+            rebalances=REBALANCES.known,
             pushes=", ".join(f"'{api}'" for api in PUSHES),
             bucket=max(page.analysis.bucket_us, page.requests.span // BUCKETS if page.requests else 0),
             order=_ORDER,

@@ -9,7 +9,8 @@ from pipelines.report.payload import CARRIED, first_names
 from pipelines.report.section import Builder, Section, heading
 from pipelines.sql.words import CLIENT
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.groups import GROUPS
+from pipelines.tables.groups import GROUP_EVENTS, GROUPS
+from pipelines.tables.lag import LAG
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask, TableColumn
 
@@ -17,12 +18,14 @@ _CLIENTS = TableColumn("clients", "clients that named it", "list")
 
 
 def rebalances(page: Builder) -> None:
-    """Keep the table `rebalances`, which questions to the records may ask from here on."""
-    page.keep(REBALANCES.name, REBALANCES.query(DuckDB(), Ask()))
+    """Keep the rows of the table `rebalances`, which questions to the records may ask from here on."""
+    page.keep(REBALANCES.known, REBALANCES.query(DuckDB(), Ask()))
 
 
 def _build(page: Builder) -> Iterator[Any]:
     rebalances(page)
+    for table in (LAG, GROUP_EVENTS):
+        page.keep(table.known, table.query(DuckDB(), Ask()))
     groups = page.rows(f"""
         with named as (
             select protocol, "group", case when protocol <> 'kafka' then topics[1] end as topic,
@@ -36,7 +39,7 @@ def _build(page: Builder) -> Iterator[Any]:
         ) order by {GROUPS.ordering} limit {CARRIED}""")
     yield page.table(GROUPS.name, (*GROUPS.columns, _CLIENTS), groups, more="records/exchanges")
     found = page.rows(f"""
-        select * replace (epoch_us(time) as time), count(*) over () as total from rebalances
+        select * replace (epoch_us(time) as time), count(*) over () as total from {REBALANCES.known}
         order by {REBALANCES.ordering} limit {CARRIED}""")
     columns = [column for column in REBALANCES.columns if column.name in REBALANCES.headline]
     yield heading("Rebalances", page.table(REBALANCES.name, columns, found, more="records/exchanges"))
