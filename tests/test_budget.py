@@ -27,7 +27,7 @@ MOST: dict[str, int] = {
     "dissectors/compiling": 1_400,
     "dissectors/forensics": 2_300,
     "dissectors/iggy": 7_350,
-    "dissectors/kafka": 8_950,
+    "dissectors/kafka": 9_000,
     "dissectors/pulsar": 4_800,
     "dissectors/rows": 1_550,
     "dissectors/session": 3_700,
@@ -66,6 +66,7 @@ SUM = [
     (200, "audit: what groups passed over in new partitions, by a tool, at both ends; groups that share a client id"),
     (150, "groups that caught up; what Iggy polls twice; resends by their error; what a SEEK went past"),
     (100, "groups, lag, transactions: the dead, static members and what was refused no longer count"),
+    (50, "Kafka: a Fetch that found data was not held, so that a slow disk shows"),
     (-50, "what audit, transactions and readers of lag asked or said twice is said once"),
     (-400, "options, sections of the page, six more verdicts, steps of a run and failures of storage are said once"),
 ]

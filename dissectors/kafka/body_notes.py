@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, final
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
+from dissectors.kafka.position_fields import HIGH_WATERMARK, LAST_STABLE
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.words import (
     FORGOTTEN,
@@ -232,6 +233,24 @@ class BodyNotes:
             records.size = self.record_sets.cells[i, SET_SIZE]
             found.append(records)
         return found
+
+    @compiled
+    def readable_until(self, i: cython.Py_ssize_t) -> cython.longlong:
+        """The offset before which consumers may read the partition of record set i, asked by rising i; or ABSENT."""
+        topic: cython.longlong = self.record_sets.cells[i, SET_TOPIC]
+        partition: cython.longlong = self.record_sets.cells[i, SET_PARTITION]
+        end: cython.longlong = ABSENT
+        met: cython.bint = False
+        cells: Grid = self.positions.cells
+        while self._sought < self.positions.count:
+            if cells[self._sought, AT_TOPIC] == topic and cells[self._sought, AT_PARTITION] == partition:
+                met = True
+                if cells[self._sought, WHAT] in (HIGH_WATERMARK, LAST_STABLE) and cells[self._sought, STATED] >= 0:
+                    end = cells[self._sought, STATED]
+            elif met:
+                break
+            self._sought += 1
+        return end
 
     @compiled
     def faults(self) -> list[Fault]:

@@ -494,10 +494,10 @@ class KafkaConversation(Conversation):
                 self.recovery().report(CLIENT, call.found, call, call.frame)
         elif api.key == FETCH or api.key == SHARE_FETCH or api.key == FETCH_SNAPSHOT:
             role = self._fetch_role(frame, call, api)
-            received(self.rows, self.verifier, frame, call, api, notes, role)
+            found = received(self.rows, self.verifier, frame, call, api, notes, role)
             if not frame.complete:
                 self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts())
-            long_poll = waited_for_data(frame, call, notes)
+            long_poll = waited_for_data(frame, call, notes, found)
             if api.key == FETCH:
                 self.sessions.answer(
                     call.session_number,

@@ -22,6 +22,7 @@ from dissectors.kafka.delivery import (
 )
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.verify import BatchVerifier
@@ -39,6 +40,8 @@ from dissectors.session.frame import Frame
 
 MS_NS = 1_000_000
 TICK_NS = 200_000_000  # how late a broker's timer may be: it looks for what has expired so often
+
+FAR_BEHIND = 10  # times the offsets of an answer: who has so many more to read found data when it asked
 
 _METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 
@@ -78,10 +81,10 @@ def received(
     api: ApiVersion,
     notes: BodyNotes,
     role: str,
-) -> None:
+) -> list[RecordSet]:
     """Write the batches of an answer to a fetch, and count the records that the application gets of them.
 
-    role: of the batches, as the request says it
+    role: of the batches, as the request says it. Returns the record sets, with their batches.
     """
     records: RecordSet
     total: cython.longlong = 0
@@ -114,13 +117,14 @@ def received(
             total += delivered(frame.data, records.batches, offset, ranges, verifier.limit)
     call.records = total
     call.payload_bytes = size
+    return found
 
 
 @compiled
-def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cython.longlong:
+def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes, found: list[RecordSet]) -> cython.longlong:
     """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT.
 
-    What comes later than the fetch allows is not held.
+    What comes later than the fetch allows is not held, nor is what had data. found: as `received` returned it.
     """
     wait_ns: cython.longlong
     if call.frame is None or call.allowed_ns == ABSENT or (notes.throttle != ABSENT and notes.throttle != 0):
@@ -128,7 +132,33 @@ def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cytho
     wait_ns = elapsed(call.frame.last_ns, frame.first_ns)
     if wait_ns != ABSENT and wait_ns - max(0, call.queued_ns) > call.allowed_ns + TICK_NS:
         return 0
-    return held(wait_ns, call.queued_ns, call.payload_bytes)
+    waited: cython.longlong = held(wait_ns, call.queued_ns, call.payload_bytes)
+    return 0 if waited == 1 and found and had_data(call, notes, found) else waited
+
+
+@compiled
+def had_data(call: KafkaRequest, notes: BodyNotes, found: list[RecordSet]) -> cython.bint:
+    """Whether a broker had more than a fetch wanted before it asked: a partition goes on far behind what it was given.
+
+    What a broker waits for is given as soon as there are `min_bytes`, so that little is left.
+    """
+    records: RecordSet
+    first: RecordBatch
+    last: RecordBatch
+    i: cython.Py_ssize_t
+    end: cython.longlong
+    if call.min_bytes == ABSENT or call.payload_bytes < 2 * call.min_bytes:
+        return False
+    for i in range(len(found)):
+        records = found[i]
+        end = notes.readable_until(i)
+        if records.batches:
+            first, last = records.batches[0], records.batches[len(records.batches) - 1]
+            if 0 <= first.base_offset <= last.last_offset < end and (  # so that no difference overflows
+                (end - last.last_offset) // FAR_BEHIND > last.last_offset - first.base_offset
+            ):
+                return True
+    return False
 
 
 def _listed(frame: Frame, api: ApiVersion, shared: bool) -> Mapping[tuple[str, int], Aborted | Acquired]:

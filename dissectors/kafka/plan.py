@@ -121,9 +121,10 @@ class _Compiler:
         self._known = known
         self._message = known.message.name
         self._wanted = (*VALUES.get(self._message, ()), *((GROUP_NAME,) if known.message.kind == "request" else ()))
-        self._positions: dict[str, int] = {}
+        says = position_fields.FIELDS.get(self._message, {})
+        noted = says if positions else position_fields.ALWAYS.get(self._message, ())
+        self._positions = {field: says[field] for field in noted}
         if positions:
-            self._positions = dict(position_fields.FIELDS.get(self._message, {}))
             self._wanted += position_fields.VALUES.get(self._message, ())
         self._pair_values = PAIRED.get(self._message)
         self._response = known.message.kind == "response"

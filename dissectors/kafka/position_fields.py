@@ -32,6 +32,9 @@ FIELDS: dict[str, dict[str, int]] = {
 }
 """Message -> field -> what it says."""
 
+ALWAYS = {"FetchResponse": ("highWatermark", "lastStableOffset")}
+"""Message -> fields that are noted also where nobody wants positions: they say whether a fetch had to wait for data."""
+
 VALUES: dict[str, tuple[str, ...]] = {
     "ListOffsetsRequest": ("replicaId", "isolationLevel"),
     "TxnOffsetCommitRequest": ("transactionalId",),

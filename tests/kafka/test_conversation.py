@@ -321,6 +321,14 @@ def test_a_fetch_that_the_broker_held_is_a_long_poll_and_others_are_not() -> Non
     assert [e.long_poll for e in calls] == [True, False, False]
 
 
+@pytest.mark.parametrize(("readable", "held"), [(100, False), (1, True)], ids=["far behind", "at the end"])
+def test_a_fetch_that_found_far_more_than_it_got_was_not_held(readable: int, held: bool) -> None:
+    answer = fetched(1, {("a", 0): b"", ("a", 1): ONE}, stable=readable)
+    script = [(CLIENT, fetch(1, [("a", [0, 1])], wait=500)), *idle(10), (SERVER, answer)]
+    calls = [e for e in feed_every_way(PROTOCOL, script).exchanges if e.kind == "call"]
+    assert [e.long_poll for e in calls] == [held]
+
+
 def test_requests_that_wait_behind_a_held_fetch_are_queued() -> None:
     script: list[tuple[int, bytes]] = []
     for n in range(1, 12, 2):
