@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pipelines.formats import units
 from pipelines.sql.database import Row
 from pipelines.sql.words import RELAYED
-from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWNER, Ask, Statement, messages_of, statement
+from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWN_DOING, OWNER, Ask, Statement, messages_of, statement
+
+_WENT_BACK = "the group committed a smaller offset than before"
 
 
 def _last(name: str, rows: str, keys: Mapping[str, str], until: str = "e.time") -> str:
@@ -77,9 +79,9 @@ VIEWS = {
 def doubled(ask: Ask) -> Iterator[Statement]:
     """What members of a group of Kafka or Iggy got more than once, by what lies between two deliveries."""
     for row in ask(
-        _by_cause("""
+        _by_cause(f"""
         SELECT protocol, topic, partition, owner, base, twice AS records, time, file, packet, CASE
-                WHEN back THEN 'the group committed a smaller offset than before'
+                WHEN back THEN '{_WENT_BACK}'
                 WHEN moved AND (joined OR assigned) THEN 'a rebalance gave the partition to '
                     || 'another member, which began before the committed offset'
                 WHEN moved THEN 'another member fetched them'
@@ -94,7 +96,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             f"than once{_extra(row)}: {row['why']}.",
             "batches of the same offsets on their way to members of the group, from the position on that they asked "
             "for and before the offset that the group had committed; what was fetched ahead and dropped does not count",
-            messages=row["messages"],
+            messages=row["messages"], excuse=OWN_DOING if row["why"] == _WENT_BACK else None,
         )  # fmt: skip
     for row in ask(
         _by_cause("""
@@ -149,7 +151,7 @@ def delivered_again(ask: Ask) -> Iterator[Statement]:
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to subscription "
             f"{row['owner']} more than once{_extra(row)}: {row['why']}.",
             "entries of the same position on their way to consumers of the subscription, and what lies between them",
-            messages=row["messages"],
+            messages=row["messages"], excuse=OWN_DOING,
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from pipelines.tables.audit.statement import (
     DELIVERED,
     HAS_HOLE,
     LOST,
+    OWN_DOING,
     SKIPPED,
     UNKNOWN,
     Ask,
@@ -204,5 +205,5 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
             yield statement(
                 SKIPPED, row, f"{said}went past them with SEEK.",
                 f"{seen}and the position that the SEEK named",
-                messages=row["messages"],
+                messages=row["messages"], excuse=OWN_DOING,
             )  # fmt: skip

@@ -23,6 +23,7 @@ from pipelines.tables.audit.statement import (
     DELIVERED,
     HAS_HOLE,
     LOST,
+    OWN_DOING,
     OWNER,
     PLACE,
     SKIPPED,
@@ -282,7 +283,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
                 f"{what}, and group {row['owner']} went past without asking for them: {_WITHOUT[row['protocol']]}, or "
                 "members that the capture does not show got them.",
                 _RESTS_ON[row["protocol"]],
-                messages=row["messages"],
+                messages=row["messages"], excuse=OWN_DOING,
             )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.statement import HAS_HOLE, OWNER, SKIPPED, Ask, Statement, statement
+from pipelines.tables.audit.statement import DOUBTFUL, HAS_HOLE, OWNER, SKIPPED, Ask, Statement, statement
 from pipelines.tables.table import alike
 
 _CLIENT = ("client_ip", "client_id")
@@ -156,4 +156,5 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
             name=name, gone=gone, stood=row["stood"], went_to=end, client_ip=row["client_ip"],
         )  # fmt: skip
         offsets = f"{first} to {end - 1}" if count > 1 else str(first)
-        yield statement(SKIPPED, row | {"offsets": offsets}, said, rests_on, messages=count)
+        excuse = DOUBTFUL if row["cause"] in (BEHIND_END, SET_FORWARD) else None
+        yield statement(SKIPPED, row | {"offsets": offsets}, said, rests_on, count, excuse)

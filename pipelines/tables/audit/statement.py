@@ -15,6 +15,10 @@ DOUBLED, TWICE, DISORDER, UNCONFIRMED, HELD = "doubled", "sent twice", "out of o
 ORDER = (LOST, UNKNOWN, SKIPPED, DOUBLED, TWICE, DISORDER, HELD, UNCONFIRMED, DROPPED, DELIVERED)
 """What statements are about, in the order in which they are shown."""
 
+OWN_DOING, DOUBTFUL = "its own doing", "doubtful"
+"""Why something may be no harm: the reader chose it, by a seek or by what it left unacknowledged; somebody else chose
+it for the reader, or nothing may have been lost."""
+
 PLACE = "protocol, topic, partition"
 OWNER = f"{PLACE}, owner"
 HAS_HOLE = "coalesce(gap_bytes, 0) + coalesce(cut_bytes, 0) + coalesce(gaps, 0) > 0"
@@ -31,6 +35,7 @@ class Statement(NamedTuple):
     messages: int | None  # that it is about
     sentence: str
     rests_on: str
+    excuse: str | None = None  # OWN_DOING or DOUBTFUL; None where nothing excuses it
     partition: int | None = None  # the only one that it is about
     offsets: str | None = None  # `4, 5 and 9`, `539 to 985`
     client: str | None = None  # `address name`, where it is about one
@@ -48,11 +53,13 @@ Ask = Callable[[str], list[Row]]
 Look = Callable[[Ask], Iterator[Statement]]
 
 
-def statement(what: str, row: Row, sentence: str, rests_on: str, messages: Any = None) -> Statement:
+def statement(
+    what: str, row: Row, sentence: str, rests_on: str, messages: Any = None, excuse: str | None = None
+) -> Statement:
     """A statement about a row with protocol, topic, owner and, where there is one, file and packet."""
     number = None if messages is None else int(messages)
     more = {name: row[name] for name in _OF_ROW if row.get(name) is not None}
-    return Statement(what, row["protocol"], row["topic"], row["owner"], number, sentence, rests_on, **more)
+    return Statement(what, row["protocol"], row["topic"], row["owner"], number, sentence, rests_on, excuse, **more)
 
 
 _OF_ROW = Statement._fields[Statement._fields.index("partition") :]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.formats import units
 from pipelines.tables.audit import audit
-from pipelines.tables.audit.statement import DOUBLED, HELD, LOST, SKIPPED, TWICE, Statement
+from pipelines.tables.audit.statement import DOUBLED, DOUBTFUL, HELD, LOST, OWN_DOING, SKIPPED, TWICE, Statement
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -31,10 +31,6 @@ _DONE = {
     "messages_doubled": "came or stand more than once",
     "transaction_held": "waited for open transactions",
 }
-_ON_PURPOSE = ("seek", "smaller offset", "asked for them again", "without asking")
-"""Words of statements about what a client did itself: worth knowing, no harm."""
-_DOUBTFUL = ("set it forward", "created again")
-"""Words of statements about what somebody else did for a group, or that only may have harmed it."""
 
 
 @needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable')"), SomeRows(
@@ -62,12 +58,11 @@ def messages(capture: Capture) -> Iterator[Ruling]:
 
 def _severity(statement: Statement) -> str:
     """Of what a client did itself a note; of what stands wrong in a log, or is gone for its readers, critical."""
-    text = statement.sentence.lower()
     if statement.what == HELD:
         return WARNING if (statement.time_ns or 0) >= HELD_READERS_NS else NOTE
-    if any(word in text for word in _ON_PURPOSE) or (statement.what == DOUBLED and statement.protocol == "pulsar"):
-        return NOTE  # Pulsar's brokers deliver again what was not acknowledged: `redelivered` says how much that was
-    return WARNING if statement.what == DOUBLED or any(word in text for word in _DOUBTFUL) else CRITICAL
+    if statement.excuse == OWN_DOING:
+        return NOTE
+    return WARNING if statement.what == DOUBLED or statement.excuse == DOUBTFUL else CRITICAL
 
 
 def _sentence(kind: str, statements: Sequence[Statement]) -> str:
