@@ -7,21 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import brokerscope
 from dissectors.session.protocols import protocols
-from pipelines.cli import app
 from pipelines.sql.bodies import UnknownFieldError, spelled
+from tests.commands import SAMPLES, objects, run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 REFUSED = str(SAMPLES / "kafka-refused.pcap")
-
-
-def objects(*arguments: str) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(app, [*arguments, "-f", "json", "-q"])
-    assert result.exit_code == 0, result.stderr
-    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("name", ["maxWaitMs", "max_wait_ms", "MAXWAITMS"])
@@ -47,9 +39,7 @@ def test_a_name_that_no_body_has_is_an_error_with_the_nearest() -> None:
         spelled("request.max_wait_mss")
     for command in (["sql", "--full", REFUSED, "select request.ackss from exchanges"],
                     ["dissect", "--full", REFUSED, "--where", "request.ackss = 1"]):  # fmt: skip
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == 2
-        assert "did you mean acks?" in result.stderr
+        assert "did you mean acks?" in run(*command, code=2)
 
 
 def test_a_condition_reads_bodies() -> None:

@@ -10,19 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import brokerscope
 from dissectors.records import schema
 from pipelines.answers.aggregates import aggregate
-from pipelines.cli import app
 from pipelines.tables.table import RECORDS
 from tests.captures import captures, needs_captures
+from tests.commands import SAMPLES, objects, run
 from tests.kafka.wire import request, response, text
 from tests.pipelines import fabricate
 from tests.wires import CLIENT, SERVER, T0, Side, pcap, segment
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 ORDERS = text("orders")
 MS = 1_000_000
 Exchange = tuple[bytes, bytes]
@@ -121,9 +119,9 @@ def test_the_name_that_the_connection_logged_in_with_is_told_and_no_password(tmp
     path = captured(tmp_path, (CLIENT, script))
     (row,) = brokerscope.open(path).changes().to_pylist()
     assert row["principal"] == "alice"
-    shown = CliRunner().invoke(app, ["changes", str(path), "-f", "json", "-q"])
-    assert "alice" in shown.stdout
-    assert "hush-hush" not in shown.stdout
+    shown = run("changes", path, "-f", "json", "-q")
+    assert "alice" in shown
+    assert "hush-hush" not in shown
 
 
 def test_a_reset_of_offsets_is_a_change_and_the_commits_of_readers_are_none(tmp_path: Path) -> None:
@@ -170,29 +168,24 @@ def test_bodies_that_end_early_are_no_traceback(tmp_path: Path, cut: int) -> Non
     made(tmp_path, (CLIENT, [altered(1, "5"), (framed, answer), altered(3, "6")]))
 
 
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["changes", *arguments, "-q"])
-
-
 def test_options_choose_among_changes_by_what_these_say() -> None:
-    sample = str(SAMPLES / "iggy-vsr.pcap")
-    every = [json.loads(line) for line in run(sample, "-f", "json").stdout.splitlines()]
-    some = [json.loads(line) for line in run(sample, "-f", "json", "--topic", "*dev-topic-new").stdout.splitlines()]
+    sample = SAMPLES / "iggy-vsr.pcap"
+    every = objects("changes", sample)
+    some = objects("changes", sample, "--topic", "*dev-topic-new")
     assert some == [row for row in every if (row["topic"] or "").endswith("dev-topic-new")] != []
     assert {row["principal"] for row in some} == {"iggy"}  # the login names no topic
     late = every[len(every) // 2]["time"]
-    after = run(sample, "-f", "json", "--since", late).stdout.splitlines()
-    assert [json.loads(line) for line in after] == [row for row in every if row["time"] >= late]
-    assert run(sample, "--topic", "no-such-topic").stdout == "No change in what was asked for.\n"
+    assert objects("changes", sample, "--since", late) == [row for row in every if row["time"] >= late]
+    assert run("changes", sample, "--topic", "no-such-topic") == "No change in what was asked for.\n"
 
 
 def test_changes_go_into_a_file_in_the_format_of_its_name(tmp_path: Path) -> None:
-    sample = str(SAMPLES / "iggy-vsr.pcap")
+    sample = SAMPLES / "iggy-vsr.pcap"
     out = tmp_path / "changes.csv"
-    assert run(sample, "-o", str(out)).exit_code == 0
+    run("changes", sample, "-o", out)
     rows = out.read_text().splitlines()
     assert rows[0].replace('"', "").split(",")[:3] == ["time", "protocol", "client_ip"]
-    assert len(rows) == 1 + len(run(sample, "-f", "json").stdout.splitlines())
+    assert len(rows) == 1 + len(objects("changes", sample))
 
 
 def test_the_first_use_of_a_subscription_counts_and_again_when_it_was_deleted_since() -> None:

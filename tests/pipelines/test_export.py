@@ -10,25 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
+from tests.commands import SAMPLES, objects, run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 CODECS, TRANSACTIONS = str(SAMPLES / "kafka-codecs.pcap"), str(SAMPLES / "kafka-transactions.pcap")
 PULSAR, IGGY = str(SAMPLES / "pulsar-subscriptions.pcap"), str(SAMPLES / "iggy-messages.pcap")
 CAPTURES = [CODECS, TRANSACTIONS, PULSAR, IGGY]
 _IDS = ("traceId", "spanId", "parentSpanId")
 
 
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
-
-
 def rows(query: str, *captures: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run("sql", *captures, query, "-f", "json", "-q").splitlines()]
+    return objects("sql", *captures, query)
 
 
 @pytest.fixture(scope="module")

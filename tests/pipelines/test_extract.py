@@ -9,24 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import dissectors
-from pipelines.cli import app
+from tests.commands import SAMPLES, attempt, run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 CORRUPTED = str(SAMPLES / "pulsar-corrupted.pcap")
 REFUSED, LOSS, TLS = (str(SAMPLES / name) for name in ("kafka-refused.pcap", "kafka-loss.pcap", "kafka-tls.pcapng"))
 
 
-def run(*arguments: str) -> Any:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["extract", *arguments])
-
-
 def extracted(tmp_path: Path, *arguments: str) -> str:
     out = str(tmp_path / "out.pcapng")
-    result = run(*arguments, "-o", out, "-q")
-    assert result.exit_code == 0, result.stderr
+    run("extract", *arguments, "-o", out, "-q")
     return out
 
 
@@ -103,8 +96,7 @@ def test_comments_are_those_of_annotate(tmp_path: Path) -> None:
 def test_an_output_that_is_an_input_is_refused_and_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     shutil.copy(REFUSED, path)
-    result = run(str(path), "-o", str(path))
-    assert result.exit_code == 2
+    run("extract", path, "-o", path, code=2)
     assert path.read_bytes() == Path(REFUSED).read_bytes()
 
 
@@ -121,7 +113,7 @@ def test_an_output_that_is_an_input_is_refused_and_stays_as_it_was(tmp_path: Pat
 )
 def test_what_is_not_there_is_one_clear_line_and_no_file(tmp_path: Path, arguments: list[str], said: str) -> None:
     out = tmp_path / "out.pcapng"
-    result = run(REFUSED, *arguments, "-o", str(out), "-q")
+    result = attempt("extract", REFUSED, *arguments, "-o", out, "-q")
     assert result.exit_code in (2, 3)
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -130,9 +122,7 @@ def test_what_is_not_there_is_one_clear_line_and_no_file(tmp_path: Path, argumen
 
 def test_a_topic_that_does_not_occur_is_said_with_the_nearest_that_does(tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
-    result = run(REFUSED, "--topic", "nope", "-o", str(out), "-q")
-    assert result.exit_code == 2
-    said, refused = result.stderr.splitlines()
+    said, refused = run("extract", REFUSED, "--topic", "nope", "-o", out, "-q", code=2).splitlines()
     assert said == "brokerscope: no topic 'nope' in these captures; did you mean err-nope?"
     assert "nothing to extract" in refused
     assert not out.exists()
@@ -142,9 +132,7 @@ def test_packets_of_two_capture_points_are_not_mixed(tmp_path: Path) -> None:
     for name in ("client", "broker"):
         (tmp_path / name).mkdir()
         shutil.copy(REFUSED, tmp_path / name / "a.pcap")
-    result = run(str(tmp_path), "--topic", "err-e", "-o", str(tmp_path / "out.pcapng"))
-    assert result.exit_code == 2
-    assert "2 capture points" in result.stderr
+    assert "2 capture points" in run("extract", tmp_path, "--topic", "err-e", "-o", tmp_path / "out.pcapng", code=2)
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")

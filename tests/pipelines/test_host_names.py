@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.capture.host_names import host_names
 from dissectors.errors import InputError
 from dissectors.limits import Limits
-from pipelines.cli import app
 from pipelines.formats import hosts
+from tests.commands import SAMPLES, objects, run
 from tests.kafka.made_sample import BROKER, NAME, START, dns_answer
 from tests.wires import Packet, ethernet, ip, pcap
 
-MADE = Path(__file__).parents[2] / "samples" / "kafka-made.pcap"
+MADE = SAMPLES / "kafka-made.pcap"
 
 
 @pytest.fixture(autouse=True)
 def _none_are_left() -> Iterator[None]:
     yield
     hosts.use({})
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(each) for each in arguments])
-    assert result.exit_code == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
 
 
 def told(tmp_path: Path, *packets: Packet) -> dict[str, str]:
@@ -136,11 +127,9 @@ def test_commands_show_names_of_captures_and_files(tmp_path: Path) -> None:
     names.write_text("10.74.0.14 laptop-9\n")
     assert f"{BROKER.ip}:9092 ({NAME})" in run("top", MADE, "--by", "broker")
     assert "intruder on 10.74.0.14 (laptop-9)" in run("summary", MADE, "--hosts", names)
-    rows: list[dict[str, Any]] = [
-        json.loads(line) for line in run("top", MADE, "--by", "broker", "-f", "json").splitlines()
-    ]
-    assert rows[0]["key"] == f"{BROKER.ip}:9092"
-    assert rows[0]["host_names"] == {BROKER.ip: NAME}
+    (broker, *_) = objects("top", MADE, "--by", "broker")
+    assert broker["key"] == f"{BROKER.ip}:9092"
+    assert broker["host_names"] == {BROKER.ip: NAME}
 
 
 def test_out_keeps_the_names_and_its_page_shows_them(tmp_path: Path) -> None:
@@ -153,7 +142,7 @@ def test_out_keeps_the_names_and_its_page_shows_them(tmp_path: Path) -> None:
 
 
 def test_records_in_json_keep_their_addresses_and_hold_the_names_beside() -> None:
-    rows = [json.loads(line) for line in run("dissect", MADE, "-f", "json", "-q").splitlines()]
+    rows = objects("dissect", MADE)
     assert {row["server_ip"] for row in rows if row.get("host_names")} == {BROKER.ip}
     assert {tuple(row["host_names"].items()) for row in rows if "host_names" in row} == {((BROKER.ip, NAME),)}
 

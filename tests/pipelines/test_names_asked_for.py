@@ -6,23 +6,22 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.iggy import tables
 from dissectors.kafka import errors as kafka_errors
 from dissectors.pulsar import errors as pulsar_errors
 from dissectors.session.protocols import error_meaning
-from pipelines.cli import app
 from pipelines.sql.occurring import NamesSeen
 from pipelines.sql.older_names import todays_name, with_todays_names
 from pipelines.sql.selection import Selection
+from tests.commands import SAMPLES, attempt, run
 
-SAMPLE = str(Path(__file__).parents[2] / "samples" / "kafka-refused.pcap")
+SAMPLE = str(SAMPLES / "kafka-refused.pcap")
 
 
 def dissect(*arguments: str) -> tuple[list[str], str]:
     """(lines of stdout, stderr)"""
-    result = CliRunner().invoke(app, ["dissect", SAMPLE, *arguments])
+    result = attempt("dissect", SAMPLE, *arguments)
     assert result.exit_code == 0, result.stderr
     return result.stdout.splitlines(), result.stderr
 
@@ -106,7 +105,7 @@ def test_an_error_of_no_protocol_has_no_meaning() -> None:
 
 @pytest.mark.parametrize("command", ["groups", "transactions", "audit", "info", "forensics", "top"])
 def test_every_command_says_which_topic_does_not_occur_and_does_not_speak_of_the_whole_capture(command: str) -> None:
-    result = CliRunner().invoke(app, [command, SAMPLE, "--topic", "nosuch"])
+    result = attempt(command, SAMPLE, "--topic", "nosuch")
     assert result.exit_code == 0, result.stderr
     assert "no topic 'nosuch' in these captures" in result.stderr
     assert "in these captures" not in result.stdout
@@ -117,13 +116,13 @@ def test_every_command_says_which_topic_does_not_occur_and_does_not_speak_of_the
     [("--server", "9099", "no server '9099' in these captures"), ("--protocol", "iggy", "; there are kafka")],
 )
 def test_a_server_or_protocol_that_does_not_occur_is_said(option: str, value: str, said: str) -> None:
-    assert said in CliRunner().invoke(app, ["summary", SAMPLE, option, value]).stderr
-    assert not CliRunner().invoke(app, ["summary", SAMPLE, "--server", "9092,10.71.0.1:9092"]).stderr
+    assert said in attempt("summary", SAMPLE, option, value).stderr
+    assert not attempt("summary", SAMPLE, "--server", "9092,10.71.0.1:9092").stderr
 
 
 def test_forensics_of_a_part_counts_nothing_of_the_rest() -> None:
     capture = str(Path(SAMPLE).with_name("kafka-codecs.pcap"))
-    whole, part = (CliRunner().invoke(app, ["forensics", capture, *more]).stdout for more in ([], ["--api", "Produce"]))
+    whole, part = (run("forensics", capture, *more) for more in ([], ["--api", "Produce"]))
     assert "lz4 header" in whole
     assert "lz4" not in part  # which is counted over everything
 
@@ -132,6 +131,4 @@ def test_forensics_of_a_part_counts_nothing_of_the_rest() -> None:
     ("name", "said"), [("exchange", "did you mean exchanges?"), ("nosuch", "there are exchanges, batches, ")]
 )
 def test_a_table_that_is_none_is_said_with_the_nearest(name: str, said: str) -> None:
-    result = CliRunner().invoke(app, ["sql", SAMPLE, f"select * from {name}"])
-    assert result.exit_code == 2
-    assert f"no table '{name}'; {said}" in result.stderr
+    assert f"no table '{name}'; {said}" in run("sql", SAMPLE, f"select * from {name}", code=2)

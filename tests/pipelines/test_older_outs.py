@@ -10,26 +10,19 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import brokerscope
 from dissectors import records
-from pipelines.cli import app
 from pipelines.cli.schema_version import promised, schema_version
 from pipelines.storage.layout import SCHEMA
 from pipelines.tables.registry import TABLES
+from tests.commands import SAMPLES, objects, run
 
 LEFT = Path(__file__).parents[1] / "outs" / "0.1.0.tar.xz"  # captures, plain (analyze), store (analyze --update)
 
 
-def run(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else result.stderr
-
-
 def rows(out: str, query: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run("sql", out, query, "-f", "json").splitlines()]
+    return objects("sql", out, query)
 
 
 @pytest.fixture
@@ -87,7 +80,7 @@ def test_an_update_decodes_its_captures_again(left: Path) -> None:
 
 
 def test_of_captures_that_are_gone_an_update_keeps_the_rows(left: Path) -> None:
-    shutil.copy(Path(__file__).parents[2] / "samples" / "iggy-messages.pcap", left / "captures")
+    shutil.copy(SAMPLES / "iggy-messages.pcap", left / "captures")
     (left / "captures" / "refused.pcap").unlink()
     run("analyze", "captures", "-o", "store", "--update", "--engine", "local", "-q")
     counts = rows("store", "select protocol, count(*) as rows, count(answer) > 0 as told from exchanges group by all")

@@ -7,18 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from pipelines.answers.records import captures_of
-from pipelines.cli import app
+from tests.commands import SAMPLES, run
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-refused.pcap"
-
-
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, [*arguments, "-q"])
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+SAMPLE = SAMPLES / "kafka-refused.pcap"
 
 
 def _captures(store: str) -> list[str]:
@@ -72,6 +65,4 @@ def test_a_store_is_read_that_was_updated_from_two_folders(place: Path, monkeypa
 def test_captures_that_are_gone_are_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "cap" / "a.pcap").unlink()
     monkeypatch.chdir(place)
-    result = CliRunner().invoke(app, ["forensics", "rep/out"])
-    assert result.exit_code == 3
-    assert "no longer exist: ../cap/a.pcap" in result.stderr
+    assert "no longer exist: ../cap/a.pcap" in run("forensics", "rep/out", code=3)

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
+from tests.commands import SAMPLES, objects, run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 REFUSED = SAMPLES / "kafka-refused.pcap"
-
-
-def run(*arguments: object, code: int = 0, given: bytes | None = None) -> str:
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(app, [str(each) for each in arguments], input=given)
-    assert result.exit_code == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
 
 
 def test_broker_and_server_are_one() -> None:
@@ -51,7 +40,7 @@ def test_help_is_a_command() -> None:
 
 
 def test_connections_are_followed_by_the_id_of_their_client() -> None:
-    rows = [json.loads(line) for line in run("follow", REFUSED, "err-ep", "-f", "json").splitlines()]
+    rows = objects("follow", REFUSED, "err-ep")
     assert len(rows) > 1
     assert all(row["client_ids"] == ["err-ep"] for row in rows)
     assert "did you mean the client err-e" in run("follow", REFUSED, "err-epp", code=3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -13,24 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from dissectors import records
 from pipelines.answers import top
-from pipelines.cli import app
+from tests.commands import SAMPLES, attempt, objects, run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 CODECS, REFUSED = str(SAMPLES / "kafka-codecs.pcap"), str(SAMPLES / "kafka-refused.pcap")
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
-
-
-def objects(*arguments: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(*arguments, "-f", "json", "-q").splitlines()]
 
 
 def test_partitions_have_the_batches_that_they_carried() -> None:
@@ -109,7 +96,7 @@ def test_headings_are_names_of_columns_too() -> None:
 
 
 def test_a_time_that_holds_nothing_is_answered_with_the_span() -> None:
-    result = CliRunner().invoke(app, ["top", REFUSED, "--since", "1999-01-01", "--until", "1999-01-02"])
+    result = attempt("top", REFUSED, "--since", "1999-01-01", "--until", "1999-01-02")
     assert "these captures are of 2026-11-21 01:11:16 to 2026-11-21 01:11:21 UTC" in " ".join(result.stderr.split())
 
 

@@ -8,19 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
+from tests.commands import SAMPLES, run
 from tests.pipelines.pages import data
 
 _HARMS = "select distinct what from t_impacts"
-SAMPLES = Path(__file__).parents[2] / "samples"
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
-
-SAMPLES = Path(__file__).parents[2] / "samples"
+from tests.commands import SAMPLES, run
 
 
 def show(*arguments: str) -> str:
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["show", *arguments])
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+    return run("show", *arguments)
 
 
 def test_a_batch_is_shown_with_its_format_codec_stored_checksum_and_place() -> None:

@@ -5,22 +5,16 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.errors import UsageError
 from pipelines.answers.single_frame import Side, decoded
-from pipelines.cli import app
+from tests.commands import attempt, run
 from tests.pulsar import wire as pulsar
 
 VERSIONS = bytes.fromhex("00000014 0012 0003 00000001 0005 68656c6c6f 00 02 78 01 00".replace(" ", ""))
 SIDES: tuple[Side, Side] = ("request", "response")
-
-
-def run(*arguments: str, stdin: bytes | None = None) -> Any:
-    return CliRunner(env={"COLUMNS": "100"}).invoke(app, ["decode", *arguments], input=stdin)
 
 
 def test_a_request_says_what_its_head_and_its_body_hold() -> None:
@@ -63,11 +57,10 @@ def test_any_bytes_are_a_frame_or_a_usage_error() -> None:
 def test_the_command_takes_hex_a_file_or_stdin(tmp_path: Path) -> None:
     path = tmp_path / "frame.bin"
     path.write_bytes(VERSIONS)
-    shown = run("kafka", str(path))
-    assert shown.exit_code == 0
-    assert "clientSoftwareName: x" in shown.stdout
-    assert run("kafka", "--hex", "0x" + VERSIONS.hex(":")).stdout == shown.stdout
-    assert '"client_id": "hello"' in run("kafka", str(path), "-f", "json").stdout
+    shown = run("decode", "kafka", path)
+    assert "clientSoftwareName: x" in shown
+    assert run("decode", "kafka", "--hex", "0x" + VERSIONS.hex(":")) == shown
+    assert '"client_id": "hello"' in run("decode", "kafka", path, "-f", "json")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +75,7 @@ def test_the_command_takes_hex_a_file_or_stdin(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(arguments: list[str], said: str) -> None:
-    result = run(*arguments)
+    result = attempt("decode", *arguments)
     assert result.exit_code in (2, 3)
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -9,22 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from dissectors import records
 from dissectors.kafka.errors import error
 from pipelines.answers.records import database_of
-from pipelines.cli import app
 from pipelines.tables.transactions import ABORTED, FENCED, OPEN, TIMED_OUT, transactions
 from tests.captures import needs_captures, truths
+from tests.commands import SAMPLES, objects, run
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-transactions.pcap"
+SAMPLE = SAMPLES / "kafka-transactions.pcap"
 
 
 def found(capture: Path) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(app, ["transactions", str(capture), "-f", "json", "-q"])
-    assert result.exit_code == 0, result.stderr
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return objects("transactions", capture)
 
 
 def test_a_sample_has_its_transactions_and_what_they_wrote() -> None:
@@ -38,8 +35,7 @@ def test_a_sample_has_its_transactions_and_what_they_wrote() -> None:
 
 
 def test_a_capture_without_transactions_says_so() -> None:
-    result = CliRunner().invoke(app, ["transactions", str(SAMPLE.with_name("kafka-codecs.pcap"))])
-    assert (result.exit_code, result.stdout) == (0, "No transaction in these captures.\n")
+    assert run("transactions", SAMPLE.with_name("kafka-codecs.pcap")) == "No transaction in these captures.\n"
 
 
 @needs_captures

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import brokerscope
 from dissectors.errors import UsageError
 from dissectors.kafka.releases import refused_since, releases
 from pipelines.answers.upgrade import targets
-from pipelines.cli import app
 from tests.captures import captures, needs_captures
+from tests.commands import SAMPLES, attempt, run
 from tests.kafka.wire import request, response
 from tests.pipelines.test_changes import captured, fetched
 from tests.wires import CLIENT, Side
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 EMPTY = struct.pack(">i", 0)
 OTHER, THIRD = Side("10.0.0.7", 43000), Side("10.0.0.8", 44000)
 
@@ -38,20 +35,16 @@ def named(id_: int, software: str, version: str, client: str) -> tuple[bytes, by
     return request(18, 3, id_, asked, client), response(18, 3, id_, answer)
 
 
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["upgrade", *arguments, "-q"])
-
-
 def test_a_client_that_sends_what_a_release_removed_is_named_with_it(tmp_path: Path) -> None:
     path = captured(tmp_path, (CLIENT, [fetched(1, 0, "old"), fetched(2, 1, "old")]), (OTHER, [metadata(1, "new")]))
     (row,) = brokerscope.open(path).upgrades("4.0").to_pylist()
     known = {"client_ip": "10.0.0.2", "client_id": "old", "api": "Fetch", "version": 0}
     assert row.items() >= (known | {"until": "3.9", "breaks_at": "4.0", "requests": 2, "software": None}).items()
     assert brokerscope.open(path).upgrades("3.9").num_rows == 0
-    shown = run(str(path), "--to", "4.0")
+    shown = attempt("upgrade", path, "--to", "4.0", "-q")
     assert shown.exit_code == 1
     assert shown.stdout.startswith("ready for kafka 4.0: 1 of 2 libraries on 1 of 2 hosts\n")
-    assert run(str(path), "--to", "3.9").exit_code == 0
+    run("upgrade", path, "--to", "3.9", "-q")
 
 
 def test_a_library_is_the_one_that_the_client_names_else_the_one_whose_id_it_has(tmp_path: Path) -> None:
@@ -74,15 +67,14 @@ def test_a_library_is_the_one_that_the_client_names_else_the_one_whose_id_it_has
 def test_what_brokers_send_each_other_is_no_clients(tmp_path: Path) -> None:
     stop = request(5, 0, 1, struct.pack(">iibi", 1, 1, 0, 0), "1"), response(5, 0, 1, struct.pack(">hi", 0, 0))
     path = captured(tmp_path, (CLIENT, [stop]), (OTHER, [fetched(1, 0, "broker-1-fetcher-0")]))
-    assert run(str(path)).stdout == "No client to judge in these captures.\n"
+    assert attempt("upgrade", path, "-q").stdout == "No client to judge in these captures.\n"
 
 
 @pytest.mark.parametrize("asked", ["9.9", "iggy=4.0", "=4.0", "kafka"])
 def test_a_release_that_nobody_knows_is_refused_with_the_known_ones(asked: str) -> None:
     with pytest.raises(UsageError, match=r"there are kafka: 2\.0, .*; pulsar: v0, .*; iggy: 0\.0\.4"):
         targets(asked)
-    shown = run(str(SAMPLES / "iggy-vsr.pcap"), "--to", asked)
-    assert shown.exit_code == 2
+    run("upgrade", SAMPLES / "iggy-vsr.pcap", "--to", asked, code=2)
 
 
 def test_a_release_is_of_the_protocols_that_know_it() -> None:
@@ -111,7 +103,7 @@ def test_a_server_of_another_era_of_iggy_understands_what_did_not_change() -> No
 
 def test_rows_go_out_as_json(tmp_path: Path) -> None:
     path = captured(tmp_path, (CLIENT, [fetched(1, 0, "old")]))
-    (row,) = map(json.loads, run(str(path), "-f", "json").stdout.splitlines())
+    (row,) = map(json.loads, attempt("upgrade", path, "-f", "json", "-q").stdout.splitlines())
     assert (row["api"], row["version"], row["breaks_at"]) == ("Fetch", 0, "4.0")
 
 
