@@ -23,22 +23,19 @@ import zstandard
 from typer.testing import CliRunner, Result
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
-from pipelines.cli import COMMANDS, app, exits
+from pipelines.cli import COMMANDS, exits
 from pipelines.jobs.plan import checked
 from pipelines.spark import session
 from pipelines.storage import lake_files, outputs
 from pipelines.storage.filesystem import StorageError
+from tests.commands import SAMPLES, attempt
 
+CAPTURE = str(SAMPLES / "kafka-refused.pcap")
 COMMAND = [sys.executable, "-m", "brokerscope"]
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-@pytest.fixture(scope="module")
-def capture(samples: list[str]) -> str:
-    return next(s for s in samples if s.endswith("kafka-refused.pcap"))
+    return attempt(*arguments, columns=80)
 
 
 # arguments (CAPTURE, MISSING and FILE stand for paths) -> exit code, a word of the one line that says why
@@ -75,10 +72,15 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("report EMPTY", exits.WRONG_USAGE, "name of the folder is empty"),
     ("report FOLDER --since nonsense", exits.WRONG_USAGE, "for --since: 'nonsense'"),
     ("summary CAPTURE --until 25:00", exits.WRONG_USAGE, "for --until: '25:00'"),
+    ("dissect CAPTURE --since 25:00", exits.WRONG_USAGE, "25:00"),
+    ("dissect CAPTURE --since 2026-13-01", exits.WRONG_USAGE, "2026-13-01"),
+    ("dissect CAPTURE --since 2026-11-21T01:00+25:00", exits.WRONG_USAGE, "2026-11-21T01:00+25:00"),
     ("dissect CAPTURE --until 25:00", exits.WRONG_USAGE, "for --until: '25:00'"),
     ("dissect CAPTURE --slower-than 5", exits.WRONG_USAGE, "for --slower-than: '5'"),
     ("dissect CAPTURE -o FILE/rows", exits.UNREADABLE, "cannot write"),
     ("dissect CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
+    ("dissect HERE -o CAPTURE", exits.WRONG_USAGE, "input"),
+    ("analyze HERE -o HERE", exits.WRONG_USAGE, "input"),
     ("annotate CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
     ("sql CAPTURE select\t1 -o CAPTURE", exits.WRONG_USAGE, "input"),
     ("dissect CAPTURE --keylog FILE -o FILE", exits.WRONG_USAGE, "input"),
@@ -95,10 +97,16 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("dissect CAPTURE --sort nothing", exits.WRONG_USAGE, "nothing"),
     ("dissect CAPTURE --head many", exits.WRONG_USAGE, "many"),
     ("dissect CAPTURE --where topics\t=", exits.WRONG_USAGE, "rror"),
+    ("dissect CAPTURE --where topics>'orders'", exits.WRONG_USAGE, "rror"),
+    ("dissect CAPTURE --where no_such_column=1", exits.WRONG_USAGE, "no_such_column"),
+    ("dissect CAPTURE --format xml", exits.WRONG_USAGE, "xml"),
     ("dissect CAPTURE --where total_ns>'soon'", exits.WRONG_USAGE, "soon"),
-    ("dissect CAPTURE --limit frame_bytes=many", exits.WRONG_USAGE, "--limit"),
     ("dissect CAPTURE --decode-as 9092=mqtt", exits.WRONG_USAGE, "--decode-as"),
-    ("dissect CAPTURE --site (", exits.WRONG_USAGE, "--site"),
+    *(
+        (f"{command} CAPTURE {option}", exits.WRONG_USAGE, option.split()[0])
+        for command in ("dissect", "info", "forensics")
+        for option in ("--site (", "--limit frame_bytes=many", "--decode-as 0=kafka")
+    ),
     ("sql CAPTURE select\tnothing", exits.WRONG_USAGE, "nothing"),
     ("sql CAPTURE select\t*\tfrom\tread_text('/etc/hostname')", exits.WRONG_USAGE, "ermission"),
     ("sql CAPTURE copy\texchanges\tto\t'/tmp/rows'", exits.WRONG_USAGE, "only queries"),
@@ -119,16 +127,14 @@ def test_without_a_command_the_help_is_shown_line_by_line() -> None:
 
 
 @pytest.mark.parametrize(("line", "code", "word"), TABLE, ids=[row[0].replace("\t", " ") for row in TABLE])
-def test_an_error_is_one_line_and_its_exit_code_says_whose(
-    line: str, code: int, word: str, capture: str, tmp_path: Path
-) -> None:
+def test_an_error_is_one_line_and_its_exit_code_says_whose(line: str, code: int, word: str, tmp_path: Path) -> None:
     mine = tmp_path / "mine.pcap"
-    mine.write_bytes(Path(capture).read_bytes())
+    mine.write_bytes(Path(CAPTURE).read_bytes())
     (tmp_path / "file").write_text("no capture")
     (tmp_path / "folder").mkdir()
     names: dict[str, Path | str] = {"EMPTY": ""}
     names |= {"CAPTURE": mine, "MISSING": tmp_path / "missing", "FILE": tmp_path / "file", "OUT": tmp_path / "out"}
-    names["FOLDER"] = tmp_path / "folder"
+    names |= {"FOLDER": tmp_path / "folder", "HERE": tmp_path}
     given = []
     for part in line.split(" "):
         for name, path in names.items():
@@ -140,7 +146,7 @@ def test_an_error_is_one_line_and_its_exit_code_says_whose(
     printed = [row for row in done.stderr.splitlines() if "the local engine" not in row]
     assert len(printed) == 1, done.stderr
     assert done.stdout == ""
-    assert mine.read_bytes() == Path(capture).read_bytes()
+    assert mine.read_bytes() == Path(CAPTURE).read_bytes()
     assert (tmp_path / "file").read_text() == "no capture"
     assert not (tmp_path / "out").exists()
     assert [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
@@ -150,18 +156,18 @@ def test_an_error_is_one_line_and_its_exit_code_says_whose(
     "condition",
     ["time > '01:11:17.6'", "total_ns > '5ms'", "topics = 'err-e'", "request_bytes < '1KiB' and status = 'error'"],
 )
-def test_conditions_may_be_written_as_people_say_them(capture: str, condition: str) -> None:
-    done = run("dissect", capture, "--where", condition, "-f", "json")
+def test_conditions_may_be_written_as_people_say_them(condition: str) -> None:
+    done = run("dissect", CAPTURE, "--where", condition, "-f", "json")
     assert done.exit_code == exits.DONE, done.stderr
-    everything = run("dissect", capture, "-f", "json").stdout.count("\n")
+    everything = run("dissect", CAPTURE, "-f", "json").stdout.count("\n")
     assert 0 < done.stdout.count("\n") < everything
 
 
 @pytest.mark.parametrize("name", [b"bad\xff.pcap", "naïve\u202e.pcap".encode(), b"a\nb\x1b[31m.pcap"])
 @pytest.mark.parametrize("command", ["dissect", "info", "summary", "forensics"])
-def test_a_file_may_have_any_name(capture: str, tmp_path: Path, command: str, name: bytes) -> None:
+def test_a_file_may_have_any_name(tmp_path: Path, command: str, name: bytes) -> None:
     path = tmp_path / os.fsdecode(name)
-    path.write_bytes(Path(capture).read_bytes())
+    path.write_bytes(Path(CAPTURE).read_bytes())
     done = subprocess.run([*COMMAND, command, path], capture_output=True, timeout=60, check=False)
     assert done.returncode == exits.DONE, done.stderr
     text = (done.stdout + done.stderr).decode()
@@ -186,17 +192,15 @@ def test_one_capture_that_can_be_read_is_enough() -> None:
         "analyze STORE -o OUT --engine local -q", "annotate STORE/empty.pcap -o OUT",
     ],
 )  # fmt: skip
-def test_a_torn_and_an_empty_capture_in_a_folder_are_named(
-    line: str, scheme: str, capture: str, tmp_path: Path
-) -> None:
+def test_a_torn_and_an_empty_capture_in_a_folder_are_named(line: str, scheme: str, tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir()
-    (store / "good.pcap").write_bytes(Path(capture).read_bytes())
+    (store / "good.pcap").write_bytes(Path(CAPTURE).read_bytes())
     (store / "empty.pcap").touch()
-    (store / "torn.pcap.gz").write_bytes(Path(capture).read_bytes()[9:4000])
+    (store / "torn.pcap.gz").write_bytes(Path(CAPTURE).read_bytes()[9:4000])
     (store / "README.txt").write_text("captures of today")
-    (row,) = map(json.loads, run("dissect", capture, "-f", "json", "--head", "1").stdout.splitlines())
-    names = {"STORE": f"{scheme}{store}", "CAPTURE": capture, "OUT": str(tmp_path / "out"), "ID": row["exchange_id"]}
+    (row,) = map(json.loads, run("dissect", CAPTURE, "-f", "json", "--head", "1").stdout.splitlines())
+    names = {"STORE": f"{scheme}{store}", "CAPTURE": CAPTURE, "OUT": str(tmp_path / "out"), "ID": row["exchange_id"]}
     names["CONNECTION"] = row["connection"]
     given = [re.sub("[A-Z]{2,}", lambda name: names[name[0]], part).replace("\t", " ") for part in line.split(" ")]
     done = run(*given)
@@ -214,10 +218,8 @@ BAD: dict[str, bytes | int] = {
 
 
 @pytest.mark.parametrize("line", ["summary STORE -q", "dissect STORE -q", "analyze STORE -o OUT -q --engine local"])
-def test_each_capture_that_is_not_read_whole_is_named_also_where_no_notes_are_wanted(
-    line: str, capture: str, tmp_path: Path
-) -> None:
-    good = Path(capture).read_bytes()
+def test_each_capture_that_is_not_read_whole_is_named_also_where_no_notes_are_wanted(line: str, tmp_path: Path) -> None:
+    good = Path(CAPTURE).read_bytes()
     packed = {"gz": gzip.compress(good), "zst": zstandard.compress(good)}
     store = tmp_path / "store"
     store.mkdir()
@@ -239,8 +241,8 @@ def test_each_capture_that_is_not_read_whole_is_named_also_where_no_notes_are_wa
     ]
 
 
-def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.pcap").write_bytes(Path(capture).read_bytes())
+def test_an_unreadable_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.pcap").write_bytes(Path(CAPTURE).read_bytes())
     closed = tmp_path / "closed"
     closed.mkdir()
     list_folder: Callable[[str], object] = os.scandir
@@ -257,9 +259,9 @@ def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch
     assert done.stdout
 
 
-def test_a_lake_that_another_run_updates_is_left_as_it_is(capture: str, tmp_path: Path) -> None:
+def test_a_lake_that_another_run_updates_is_left_as_it_is(tmp_path: Path) -> None:
     with lake_files.locked(str(tmp_path / "lake")):
-        done = run("analyze", capture, "-o", tmp_path / "lake", "--update", "--quiet")
+        done = run("analyze", CAPTURE, "-o", tmp_path / "lake", "--update", "--quiet")
     assert (done.exit_code, done.stdout) == (exits.NOTHING_MADE, "")
     assert "another run is updating it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -279,9 +281,9 @@ def test_a_lake_that_another_run_updates_is_left_as_it_is(capture: str, tmp_path
 )
 @pytest.mark.parametrize("more", [[], ["--update"], ["--engine", "spark"]], ids=" ".join)
 def test_a_wrong_option_of_spark_ends_the_command_before_anything_begins(
-    capture: str, tmp_path: Path, setting: str, word: str, more: list[str]
+    tmp_path: Path, setting: str, word: str, more: list[str]
 ) -> None:
-    done = run("analyze", capture, "-o", tmp_path / "out", "--conf", f"spark.brokerscope.{setting}", *more)
+    done = run("analyze", CAPTURE, "-o", tmp_path / "out", "--conf", f"spark.brokerscope.{setting}", *more)
     assert (done.exit_code, done.stdout) == (exits.WRONG_USAGE, "")
     assert done.stderr.startswith("brokerscope: spark.brokerscope.split" if "split" in setting else "brokerscope: ")
     assert word in done.stderr
@@ -289,7 +291,7 @@ def test_a_wrong_option_of_spark_ends_the_command_before_anything_begins(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_defect_is_one_line_and_never_exit_code_1(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_is_one_line_and_never_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     from dissectors.run import Run
 
     def fail(self: Run) -> None:
@@ -297,25 +299,23 @@ def test_a_defect_is_one_line_and_never_exit_code_1(capture: str, monkeypatch: p
 
     monkeypatch.setattr(Run, "records", fail)
     monkeypatch.delenv(exits.DEBUG, raising=False)
-    done = run("dissect", capture)
+    done = run("dissect", CAPTURE)
     assert done.exit_code == exits.DEFECT
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["dissect", "info", "summary", "forensics"])
-def test_a_closed_stdout_is_silent(capture: str, command: str) -> None:
-    line = f"{' '.join(COMMAND)} {command} {capture} -q >&-"
+def test_a_closed_stdout_is_silent(command: str) -> None:
+    line = f"{' '.join(COMMAND)} {command} {CAPTURE} -q >&-"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (exits.DONE, "")
 
 
 @pytest.mark.parametrize("command", ["summary", "info", "top", "groups", "sql"])
-def test_an_answer_goes_to_stdout_while_a_terminal_shows_how_far_reading_is(
-    capture: str, tmp_path: Path, command: str
-) -> None:
+def test_an_answer_goes_to_stdout_while_a_terminal_shows_how_far_reading_is(tmp_path: Path, command: str) -> None:
     at_once = "from pipelines.cli import main, progress; progress._PATIENCE = 0; progress._STEP = 0.01; main()"
     query = ["select count(*) from exchanges"] if command == "sql" else []
-    line = [sys.executable, "-c", at_once, command, capture, *query]
+    line = [sys.executable, "-c", at_once, command, CAPTURE, *query]
     piped = subprocess.run(line, capture_output=True, timeout=60, check=True).stdout
     mine, its = pty.openpty()
     with (tmp_path / "answer").open("wb") as file:
@@ -329,8 +329,8 @@ def test_an_answer_goes_to_stdout_while_a_terminal_shows_how_far_reading_is(
 
 
 @pytest.mark.parametrize("command", ["summary", "dissect"])
-def test_streams_that_were_closed_from_the_start_are_no_defect(capture: str, command: str) -> None:
-    for arguments, code in ((f"{capture} >&- 2>&-", exits.DONE), ("- <&-", exits.UNREADABLE)):
+def test_streams_that_were_closed_from_the_start_are_no_defect(command: str) -> None:
+    for arguments, code in ((f"{CAPTURE} >&- 2>&-", exits.DONE), ("- <&-", exits.UNREADABLE)):
         line = f"{' '.join(COMMAND)} {command} {arguments}"
         assert subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False).returncode == code
 
@@ -339,24 +339,24 @@ def test_streams_that_were_closed_from_the_start_are_no_defect(capture: str, com
     ("text", "code"), [(b"", exits.DONE), (b"# nothing yet\n", exits.DONE), (b"root:x:0:0\n", exits.UNREADABLE)]
 )
 def test_a_key_log_that_is_something_else_is_refused_and_an_empty_one_is_not(
-    capture: str, tmp_path: Path, text: bytes, code: int
+    tmp_path: Path, text: bytes, code: int
 ) -> None:
     keys = tmp_path / "keys"
     keys.write_bytes(text)
-    done = run("summary", capture, "--keylog", str(keys))
+    done = run("summary", CAPTURE, "--keylog", str(keys))
     assert done.exit_code == code
     assert (f"{keys}: holds no TLS secrets" in done.stderr) == (code != exits.DONE)
 
 
-def test_queries_cannot_come_from_where_the_capture_comes_from(capture: str) -> None:
-    line = f"{' '.join(COMMAND)} sql - < {capture}"
+def test_queries_cannot_come_from_where_the_capture_comes_from() -> None:
+    line = f"{' '.join(COMMAND)} sql - < {CAPTURE}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (exits.WRONG_USAGE, 1)
 
 
-def test_what_analyze_wrote_is_no_output_of_another_command(capture: str, tmp_path: Path) -> None:
+def test_what_analyze_wrote_is_no_output_of_another_command(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert run("analyze", capture, "-o", str(out), "--engine", "local", "--quiet").exit_code == exits.DONE
+    assert run("analyze", CAPTURE, "-o", str(out), "--engine", "local", "--quiet").exit_code == exits.DONE
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     for name in ("analysis.json", "records/x.parquet", "tables/latency.csv", "forensics.jsonl"):
         for command in (("sql", str(out), "select 1 as one", "-f", "csv"), ("report", str(out))):
@@ -367,13 +367,16 @@ def test_what_analyze_wrote_is_no_output_of_another_command(capture: str, tmp_pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("command", ["summary", "top", "forensics", "groups", "sql"])
-def test_a_full_disk_is_one_line(capture: str, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["dissect", "info", "summary", "top", "forensics", "groups", "sql", "dissect -f parquet -o /dev/full"]
+)
+def test_a_full_disk_is_one_line(command: str) -> None:
     query = "'from exchanges'" if command == "sql" else ""
-    line = f"{' '.join(COMMAND)} {command} {capture} {query} > /dev/full"
+    line = f"{' '.join(COMMAND)} {command} {CAPTURE} {query} > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == exits.NOTHING_MADE
-    assert done.stderr == "brokerscope: cannot write: No space left on device\n"
+    where = " /dev/full" if "-o" in command else ""
+    assert done.stderr == f"brokerscope: cannot write{where}: No space left on device\n"
 
 
 @pytest.mark.parametrize(
@@ -538,16 +541,16 @@ def test_the_help_names_every_exit_code_and_every_command_has_an_example() -> No
     ],
     ids=str,
 )
-def test_text_that_is_no_utf_8_is_wrong_usage(arguments: tuple[str, ...], capture: str) -> None:
-    done = run(*(capture if argument == "CAPTURE" else argument for argument in arguments))
+def test_text_that_is_no_utf_8_is_wrong_usage(arguments: tuple[str, ...]) -> None:
+    done = run(*(CAPTURE if argument == "CAPTURE" else argument for argument in arguments))
     assert done.exit_code == exits.WRONG_USAGE
     assert "UTF-8 text" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["dissect", "top", "transactions", "groups"])
-def test_more_rows_than_a_machine_counts_are_all_of_them(command: str, capture: str) -> None:
-    assert run(command, capture, "--head", str(10**20)).stdout == run(command, capture).stdout
+def test_more_rows_than_a_machine_counts_are_all_of_them(command: str) -> None:
+    assert run(command, CAPTURE, "--head", str(10**20)).stdout == run(command, CAPTURE).stdout
 
 
-def test_an_interval_longer_than_a_clock_counts_is_wrong_usage(capture: str) -> None:
-    assert run("top", capture, "--every", f"{10**14}d").exit_code == exits.WRONG_USAGE
+def test_an_interval_longer_than_a_clock_counts_is_wrong_usage() -> None:
+    assert run("top", CAPTURE, "--every", f"{10**14}d").exit_code == exits.WRONG_USAGE
