@@ -17,10 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from dissectors.errors import InputError
-from pipelines.cli import app
 from pipelines.payloads import decoders, forms, pulsar, registry_traffic
 from pipelines.payloads.decoders import LimitError, MisfitError, SchemaError
 from pipelines.payloads.meaning import Meaning
@@ -29,6 +27,7 @@ from pipelines.payloads.pulsar import WireSchemas
 from pipelines.payloads.schemas import Schemas, load
 from pipelines.payloads.shown import HIDDEN, ShownFields
 from tests import captures
+from tests.commands import SAMPLES, attempt, objects, run
 from tests.timed import Timed
 from tests.wires import CLIENT, SERVER, pcap
 
@@ -287,11 +286,7 @@ def test_a_message_of_an_unknown_version_is_read_by_its_form() -> None:
 @captures.needs_captures
 def test_schemas_of_real_clients_read_what_they_sent() -> None:
     path = str(captures.captures("pulsar") / "java_schema.pcap")
-    rows = [
-        json.loads(line)
-        for line in CliRunner().invoke(app, ["dissect", path, "-t", "messages", "--payloads", "-f", "json", "-q"])
-        .stdout.splitlines()
-    ]  # fmt: skip
+    rows = objects("dissect", path, "-t", "messages", "--payloads")
     produced = {(row["topic"].rpartition("/")[2], row["position"]): row for row in rows if row["role"] == "produce"}
     for name in ("jsc-json", "jsc-avro"):
         values = [row["value_json"] for (topic, _), row in produced.items() if topic == name]
@@ -305,15 +300,11 @@ def test_schemas_of_real_clients_read_what_they_sent() -> None:
 @captures.needs_captures
 def test_nothing_is_shown_of_messages_that_nobody_asked_for() -> None:
     path = str(captures.captures("pulsar") / "java_schema.pcap")
-    asked = CliRunner().invoke(app, ["dissect", path, "-t", "messages", "--schemas", ".", "-q"])
-    assert asked.exit_code == 2
-    assert "is for --payloads" in asked.stderr
-    hidden = CliRunner().invoke(
-        app, ["dissect", path, "-t", "messages", "--payloads", "--redact", "item", "-f", "json", "-q"]
-    )
-    assert "amber" not in hidden.stdout
-    assert "YW1iZXI" not in hidden.stdout
-    assert HIDDEN in hidden.stdout
+    assert "is for --payloads" in run("dissect", path, "-t", "messages", "--schemas", ".", "-q", code=2)
+    hidden = run("dissect", path, "-t", "messages", "--payloads", "--redact", "item", "-f", "json", "-q")
+    assert "amber" not in hidden
+    assert "YW1iZXI" not in hidden
+    assert HIDDEN in hidden
 
 
 class _Registry(BaseHTTPRequestHandler):
@@ -347,7 +338,7 @@ def registry() -> Iterator[str]:
 
 def test_what_a_registry_knows_is_saved_and_read_again(registry: str, tmp_path: Path) -> None:
     out = tmp_path / "registry.json"
-    done = CliRunner().invoke(app, ["schemas", "save", f"http://me:s3cret@{registry}/", "-o", str(out)])
+    done = attempt("schemas", "save", f"http://me:s3cret@{registry}/", "-o", out)
     assert done.exit_code == 0, done.stderr
     assert _Registry.asked == [("/schemas", "Basic bWU6czNjcmV0")]
     assert "s3cret" not in out.read_text() + done.stderr
@@ -355,12 +346,9 @@ def test_what_a_registry_knows_is_saved_and_read_again(registry: str, tmp_path: 
 
 
 def test_credentials_follow_nobody_who_sends_on(registry: str, tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        app, ["schemas", "save", f"http://me:s3cret@{registry}/moved", "-o", str(tmp_path / "r.json")]
-    )
-    assert done.exit_code == 3
+    said = run("schemas", "save", f"http://me:s3cret@{registry}/moved", "-o", tmp_path / "r.json", code=3)
     assert len(_Registry.asked) == 1
-    assert "s3cret" not in done.stderr
+    assert "s3cret" not in said
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"schemas": [{"id": 1}]}', '{"schemas": 7}', "[" * 100_000])
@@ -410,8 +398,7 @@ def test_any_bytes_may_lie_in_an_internal_topic(topic: str, key: bytes, value: b
 def test_offsets_of_a_real_broker_are_read() -> None:
     path = str(captures.captures("kafka") / "zk282-any-cluster.pcap")
     query = "select schema, misfit, key_json ->> '$.topic' as topic, value_json ->> '$.offset' as at from messages "
-    asked = ["sql", path, "--payloads", f"{query} where topic = '__consumer_offsets'", "-f", "json", "-q"]
-    rows = [json.loads(line) for line in CliRunner().invoke(app, asked).stdout.splitlines()]
+    rows = objects("sql", path, "--payloads", f"{query} where topic = '__consumer_offsets'")
     assert {row["schema"] for row in rows} == {"kafka OffsetCommit", "kafka GroupMetadata"}
     assert not any(row["misfit"] for row in rows)
     assert {(row["topic"], row["at"]) for row in rows if row["topic"]} == {("zct-none", "30"), ("zct-gzip", "30")}
@@ -439,17 +426,16 @@ def test_schemas_are_told_by_captured_traffic_with_a_registry(tmp_path: Path) ->
         wired.send(at := at + 1, CLIENT, request).send(at := at + 1, SERVER, answer)
     (tmp_path / "registry.pcap").write_bytes(pcap(wired.packets, nano=True))
     out = tmp_path / "registry.json"
-    done = CliRunner().invoke(app, ["schemas", "save", str(tmp_path / "registry.pcap"), "-o", str(out)])
-    assert done.exit_code == 0, done.stderr
+    run("schemas", "save", tmp_path / "registry.pcap", "-o", out)
     for number in (7, 8):
         assert meaning(load(str(out)), b"\0" + number.to_bytes(4, "big") + avro_bytes(ORDER, ROW)).value == ROW
     assert load(str(out)).of_topic("orders", "value") is not None
 
 
 def test_captures_without_a_registry_tell_no_schemas(tmp_path: Path) -> None:
-    sample = str(Path(__file__).parent.parent / "samples" / "kafka-codecs.pcap")
-    done = CliRunner().invoke(app, ["schemas", "save", sample, "-o", str(tmp_path / "r.json")])
-    assert (done.exit_code, done.stderr) == (3, f"brokerscope: {sample}: no schemas in there\n")
+    sample = str(SAMPLES / "kafka-codecs.pcap")
+    said = run("schemas", "save", sample, "-o", tmp_path / "r.json", code=3)
+    assert said == f"brokerscope: {sample}: no schemas in there\n"
 
 
 HTTP_PIECES = [

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import brokerscope
 from brokerscope.drawing import MissingLibraryError
-from pipelines.cli import app
+from tests.commands import run
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "kafka-refused.pcap"
@@ -200,8 +199,7 @@ def test_an_attribute_that_there_is_not_names_the_nearest(
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("open") / "out"
-    done = CliRunner().invoke(app, ["analyze", str(SAMPLE), "-o", str(folder), "--engine", "local", "-q"])
-    assert done.exit_code == 0, done.stderr
+    run("analyze", SAMPLE, "-o", folder, "--engine", "local", "-q")
     return folder
 
 

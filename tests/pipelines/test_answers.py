@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 from pyarrow.dataset import Dataset
 from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap, wrpcap
-from typer.testing import CliRunner
 
 import dissectors
 from dissectors.capture.block import ACK, SYN
@@ -36,7 +35,6 @@ from dissectors.records import TABLES, schema
 from pipelines.answers import aggregates, connection, diff, groups, records, summary, top
 from pipelines.answers.aggregates import COLUMNS
 from pipelines.answers.records import query
-from pipelines.cli import app
 from pipelines.cli import summary as cli
 from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading, saw_the_same
@@ -47,45 +45,27 @@ from pipelines.sql import conditions, database
 from pipelines.tables.registry import TABLES as AGGREGATES
 from pipelines.tables.table import RECORDS
 from tests import wires
+from tests.captures import CAPTURES, needs_captures
+from tests.commands import SAMPLES, attempt, objects, run
 from tests.pipelines import pages, synthetic
 from tests.pulsar import wire as pulsar
 
 MADE = synthetic.make(exchanges=400)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-CAPTURES = os.environ.get("BROKERSCOPE_CAPTURES")
-needs_captures = pytest.mark.skipif(not CAPTURES, reason="BROKERSCOPE_CAPTURES names no folder of captures")
-
-
-def run(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "80", "NO_COLOR": "1"})
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
-
-
-def objects(*arguments: str | Path) -> list[Any]:
-    return [json.loads(line) for line in run(*arguments, "-f", "json").splitlines()]
-
-
-def sample(samples: list[str], name: str) -> str:
-    return next(path for path in samples if path.endswith(name))
+REFUSED = str(SAMPLES / "kafka-refused.pcap")
 
 
 @pytest.fixture(scope="module")
-def refused(samples: list[str]) -> str:
-    return sample(samples, "kafka-refused.pcap")
-
-
-@pytest.fixture(scope="module")
-def exchanges(refused: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = dissectors.dissect(refused, tables="exchanges")["exchanges"].to_pylist()
+def exchanges() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = dissectors.dissect(REFUSED, tables="exchanges")["exchanges"].to_pylist()
     return rows
 
 
 @pytest.fixture(scope="module")
-def kept(refused: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `analyze` writes of that capture. Tests read it; who changes something takes a copy."""
     out = tmp_path_factory.mktemp("kept") / "out"
-    run("analyze", refused, "-o", out, "--engine", "local", "-q")
+    run("analyze", REFUSED, "-o", out, "--engine", "local", "-q")
     return out
 
 
@@ -96,7 +76,7 @@ def kept(refused: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_text_fits_80_columns_and_holds_nothing_but_text(samples: list[str], command: str) -> None:
     for path in samples:
         arguments = [command, path, *(["--bytes"] if command == "forensics" else [])]
-        done = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+        done = attempt(*arguments, columns=80)
         assert done.exit_code in (0, 1)
         lines = done.stdout.splitlines()
         assert all(line.isprintable() for line in lines)
@@ -125,7 +105,7 @@ def test_commands_count_what_two_capture_points_saw_once(samples: list[str], tmp
         assert objects(command[0], *both, *command[1:]) == wanted
         if command != ["groups"]:
             assert objects(command[0], tmp_path / "out", *command[1:]) == wanted
-    said = CliRunner().invoke(app, ["top", *map(str, both)]).stderr
+    said = attempt("top", *both).stderr
     assert f"{tmp_path / 'brokers'}, {tmp_path / 'clients'} saw the same" in " ".join(said.split())
 
 
@@ -138,10 +118,10 @@ def test_of_many_capture_points_that_saw_the_same_a_few_are_named() -> None:
     assert rest == "6 more sets of capture points saw the same connections: each counts once"
 
 
-def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(refused: str, tmp_path: Path) -> None:
+def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(tmp_path: Path) -> None:
     capture, out = tmp_path / "captures" / "a.pcap", tmp_path / "out"
     capture.parent.mkdir()
-    capture.write_bytes(Path(refused).read_bytes())
+    capture.write_bytes(Path(REFUSED).read_bytes())
     run("analyze", capture, "-o", out, "--engine", "local", "-q")
     row = objects("sql", out, "select connection, exchange_id from exchanges limit 1")[0]
     assert objects("follow", out, row["connection"]) == objects("follow", capture, row["connection"])
@@ -151,23 +131,23 @@ def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(refus
         assert run(*command, out, "-q") == run(*command, capture, "-q")
     capture.rename(tmp_path / "gone.pcap")
     for command in commands:
-        done = CliRunner().invoke(app, [*command, str(out)], env={"COLUMNS": "200"})
+        done = attempt(*command, out)
         assert (done.exit_code, done.stdout) == (3, "")
         assert f"{out}: this command reads the captures, and they no longer exist: {capture}" in done.stderr
 
 
-def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, kept: Path, tmp_path: Path) -> None:
+def test_who_needs_captures_says_so_of_what_analyze_wrote(kept: Path, tmp_path: Path) -> None:
     out = kept
     analyses = (["analyze", "-o", str(tmp_path / engine), "--engine", engine] for engine in ("local", "spark"))
     for arguments in (
         ["show", f"{out}:3"],
-        ["summary", refused, str(out)],
+        ["summary", REFUSED, str(out)],
         *([*analysis, str(out)] for analysis in analyses),
     ):
-        done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+        done = attempt(*arguments)
         assert (done.exit_code, done.stdout) == (3, "")
         assert f"{out}: a folder that `analyze` wrote: give it alone" in done.stderr
-    done = CliRunner().invoke(app, ["show", f"{Path(refused).parent}:3"], env={"COLUMNS": "200"})
+    done = attempt("show", f"{Path(REFUSED).parent}:3")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "a folder: name the file in it that holds the packet" in done.stderr
 
@@ -177,7 +157,7 @@ def test_records_in_temporary_files_answer_like_those_in_memory(
 ) -> None:
     commands = [["top", "--by", "topic"], ["summary"], ["groups"]]
     in_memory = [objects(command[0], *samples, *command[1:]) for command in commands]
-    capture = sample(samples, "kafka-refused.pcap")
+    capture = SAMPLES / "kafka-refused.pcap"
     run("annotate", capture, "-o", tmp_path / "one.pcapng")
     monkeypatch.setattr(records, "IN_MEMORY", 10_000)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -215,25 +195,21 @@ def test_answers_need_little_memory_however_many_records_there_are(kept: Path, t
     assert (after - before) * 1024 < many.nbytes / 3
 
 
-def test_sql_finds_messages_by_key(samples: list[str]) -> None:
-    capture = sample(samples, "kafka-codecs.pcap")
-    ask = ["sql", capture, "-f", "json", "select topic, \"offset\" from messages where key = 'key-4'"]
-    asked = CliRunner().invoke(app, [*ask, "--payloads"])
-    told = CliRunner().invoke(app, ["dissect", capture, "-t", "messages", "--payloads", "-f", "json"])
+def test_sql_finds_messages_by_key() -> None:
+    capture = SAMPLES / "kafka-codecs.pcap"
+    ask = ["sql", capture, "select topic, \"offset\" from messages where key = 'key-4'"]
+    found = objects(*ask, "--payloads")
     key = base64.b64encode(b"key-4").decode()
-    want = [row for row in map(json.loads, told.stdout.splitlines()) if row["key"] == key]
-    found = [json.loads(line) for line in asked.stdout.splitlines()]
+    want = [row for row in objects("dissect", capture, "-t", "messages", "--payloads") if row["key"] == key]
     assert want
     assert sorted((row["topic"], row["offset"]) for row in found) == sorted((r["topic"], r["offset"]) for r in want)
-    assert CliRunner().invoke(app, ask).exit_code == 2  # without the option messages have no key
+    run(*ask, code=2)  # without the option messages have no key
 
 
 def test_a_folder_of_any_name_answers(kept: Path, tmp_path: Path) -> None:
     out = shutil.copytree(kept, tmp_path / "o'clock [1] *", symlinks=True)
     for command in ("summary", "top"):
-        done = CliRunner().invoke(app, [command, str(out)])
-        assert done.exit_code == 0, done.stderr
-        assert "kafka" in done.stdout
+        assert "kafka" in run(command, out)
 
 
 @pytest.mark.parametrize("where", ["inside", "end"])
@@ -247,16 +223,12 @@ def test_records_that_are_damaged_end_with_3_and_one_message(kept: Path, tmp_pat
         ["summary", str(out)],
         ["sql", str(out), "select * from exchanges"],
     ):
-        done = CliRunner().invoke(app, command)
-        assert done.exit_code == 3, command
-        assert done.stderr.count("\n") == 1
-        assert "cannot be read" in done.stderr
+        (line,) = run(*command, code=3).splitlines()
+        assert "cannot be read" in line
 
 
 def test_a_pattern_that_means_nothing_is_wrong_usage_also_of_stored_records(kept: Path) -> None:
-    done = CliRunner().invoke(app, ["sql", str(kept), "select * from exchanges where regexp_matches(api, '[')"])
-    assert done.exit_code == 2
-    assert "missing ]" in done.stderr
+    assert "missing ]" in run("sql", kept, "select * from exchanges where regexp_matches(api, '[')", code=2)
 
 
 # --- top -------------------------------------------------------------------------------------------------------------
@@ -275,16 +247,15 @@ def test_top_counts_every_exchange_and_puts_the_largest_first(by: str, sort: str
         assert sum(row["count"] for row in rows) == len(have)
 
 
-def test_top_says_where_the_time_of_slow_requests_went(samples: list[str]) -> None:
-    lost = sample(samples, "kafka-loss.pcap")
+def test_top_says_where_the_time_of_slow_requests_went() -> None:
+    lost = SAMPLES / "kafka-loss.pcap"
     (row,) = objects("top", lost, "--by", "server", "--causes")
     assert (row["count"], row["largest"]) == (6, "broker")
     assert sum(share for name, share in row.items() if name.endswith("_share") and share) == pytest.approx(1)
     text = run("top", lost, "--by", "server", "--causes").splitlines()
     assert text[1].split() == ["broker", "slow", "max", "time", "broker", "queued"]  # nothing was lost
     assert "No request took 20 ms" in run("top", lost, "--causes", "--api", "Fetch")
-    refused = CliRunner().invoke(app, ["top", lost, "--causes", "--sort", "bytes"])
-    assert (refused.exit_code, "time or count" in refused.stderr) == (2, True)
+    assert "time or count" in run("top", lost, "--causes", "--sort", "bytes", code=2)
 
 
 def test_top_leaves_long_polls_out_of_times() -> None:
@@ -312,11 +283,11 @@ def test_top_leaves_expected_errors_out_of_errors() -> None:
 
 
 def test_summary_says_what_is_wrong(samples: list[str]) -> None:
-    text = " ".join(run("summary", sample(samples, "pulsar-corrupted.pcap")).split())
+    text = " ".join(run("summary", SAMPLES / "pulsar-corrupted.pcap").split())
     assert "critical: 1 of 13 checksums is wrong, in topic public/default/e2-e2." in text
     assert "ChecksumError" in text
     of_one_day = [path for path in samples if "kafka-schemas" not in path]  # another day takes lines of its own
-    assert len(run("summary", *of_one_day).splitlines()) <= 60
+    assert len(run("summary", *of_one_day, columns=80).splitlines()) <= 60
 
 
 def test_summary_counts_what_the_records_count() -> None:
@@ -332,7 +303,7 @@ def test_summary_counts_what_the_records_count() -> None:
 
 
 def test_a_span_over_midnight_names_both_days_and_a_part_without_packets_is_no_statement_on_the_captures(
-    capsys: pytest.CaptureFixture[str], refused: str
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     late = pa.scalar(datetime(2026, 11, 22, 0, 10, tzinfo=UTC), pa.timestamp("us", "UTC"))
     early = pa.scalar(datetime(2026, 11, 21, 23, 50, tzinfo=UTC), pa.timestamp("us", "UTC"))
@@ -342,7 +313,7 @@ def test_a_span_over_midnight_names_both_days_and_a_part_without_packets_is_no_s
         made = made.set_column(at, made.schema.field(at), pa.chunked_array([pa.repeat(time, made.num_rows)]))
     cli.show(summary.summary({**MADE, "connections": made}), limit=5)
     assert capsys.readouterr().out.startswith("2026-11-21 23:50:00 to 2026-11-22 00:10:00 UTC, 20 min 00 s\n")
-    assert "No Kafka, Pulsar or Iggy then." in run("summary", refused, "--since", "2099-01-01")
+    assert "No Kafka, Pulsar or Iggy then." in run("summary", REFUSED, "--since", "2099-01-01")
 
 
 def test_errors_without_an_api_name_no_none_and_kinds_that_are_not_shown_are_counted() -> None:
@@ -355,12 +326,12 @@ def test_errors_without_an_api_name_no_none_and_kinds_that_are_not_shown_are_cou
     assert made.error_kinds == len({row["name"] for row in errors.to_pylist() if not row["expected"]})
 
 
-def test_groups_are_chosen_by_several_names_and_wild_ones(samples: list[str]) -> None:
-    path = sample(samples, "pulsar-subscriptions.pcap")
+def test_groups_are_chosen_by_several_names_and_wild_ones() -> None:
+    path = SAMPLES / "pulsar-subscriptions.pcap"
     every = [row["group"] for row in objects("groups", path)]
     assert [row["group"] for row in objects("groups", path, "--group", f"{every[0][:-1]}?, nothing")][:1] == every[:1]
     assert [row["group"] for row in objects("groups", path, "--group", "*")] == every
-    done = CliRunner().invoke(app, ["groups", str(path), "--group", "nothing"])
+    done = attempt("groups", path, "--group", "nothing")
     assert done.stdout == "No consumer group or subscription in what was asked for.\n"
     assert "no group 'nothing' in these captures" in done.stderr
 
@@ -380,10 +351,10 @@ def test_summary_of_nothing_is_no_error() -> None:
 # --- show and follow -------------------------------------------------------------------------------------------------
 
 
-def test_show_finds_an_exchange_by_either_packet_and_by_its_id(refused: str, exchanges: list[dict[str, Any]]) -> None:
+def test_show_finds_an_exchange_by_either_packet_and_by_its_id(exchanges: list[dict[str, Any]]) -> None:
     row = next(row for row in exchanges if row["api"] == "CreateTopics" and row["status"] == "error")
-    texts = [run("show", f"{refused}:{row[side]}") for side in ("request_packet", "response_packet")]
-    texts.append(run("show", row["exchange_id"], refused))
+    texts = [run("show", f"{REFUSED}:{row[side]}") for side in ("request_packet", "response_packet")]
+    texts.append(run("show", row["exchange_id"], REFUSED))
     assert texts[0] == texts[1] == texts[2]
     assert row["api"] in texts[0]
     assert row["error_name"] in texts[0]
@@ -392,8 +363,8 @@ def test_show_finds_an_exchange_by_either_packet_and_by_its_id(refused: str, exc
     assert row["client_ip"] in texts[0]
 
 
-def test_show_says_that_bytes_of_an_exchange_were_sent_again(samples: list[str]) -> None:
-    path = sample(samples, "kafka-loss.pcap")
+def test_show_says_that_bytes_of_an_exchange_were_sent_again() -> None:
+    path = SAMPLES / "kafka-loss.pcap"
     rows = dissectors.dissect([path], ["exchanges"])["exchanges"].to_pylist()
     again = {row["retransmitted"]: row for row in rows}
     for marked, row in again.items():
@@ -401,27 +372,27 @@ def test_show_says_that_bytes_of_an_exchange_were_sent_again(samples: list[str])
         assert ("bytes of it were retransmitted" in text) is marked
 
 
-def test_show_of_a_packet_without_a_frame_says_so(refused: str) -> None:
-    told = " ".join(run("show", f"{refused}:1").split())
+def test_show_of_a_packet_without_a_frame_says_so() -> None:
+    told = " ".join(run("show", f"{REFUSED}:1").split())
     assert "SYN: TCP's own, it carries no bytes of a request or response" in told
     assert "brokerscope follow" in told
 
 
 def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
-    refused: str, exchanges: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    exchanges: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = f"{refused}:{next(row['request_packet'] for row in exchanges if row['api'] == 'CreateTopics')}"
+    place = f"{REFUSED}:{next(row['request_packet'] for row in exchanges if row['api'] == 'CreateTopics')}"
     assert "of payload" not in run("show", place, "--bytes")
     monkeypatch.setattr(connection, "decoded", lambda *_, **__: connection.DecodedExchange(None, None, ()))
     assert "of payload" not in run("show", place)
     assert "credentials" in run("show", place, "--bytes")  # a topic's configuration may hold some
-    last = f"{refused}:{exchanges[-1]['request_packet']}"
+    last = f"{REFUSED}:{exchanges[-1]['request_packet']}"
     assert "  0000  00 00 " in run("show", last, "--bytes")
 
 
-def test_a_file_whose_name_is_no_utf_8_is_shown_and_analysed_as_any_other(refused: str, tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_utf_8_is_shown_and_analysed_as_any_other(tmp_path: Path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.pcap")
-    shutil.copy(refused, path)
+    shutil.copy(REFUSED, path)
     assert "ApiVersions" in run("show", f"{path}:17")
     run("analyze", path, "-o", tmp_path / "out", "--engine", "local", "--quiet")
     (named,) = json.loads((tmp_path / "out/analysis.json").read_text())["files"]
@@ -443,9 +414,9 @@ def test_show_never_gives_credentials(name: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["kafka", "iggy"])
-def test_show_gives_no_bytes_of_a_stream_that_it_cannot_read(samples: list[str], wrong: str) -> None:
+def test_show_gives_no_bytes_of_a_stream_that_it_cannot_read(wrong: str) -> None:
     """Nothing says then whether credentials lie in them: a CONNECT holds a token."""
-    text = run("show", f"{sample(samples, 'pulsar-corrupted.pcap')}:4", "--bytes", "--decode-as", f"6650={wrong}")
+    text = run("show", f"{SAMPLES / 'pulsar-corrupted.pcap'}:4", "--bytes", "--decode-as", f"6650={wrong}")
     assert "credentials may lie in it" in text
     assert "  0000  " not in text
 
@@ -465,10 +436,10 @@ def test_show_gives_no_bytes_of_a_packet_into_which_credentials_may_reach() -> N
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_follow_shows_both_directions_in_time_order(refused: str, exchanges: list[dict[str, Any]], order: int) -> None:
+def test_follow_shows_both_directions_in_time_order(exchanges: list[dict[str, Any]], order: int) -> None:
     connection = exchanges[0]["connection"]
     mine = [row for row in exchanges if row["connection"] == connection]
-    events = objects("follow", *[refused, connection][::order])
+    events = objects("follow", *[REFUSED, connection][::order])
     assert [e["packet"] for e in events if e["side"] == "→"] == [row["request_packet"] for row in mine]
     answered = sorted(row["response_packet"] for row in mine if row["response_packet"])
     assert sorted(e["packet"] for e in events if e["side"] == "←") == answered
@@ -498,14 +469,14 @@ def test_follow_shows_who_asked_and_how_many_permits_are_left(tmp_path: Path) ->
 # --- sql -------------------------------------------------------------------------------------------------------------
 
 
-def test_sql_sees_every_table_and_nothing_else(refused: str) -> None:
+def test_sql_sees_every_table_and_nothing_else() -> None:
     for table in TABLES:
-        (row,) = objects("sql", refused, f"select count(*) as n from {table}")
-        assert row["n"] == dissectors.dissect(refused, tables=table)[table].num_rows
-    assert [row["name"] for row in objects("sql", refused, "show tables")] == sorted(TABLES)
+        (row,) = objects("sql", REFUSED, f"select count(*) as n from {table}")
+        assert row["n"] == dissectors.dissect(REFUSED, tables=table)[table].num_rows
+    assert [row["name"] for row in objects("sql", REFUSED, "show tables")] == sorted(TABLES)
 
 
-def test_only_tables_that_a_query_names_are_decoded(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_tables_that_a_query_names_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[tuple[str, ...]] = []
     read = Reading.records
 
@@ -514,15 +485,15 @@ def test_only_tables_that_a_query_names_are_decoded(refused: str, monkeypatch: p
         return read(self, captures, tables, **more)
 
     monkeypatch.setattr(Reading, "records", noted)
-    run("sql", refused, 'select count(*) from "Errors" join connections using (connection)')
-    run("sql", refused, "show tables")
+    run("sql", REFUSED, 'select count(*) from "Errors" join connections using (connection)')
+    run("sql", REFUSED, "show tables")
     assert decoded == [("errors", "connections"), tuple(TABLES)]
 
 
 def test_captures_have_the_aggregate_tables_that_a_folder_of_analyze_has(tmp_path: Path) -> None:
     for site in ("client", "broker"):
         (tmp_path / "in" / site).mkdir(parents=True)
-        shutil.copy(Path(__file__).parents[2] / "samples" / "kafka-transactions.pcap", tmp_path / "in" / site)
+        shutil.copy(SAMPLES / "kafka-transactions.pcap", tmp_path / "in" / site)
     run("analyze", tmp_path / "in", "-o", tmp_path / "out", "--engine", "local", "-q")
     written = records.read_aggregates(str(tmp_path / "out"))
     made = aggregates.made(records.read_analysis(str(tmp_path / "out"), RECORDS), COLUMNS)
@@ -533,52 +504,47 @@ def test_captures_have_the_aggregate_tables_that_a_folder_of_analyze_has(tmp_pat
         assert table.schema.names == COLUMNS[name]
     assert made["t_hops"].num_rows > 0
     typed = "select count(*) as n from t_latency\nselect count(*) as n from T_Latency\n"
-    done = CliRunner().invoke(app, ["sql", str(tmp_path / "in")], input=typed)
+    done = attempt("sql", tmp_path / "in", given=typed)
     first, second = (line for line in done.stdout.splitlines() if line.strip().isdigit())
     assert first == second != "0"
 
 
-def test_a_part_of_a_folder_of_analyze_has_tables_of_that_part(refused: str, kept: Path) -> None:
+def test_a_part_of_a_folder_of_analyze_has_tables_of_that_part(kept: Path) -> None:
     query = "select distinct api from t_latency"
-    for source in (refused, kept):
+    for source in (REFUSED, kept):
         assert objects("sql", source, query, "--api", "Produce") == [{"api": "Produce"}]
     assert len(objects("sql", kept, query)) > 1
 
 
 def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reading, "records", None)
-    done = CliRunner().invoke(app, ["sql", "no-such-capture.pcap", "select latency from exchanges"])
-    assert done.exit_code == 2
-    assert "latency" in done.stderr
-    assert "Traceback" not in done.stderr
+    said = run("sql", "no-such-capture.pcap", "select latency from exchanges", code=2)
+    assert "latency" in said
+    assert "Traceback" not in said
 
 
-def test_an_interval_is_text_as_sql_writes_it_and_a_duration_where_a_format_has_them(
-    refused: str, tmp_path: Path
-) -> None:
+def test_an_interval_is_text_as_sql_writes_it_and_a_duration_where_a_format_has_them(tmp_path: Path) -> None:
     query = "select max(time) - min(time) + interval '2 days' as span, interval '14 months' as m from exchanges"
-    (length,) = objects("sql", refused, "select epoch_us(max(time) - min(time)) as us from exchanges")
-    (row,) = objects("sql", refused, query)
-    (told,) = objects("sql", refused, f"select span::varchar as span, m::varchar as m from ({query})")
+    (length,) = objects("sql", REFUSED, "select epoch_us(max(time) - min(time)) as us from exchanges")
+    (row,) = objects("sql", REFUSED, query)
+    (told,) = objects("sql", REFUSED, f"select span::varchar as span, m::varchar as m from ({query})")
     assert row == told
-    assert list(told.values()) == run("sql", refused, query, "-f", "csv").splitlines()[1].replace('"', "").split(",")
-    assert run("sql", refused, query).splitlines()[-1].split() == ["2", "d", "00", "h", "1", "year", "2", "months"]
-    run("sql", refused, query.partition(", interval")[0] + " from exchanges", "-o", tmp_path / "span.parquet")
+    assert list(told.values()) == run("sql", REFUSED, query, "-f", "csv").splitlines()[1].replace('"', "").split(",")
+    assert run("sql", REFUSED, query).splitlines()[-1].split() == ["2", "d", "00", "h", "1", "year", "2", "months"]
+    run("sql", REFUSED, query.partition(", interval")[0] + " from exchanges", "-o", tmp_path / "span.parquet")
     (span,) = pq.read_table(tmp_path / "span.parquet").column("span").to_pylist()
     assert span // timedelta(microseconds=1) == length["us"] + 2 * 86_400_000_000
-    done = CliRunner().invoke(app, ["sql", refused, query, "-o", str(tmp_path / "months.parquet")])
-    assert done.exit_code == 2
-    assert "cast it to varchar" in done.stderr
+    assert "cast it to varchar" in run("sql", REFUSED, query, "-o", tmp_path / "months.parquet", code=2)
     assert not (tmp_path / "months.parquet").exists()
 
 
-def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, tmp_path: Path) -> None:
+def test_columns_of_one_name_are_told_apart_as_the_database_does(tmp_path: Path) -> None:
     query = "select 1 as a, 2 as a, 3 as A, c.site from exchanges e join connections c using (connection) limit 1"
-    assert [list(row) for row in objects("sql", refused, query)] == [["a", "a_1", "A_2", "site"]]
-    assert run("sql", refused, query).splitlines()[0].split() == ["a", "a_1", "A_2", "site"]
-    run("sql", refused, query, "-o", tmp_path / "rows.parquet")
+    assert [list(row) for row in objects("sql", REFUSED, query)] == [["a", "a_1", "A_2", "site"]]
+    assert run("sql", REFUSED, query).splitlines()[0].split() == ["a", "a_1", "A_2", "site"]
+    run("sql", REFUSED, query, "-o", tmp_path / "rows.parquet")
     assert pq.read_schema(tmp_path / "rows.parquet").names == ["a", "a_1", "A_2", "site"]
-    (both,) = objects("sql", refused, "select * from exchanges e join connections c using (connection) limit 1")
+    (both,) = objects("sql", REFUSED, "select * from exchanges e join connections c using (connection) limit 1")
     assert len(both) == len(schema("exchanges")) + len(schema("connections")) - 1
 
 
@@ -593,9 +559,9 @@ def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, t
         ("select", "is no file, and a query has several"),
     ],
 )
-def test_what_is_not_one_query_is_refused(refused: str, kept: Path, query: str, why: str) -> None:
-    for source in (refused, str(kept)):
-        done = CliRunner().invoke(app, ["sql", source, query], env={"COLUMNS": "200"})
+def test_what_is_not_one_query_is_refused(kept: Path, query: str, why: str) -> None:
+    for source in (REFUSED, str(kept)):
+        done = attempt("sql", source, query)
         assert done.exit_code == 2
         assert not done.stdout
         assert why in " ".join(done.stderr.split())
@@ -611,15 +577,14 @@ def test_the_database_that_answers_is_closed_to_whatever_is_not_in_it(statement:
 
 
 @pytest.mark.parametrize("query", ["from exchanges", "describe errors", "explain select 1", "pivot batches on role"])
-def test_whatever_gives_rows_is_a_query(refused: str, query: str) -> None:
-    assert run("sql", refused, query)
+def test_whatever_gives_rows_is_a_query(query: str) -> None:
+    assert run("sql", REFUSED, query)
 
 
-def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
-    done = CliRunner().invoke(app, ["sql", refused], input="select 41 + 1 as n\nselect nonsense\nselect 7 as m\n")
-    assert done.exit_code == 0
-    assert [line.strip() for line in done.stdout.splitlines() if line.strip().isdigit()] == ["42", "7"]
-    assert "nonsense" in done.stdout
+def test_sql_without_a_query_reads_them_from_stdin() -> None:
+    said = run("sql", REFUSED, given="select 41 + 1 as n\nselect nonsense\nselect 7 as m\n")
+    assert [line.strip() for line in said.splitlines() if line.strip().isdigit()] == ["42", "7"]
+    assert "nonsense" in said
 
 
 # --- dissect's choice of rows ----------------------------------------------------------------------------------------
@@ -635,35 +600,35 @@ def test_rows_come_in_order_of_any_column(table: str) -> None:
 
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_lists_of_topics_are_in_order_as_text_shows_them(samples: list[str], sign: str) -> None:
-    lines = run("dissect", *samples, f"--sort={sign}topics", "--columns", "topics", "-f", "json").splitlines()
-    lists = [", ".join(topics) for line in lines if (topics := json.loads(line)["topics"]) is not None]
+    rows = objects("dissect", *samples, f"--sort={sign}topics", "--columns", "topics")
+    lists = [", ".join(row["topics"]) for row in rows if row["topics"] is not None]
     assert lists == sorted(lists, reverse=bool(sign))
     assert len(set(lists)) > 5
 
 
-def test_rows_are_chosen_sorted_and_cut(refused: str, exchanges: list[dict[str, Any]]) -> None:
-    slow = objects("dissect", refused, "--slower-than", "5ms", "--sort=-total_ns", "--columns", "total_ns,api")
+def test_rows_are_chosen_sorted_and_cut(exchanges: list[dict[str, Any]]) -> None:
+    slow = objects("dissect", REFUSED, "--slower-than", "5ms", "--sort=-total_ns", "--columns", "total_ns,api")
     want = sorted((row["total_ns"] for row in exchanges if (row["total_ns"] or 0) > 5_000_000), reverse=True)
     assert [row["total_ns"] for row in slow] == want
     assert list(slow[0]) == ["total_ns", "api"]
-    assert len(objects("dissect", refused, "--head", "3")) == 3
-    assert len(objects("dissect", refused, "--limit-rows", "0")) == 0
-    assert {row["api"] for row in objects("dissect", refused, "--api", "metadata,create*")} == {
+    assert len(objects("dissect", REFUSED, "--head", "3")) == 3
+    assert len(objects("dissect", REFUSED, "--limit-rows", "0")) == 0
+    assert {row["api"] for row in objects("dissect", REFUSED, "--api", "metadata,create*")} == {
         row["api"] for row in exchanges if row["api"] == "Metadata" or row["api"].startswith("Create")
     }
-    assert {row["status"] for row in objects("dissect", refused, "--errors")} == {"error"}
+    assert {row["status"] for row in objects("dissect", REFUSED, "--errors")} == {"error"}
     topic = next(row["topics"][0] for row in exchanges if row["topics"])
-    assert all(topic in row["topics"] for row in objects("dissect", refused, "--topic", topic))
+    assert all(topic in row["topics"] for row in objects("dissect", REFUSED, "--topic", topic))
     client = exchanges[0]["connection"].split(">")[0]
-    assert len(objects("dissect", refused, "--client", client)) == sum(
+    assert len(objects("dissect", REFUSED, "--client", client)) == sum(
         row["connection"] == exchanges[0]["connection"] for row in exchanges
     )
 
 
-def test_since_and_until_part_the_rows(refused: str, exchanges: list[dict[str, Any]]) -> None:
+def test_since_and_until_part_the_rows(exchanges: list[dict[str, Any]]) -> None:
     middle = exchanges[len(exchanges) // 2]["time"]
     for text in (f"{middle:%H:%M:%S.%f}", f"{middle:%Y-%m-%dT%H:%M:%S.%f}"):
-        after, before = (objects("dissect", refused, option, text) for option in ("--since", "--until"))
+        after, before = (objects("dissect", REFUSED, option, text) for option in ("--since", "--until"))
         assert len(after) + len(before) == len(exchanges)
         assert all(row["time"] < after[0]["time"] for row in before)
 
@@ -696,8 +661,8 @@ def test_diff_distinguishes_a_shift_from_chance() -> None:
     assert {row["verdict"] for row in diff.diff(few, before).apis} <= {"too few to say", "new"}
 
 
-def test_diff_names_what_is_new_and_what_is_gone(samples: list[str]) -> None:
-    (made,) = objects("diff", sample(samples, "kafka-codecs.pcap"), sample(samples, "kafka-refused.pcap"))
+def test_diff_names_what_is_new_and_what_is_gone() -> None:
+    (made,) = objects("diff", SAMPLES / "kafka-codecs.pcap", SAMPLES / "kafka-refused.pcap")
     assert "err-e" in made["new"]["topic"]
     assert any(name.startswith("metrics-") for name in made["gone"]["topic"])
     assert {"new", "gone"} <= {row["verdict"] for row in made["apis"]}
@@ -728,10 +693,10 @@ def test_groups_show_who_joined_who_left_and_each_rebalance() -> None:
     assert 900_000_000 < group["longest_ns"] < 1_100_000_000  # until the last member has the new epoch
 
 
-def test_subscriptions_are_groups(samples: list[str]) -> None:
-    made = objects("groups", sample(samples, "pulsar-subscriptions.pcap"))
+def test_subscriptions_are_groups() -> None:
+    made = objects("groups", SAMPLES / "pulsar-subscriptions.pcap")
     assert {group["kind"] for group in made} == {"subscription"}
-    subscribed = dissectors.dissect(sample(samples, "pulsar-subscriptions.pcap"), tables="exchanges")["exchanges"]
+    subscribed = dissectors.dissect(SAMPLES / "pulsar-subscriptions.pcap", tables="exchanges")["exchanges"]
     wanted = subscribed.filter(pc.equal(subscribed["api"], "SUBSCRIBE"))
     assert sum(group["joined"] for group in made) == pc.sum(pc.equal(wanted["status"], "ok")).as_py()
     assert sum(group["left"] for group in made) == sum(group["joined"] for group in made)  # two that the broker closed
@@ -946,8 +911,8 @@ def test_a_group_that_was_there_before_the_capture_has_members_unknown() -> None
     assert group["members"] is None
 
 
-def test_groups_to_which_nothing_happened_have_no_table_of_events(samples: list[str]) -> None:
-    assert "took" not in run("groups", sample(samples, "kafka-refused.pcap"))
+def test_groups_to_which_nothing_happened_have_no_table_of_events() -> None:
+    assert "took" not in run("groups", SAMPLES / "kafka-refused.pcap")
 
 
 @pytest.mark.parametrize("protocol", ["pulsar", "iggy"])
@@ -1030,7 +995,7 @@ def test_nothing_is_said_of_answers_whose_direction_was_not_captured(tmp_path: P
     client = next(p for p in whole if p[TCP].flags == "S")
     one_way = tmp_path / "one.pcap"
     wrpcap(str(one_way), [p for p in whole if p[IP].src == client[IP].src and p[TCP].dport == client[TCP].dport])
-    counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").splitlines()]
+    counts = [row["unanswered"] for row in objects("top", one_way)]
     assert counts
     assert set(counts) == {0}
     out = tmp_path / "out"
@@ -1066,7 +1031,7 @@ def test_an_annotated_capture_has_the_same_packets_and_comments_to_filter_by(
         *packets, comments = zip(*(line.split("\t") for line in tshark(out, "-e", "frame.comment").splitlines()))
         assert packets == [*zip(*(line.split("\t") for line in tshark(path).splitlines()))]
         assert any(comments)
-    run("annotate", sample(samples, "pulsar-corrupted.pcap"), "-o", out, "-q")
+    run("annotate", SAMPLES / "pulsar-corrupted.pcap", "-o", out, "-q")
     bad = tshark(out, "-Y", 'frame.comment contains "bad checksum"')
     assert [line.split("\t")[0] for line in bad.splitlines()] == ["39"]
 

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.errors import BrokerscopeError
-from pipelines.cli import app
 from pipelines.spark import catalog
 from pipelines.spark.catalog import Catalog
+from tests.commands import attempt
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_what_a_session_lacks_is_named_in_a_line(spark: Any, wanted: Catalog, wh
 
 def test_it_is_known_before_anything_is_decoded(spark: Any, samples: list[str], tmp_path: Path) -> None:
     words = ["analyze", *samples, "-o", str(tmp_path / "out"), "--table-format", "iceberg", "--namespace", "x.y"]
-    done = CliRunner().invoke(app, words)
+    done = attempt(*words)
     assert done.exit_code == 4
     assert "this session cannot write such tables to x.y" in done.output
     assert list(tmp_path.iterdir()) == []
@@ -41,7 +40,7 @@ def test_it_is_known_before_anything_is_decoded(spark: Any, samples: list[str], 
 
 @pytest.mark.parametrize("wrong", [["--namespace", "x.y"], ["--table-format", "iceberg", "--engine", "local"]])
 def test_wrong_usage(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
-    done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
+    done = attempt("analyze", samples[0], "-o", tmp_path / "out", *wrong)
     assert done.exit_code == 2
 
 

@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
+from tests.commands import attempt
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "cookbook.md").read_text()
@@ -23,7 +22,7 @@ def test_every_command_of_the_cookbook_answers(tmp_path: Path, monkeypatch: pyte
     assert len(COMMANDS) > 30
     for command in COMMANDS:
         name, *arguments = shlex.split(command.removeprefix("brokerscope "))
-        result = CliRunner(env={"COLUMNS": "160"}).invoke(app, [name, *arguments])
+        result = attempt(name, *arguments)
         assert result.exit_code == EXITS.get(name, 0), (command, result.stderr)
         written = "-o" in arguments
         lines = len(result.stdout.splitlines())

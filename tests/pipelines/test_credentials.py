@@ -9,13 +9,12 @@ from typing import Any
 
 import fsspec.config
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.capture import stores
 from dissectors.capture.files import _heads
-from pipelines.cli import app
 from pipelines.spark import credentials, session, tasks
 from pipelines.spark.application import Application
+from tests.commands import attempt
 
 SECRET = "planted-s3-secret"
 S3A = {
@@ -145,7 +144,7 @@ def test_tasks_use_the_same_credentials(spark: Any) -> None:
 def test_no_secret_is_in_what_is_said_of_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
     conf = [word for pair in AZURE.items() for word in ("--conf", "=".join(pair))]
     for command in (["-o", str(tmp_path / "out"), f"abfs://box@{ACCOUNT}/x.pcap"],):
-        done = CliRunner().invoke(app, ["analyze", "--engine", "local", *command, *conf])
+        done = attempt("analyze", "--engine", "local", *command, *conf)
         assert done.exit_code != 0
         assert not any(secret in done.output for secret in (SECRET, "planted-azure-secret", "planted-signature"))
 
@@ -163,7 +162,7 @@ def test_a_running_session_knows_its_settings(spark: Any) -> None:
 
 def test_a_setting_that_is_mistyped_does_not_show_its_value(tmp_path: Path) -> None:
     wrong = f"hadoop.fs.s3a.secret.key={SECRET}"
-    done = CliRunner().invoke(app, ["analyze", "x.pcap", "-o", str(tmp_path / "out"), "--conf", wrong])
+    done = attempt("analyze", "x.pcap", "-o", tmp_path / "out", "--conf", wrong)
     assert done.exit_code == 2
     assert "hadoop.fs.s3a.secret.key" in done.output
     assert SECRET not in done.output

@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.forensics import Investigation, report
 from dissectors.options import Options
 from pipelines.analyze import EngineName, Execution, analyze
-from pipelines.cli import app
 from pipelines.tables.integrity import CASE_COLUMNS, place
+from tests.commands import attempt
 from tests.forensics import scene
 from tests.pipelines.conftest import SAMPLES, Analysed
 from tests.wires import T0, Side, pcap
@@ -75,14 +74,14 @@ def test_a_topic_that_a_capture_names_does_nothing_to_the_terminal(tmp_path: Pat
     packets[produced] = scene.broken(packets[produced], {at: 2}, repaired=True)
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(packets, nano=True))
-    done = CliRunner().invoke(app, ["forensics", str(path)])
+    done = attempt("forensics", path)
     assert done.exit_code == 1
     assert all(line.isprintable() for line in done.stdout.splitlines())
     assert r"\x1b[2J\n1, partition 3" in done.stdout
 
 
 def test_display_filters_stay_whole_in_a_narrow_terminal(broken_twice: list[str]) -> None:
-    done = CliRunner().invoke(app, ["forensics", *broken_twice], env={"COLUMNS": "40"})
+    done = attempt("forensics", *broken_twice, columns=40)
     filters = [line.strip() for line in done.stdout.splitlines() if "frame.number" in line]
     assert len(filters) == 4
     assert all(line.endswith("}") for line in filters)

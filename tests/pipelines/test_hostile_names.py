@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from pipelines.cli import app, exits
+from pipelines.cli import exits
+from tests.commands import attempt
 from tests.forensics.scene import Scene, broken
 from tests.iggy import wire as iggy
 from tests.kafka import wire as kafka
@@ -89,7 +90,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 
 
 def run(*arguments: str | Path, given: str | None = None) -> Result:
-    return CliRunner().invoke(app, list(map(str, arguments)), input=given, env={"COLUMNS": "80"})
+    return attempt(*arguments, given=given, columns=80)
 
 
 def is_plain(text: str) -> bool:

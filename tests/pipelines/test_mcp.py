@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
+from tests.commands import objects, run
 
 mcp = pytest.importorskip("mcp", reason="the Model Context Protocol's package is not installed")
 
@@ -34,20 +33,15 @@ def ask(*calls: tuple[str, dict[str, Any]], serve: Sequence[str] = (CODECS, TRAN
     return asyncio.run(asked())
 
 
-def printed(*arguments: str) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(app, [*arguments, "-q"])
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
 def test_tools_answer_as_the_commands_do() -> None:
     served = (CODECS, TRANSACTIONS)
     calls: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
-        "summary": ({}, printed("summary", *served, "-f", "json")),
-        "top": ({"by": "topic"}, printed("top", *served, "--by", "topic", "-f", "json")),
-        "groups": ({}, printed("groups", *served, "-f", "json")),
-        "lag": ({"group": "metrics-grp"}, printed("groups", *served, "--lag", "--group", "metrics-grp", "-f", "json")),
-        "transactions": ({}, printed("transactions", *served, "-f", "json")),
-        "audit": ({"topic": "pay-tx"}, printed("audit", *served, "--topic", "pay-tx", "-f", "json")),
+        "summary": ({}, objects("summary", *served)),
+        "top": ({"by": "topic"}, objects("top", *served, "--by", "topic")),
+        "groups": ({}, objects("groups", *served)),
+        "lag": ({"group": "metrics-grp"}, objects("groups", *served, "--lag", "--group", "metrics-grp")),
+        "transactions": ({}, objects("transactions", *served)),
+        "audit": ({"topic": "pay-tx"}, objects("audit", *served, "--topic", "pay-tx")),
     }
     results = ask(*((name, arguments) for name, (arguments, _) in calls.items()))
     for (name, (_, expected)), result in zip(calls.items(), results, strict=True):
@@ -68,7 +62,7 @@ def test_from_a_verdict_to_its_requests_and_their_bodies() -> None:
 def test_a_query_answers_with_as_many_rows_as_are_asked_for() -> None:
     query = "select api, count(*) as n from exchanges group by 1 order by 2 desc, 1"
     [result] = ask(("sql", {"query": query, "rows": 2}))
-    assert result.structured_content["rows"] == printed("sql", CODECS, TRANSACTIONS, query, "-f", "json")[:2]
+    assert result.structured_content["rows"] == objects("sql", CODECS, TRANSACTIONS, query)[:2]
     assert result.structured_content["cut"]
 
 
@@ -105,20 +99,19 @@ def test_messages_are_shown_only_where_the_server_was_started_to() -> None:
 
 def test_a_folder_that_analyze_wrote_is_served_too(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    CliRunner().invoke(app, ["analyze", CODECS, "-o", out, "-q"])
+    run("analyze", CODECS, "-o", out, "-q")
     [result] = ask(("top", {"by": "topic"}), serve=[out])
-    assert result.structured_content["rows"] == printed("top", CODECS, "--by", "topic", "-f", "json")
+    assert result.structured_content["rows"] == objects("top", CODECS, "--by", "topic")
 
 
 def test_what_is_not_there_is_refused_at_the_start() -> None:
-    result = CliRunner().invoke(app, ["mcp", "nowhere.pcap"])
-    assert (result.exit_code, result.stderr.strip()) == (3, "brokerscope: nowhere.pcap: no such file")
+    assert run("mcp", "nowhere.pcap", code=3).strip() == "brokerscope: nowhere.pcap: no such file"
 
 
 def test_what_the_server_was_started_with_is_what_tools_show(tmp_path: Path) -> None:
     pytest.importorskip("fastavro")
     sample, registry = str(SAMPLES / "kafka-schemas.pcap"), str(tmp_path / "registry.json")
-    CliRunner().invoke(app, ["schemas", "save", sample, "-o", registry])
+    run("schemas", "save", sample, "-o", registry)
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("summary", {}),
         ("verdict_evidence", {"rank": 1}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
 from pipelines.formats import hosts
+from tests.commands import SAMPLES, objects, run
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 SUBSCRIPTIONS = str(SAMPLES / "pulsar-subscriptions.pcap")
 MADE, CODECS, TRANSACTIONS = (str(SAMPLES / f"kafka-{name}.pcap") for name in ("made", "codecs", "transactions"))
 
@@ -26,14 +23,8 @@ def _no_names_are_left() -> Iterator[None]:
     hosts.use({})
 
 
-def run(*arguments: str, code: int = 0) -> str:
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(app, arguments)
-    assert result.exit_code == code, result.stderr
-    return result.stdout if code == 0 else result.stderr
-
-
 def found(*arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run("messages", *arguments, "-f", "json", "-q").splitlines()]
+    return objects("messages", *arguments)
 
 
 @pytest.mark.parametrize("capture", [MADE, TRANSACTIONS, CODECS])
@@ -91,7 +82,7 @@ def test_a_client_is_told_by_its_id_its_address_or_its_name(tmp_path: Path) -> N
     assert run("client", "10.74.0.11", MADE) == by_id == run("client", MADE, "billing")
     named = run("client", "pay-1", MADE, "--hosts", str(names))
     assert named.startswith("10.74.0.11 (pay-1.example), client ids: billing")
-    (page,) = (json.loads(line) for line in run("client", "billing", MADE, "-f", "json").splitlines())
+    (page,) = objects("client", "billing", MADE)
     assert {row["key"] for row in page["apis"]} == {"Produce", "SaslHandshake", "SaslAuthenticate"}
     assert {verdict["kind"] for verdict in page["verdicts"]} >= {"throttled"}
     assert "no client nobody" in run("client", "nobody", MADE, code=3)

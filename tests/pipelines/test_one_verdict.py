@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -11,29 +10,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
 import dissectors
 from pipelines.answers.records import database_of
-from pipelines.cli import app
 from pipelines.report.packed import unpacked
 from pipelines.report.requests import BARRED, FAILED, KINDS, LONG_POLL
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.evidence import SAME_ROW
+from tests.commands import objects, run
 from tests.pipelines.pages import data, requests
 
 Row = dict[str, Any]
 SAMPLES = sorted(
     path for path in (Path(__file__).parents[2] / "samples").iterdir() if path.suffix in (".pcap", ".pcapng")
 )
-
-
-def told(*arguments: str) -> list[Row]:
-    """What a command prints as JSON lines."""
-    done = CliRunner().invoke(app, [*arguments, "-f", "json", "-q"])
-    assert done.exit_code == 0, done.output
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 class Surfaces(NamedTuple):
@@ -47,7 +38,7 @@ class Surfaces(NamedTuple):
     of_out: Row
 
     def sql(self, query: str) -> list[Row]:
-        return told("sql", self.out, query)
+        return objects("sql", self.out, query)
 
     def carried(self, table: str) -> list[Row]:
         """The rows of a table of the page, numbers as they are."""
@@ -72,9 +63,9 @@ def is_timed(row: Row) -> bool:
 @pytest.fixture(scope="module", params=SAMPLES, ids=lambda path: path.stem)
 def surfaces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surfaces:
     capture, out = str(request.param), str(tmp_path_factory.mktemp("one") / "out")
-    assert CliRunner().invoke(app, ["analyze", capture, "-o", out, "--engine", "local", "-q"]).exit_code == 0
+    run("analyze", capture, "-o", out, "--engine", "local", "-q")
     page = Path(out, "report.html")
-    (of_capture,), (of_out,) = told("summary", capture), told("summary", out)
+    (of_capture,), (of_out,) = objects("summary", capture), objects("summary", out)
     return Surfaces(capture, out, page.read_text(), data(page), of_capture, of_out)
 
 
@@ -97,7 +88,7 @@ def test_the_rebalances_are_the_same_everywhere(surfaces: Surfaces) -> None:
     of_table = surfaces.sql('select "group", duration_ns from t_rebalances order by time')
     of_groups = [
         {"group": event["group"], "duration_ns": event["took_ns"]}
-        for group in told("groups", surfaces.capture)
+        for group in objects("groups", surfaces.capture)
         for event in group["events"]
         if event["what"] == "rebalanced"
     ]
@@ -107,7 +98,7 @@ def test_the_rebalances_are_the_same_everywhere(surfaces: Surfaces) -> None:
 
 def test_the_errors_are_as_many_everywhere(surfaces: Surfaces) -> None:
     """Answers with an error that is not part of normal work, by API; errors of one name, in summary and table."""
-    of_top = Counter({row["key"]: row["errors"] for row in told("top", surfaces.capture, "--by", "api")})
+    of_top = Counter({row["key"]: row["errors"] for row in objects("top", surfaces.capture, "--by", "api")})
     assert +of_top == surfaces.sums("api", lambda row: row["flags"] & FAILED > 0)
     of_summary = sum(row["count"] for row in surfaces.of_capture["errors"])
     if surfaces.of_capture["error_kinds"] == len(surfaces.of_capture["errors"]):
@@ -131,7 +122,7 @@ def test_the_slowest_request_and_the_service_time_are_the_same_everywhere(surfac
 
 def test_the_servers_have_one_spelling(surfaces: Surfaces) -> None:
     of_page = set(surfaces.sums("broker", lambda row: KINDS[row["flags"] & 7] == "call"))
-    assert of_page == {row["key"] for row in told("top", surfaces.capture, "--by", "server") if row["count"]}
+    assert of_page == {row["key"] for row in objects("top", surfaces.capture, "--by", "server") if row["count"]}
 
 
 def test_the_page_carries_the_rows_that_each_verdict_counts(surfaces: Surfaces) -> None:

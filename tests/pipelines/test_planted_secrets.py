@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import dissectors
 from dissectors.iggy import PROTOCOL as IGGY
@@ -23,7 +22,7 @@ from dissectors.kafka.schema import MessageSchema, SchemaField
 from dissectors.kafka.secrets import SECRET_FIELDS, SETTINGS, TEXT_FIELDS
 from dissectors.records import TABLES
 from pipelines.answers import annotate
-from pipelines.cli import app
+from tests.commands import attempt
 from tests.fuzz.seeds import CLIENT, SERVER, FrameOnWire, on_wire
 from tests.iggy import wire as iggy
 from tests.iggy.eras import ERAS
@@ -252,7 +251,7 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def printed(*arguments: object) -> bytes:
     """What a command prints, to both streams."""
-    done = CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "10000"})
+    done = attempt(*arguments, columns=10000)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.output.encode() + (done.stderr_bytes or b"")
 

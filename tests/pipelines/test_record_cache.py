@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.options import Options
 from dissectors.run import Run
 from pipelines.answers import summary
-from pipelines.cli import app, reading
+from pipelines.cli import reading
 from pipelines.storage import record_cache
-
-SAMPLES = Path(__file__).parents[2] / "samples"
+from tests.commands import SAMPLES, attempt
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +50,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(argument) for argument in arguments])
+    result = attempt(*arguments)
     assert result.exit_code == code, result.stderr
     return result.stdout + result.stderr
 

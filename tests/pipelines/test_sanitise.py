@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import dissectors
 from dissectors.pulsar.spans import PulsarSpans
@@ -26,7 +25,7 @@ from pipelines.answers.sanitise.frame_copy import FrameCopy
 from pipelines.answers.sanitise.packets import _options
 from pipelines.answers.sanitise.pseudonyms import KEPT, Pseudonyms
 from pipelines.answers.sanitise.refit import _PACKERS, refitted
-from pipelines.cli import app
+from tests.commands import attempt, run
 from tests.iggy.test_snaplen import cut
 from tests.kafka.wire import batch, produce, record
 from tests.pulsar import wire
@@ -56,8 +55,7 @@ def sanitised(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for path in SAMPLES:
         made[path.name] = folder / f"{path.stem}.pcapng"
-        result = CliRunner().invoke(app, ["extract", str(path), "--sanitise", "-o", str(made[path.name]), "-q"])
-        assert result.exit_code == 0, result.stderr
+        run("extract", path, "--sanitise", "-o", made[path.name], "-q")
     return made
 
 
@@ -76,7 +74,7 @@ def test_the_same_rows_come_of_a_sanitised_capture(path: Path, sanitised: dict[s
 @pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)
 def test_a_capture_cut_by_the_snap_length_decodes_as_far_as_before(path: Path, tmp_path: Path) -> None:
     short, made = cut(path, tmp_path / "short.pcap", 100), tmp_path / "made.pcapng"
-    assert CliRunner().invoke(app, ["extract", str(short), "--sanitise", "-o", str(made), "-q"]).exit_code == 0
+    run("extract", short, "--sanitise", "-o", made, "-q")
     for table in ("exchanges", "batches", "connections"):
         assert meaning(made, table) == meaning(short, table), table
 
@@ -152,7 +150,7 @@ def dissected_by_tshark(path: Path) -> list[str]:
 
 def test_forensics_finds_the_same_broken_bits(sanitised: dict[str, Path]) -> None:
     def broken(path: Path) -> list[Any]:
-        result = CliRunner().invoke(app, ["forensics", str(path), "-f", "json", "-q"])
+        result = attempt("forensics", path, "-f", "json", "-q")
         assert result.exit_code == 1, result.stderr
         found = [json.loads(line)["diagnosis"] for line in result.stdout.splitlines() if '"diagnosis"' in line]
         return [(one["pattern"], one["note"], [place["stream_offset"] for place in one["locations"]]) for one in found]
@@ -241,8 +239,7 @@ def test_bytes_in_no_frame_are_sanitised_too(tmp_path: Path) -> None:
     capture.write_bytes(
         pcap([segment(CLIENT, SERVER, 1, 0, flags=2), segment(CLIENT, SERVER, 2, 1, stream, time=T0 + 1_000_000)])
     )
-    result = CliRunner().invoke(app, ["extract", str(capture), "--sanitise", "-o", str(made), "-q"])
-    assert result.exit_code == 0, result.stderr
+    run("extract", capture, "--sanitise", "-o", made, "-q")
     for table in ("exchanges", "batches", "findings"):
         assert meaning(made, table) == meaning(capture, table) != Counter()
 
@@ -260,8 +257,7 @@ def test_two_tenants_with_the_same_addresses_stay_two(tmp_path: Path) -> None:
     capture, made = tmp_path / "tenants.pcap", tmp_path / "sanitised.pcapng"
     both = zip(talk(10, 1000, "orders"), talk(20, 70_000, "bills"), strict=True)
     capture.write_bytes(pcap([packet for pair in both for packet in pair]))
-    result = CliRunner().invoke(app, ["extract", str(capture), "--sanitise", "-o", str(made), "-q"])
-    assert result.exit_code == 0, result.stderr
+    run("extract", capture, "--sanitise", "-o", made, "-q")
     found = dissectors.dissect(made, ["exchanges"])["exchanges"].to_pylist()
     assert [(row["api"], row["records"], len(row["topics"][0])) for row in found] == [
         ("Produce", 1, len("orders")), ("Produce", 1, len("bills")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.options import Options
 from pipelines.analyze import analyze
-from pipelines.cli import app
 from pipelines.report.load import loaded
 from pipelines.report.records import last_time_us
 from pipelines.sql.selection import Selection
 from pipelines.storage import filesystem
 from pipelines.storage.record_files import place
+from tests.commands import attempt, objects, run
 from tests.pipelines.conftest import SAMPLES
 from tests.pipelines.stored import read
 
@@ -54,13 +52,6 @@ def counted(out: Path, selection: Selection) -> dict[str, int]:
             "connections": sum(row["connections"] for row in analysis["traffic"]),
             "cases": len(analysis.cases),
         }
-
-
-def invoked(*arguments: object) -> list[Row]:
-    """What a command prints as JSON lines."""
-    done = CliRunner().invoke(app, [*map(str, arguments), "-f", "json"])
-    assert done.exit_code == 0, done.output
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +161,7 @@ def test_the_last_so_much_time_ends_with_the_last_request(out: Path, tmp_path: P
     since = end - timedelta(milliseconds=1500)
     pages = [tmp_path / "last.html", tmp_path / "since.html"]
     for page, part in zip(pages, (["--last", "1.5s"], ["--since", f"{since:%Y-%m-%dT%H:%M:%S.%f}"]), strict=True):
-        done = CliRunner().invoke(app, ["report", str(out), *part, "-o", str(page), "--quiet"])
-        assert done.exit_code == 0, done.output
+        run("report", out, *part, "-o", page, "--quiet")
     assert pages[0].read_text() == pages[1].read_text()
     assert 0 < calls([row for row in rows if row["time"] >= since]) < calls(rows)
 
@@ -189,8 +179,7 @@ def test_only_the_last_day_is_asked_for_the_last_request(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("arguments", [["--last", "5"], ["--last", "24h", "--since", "10:00"]])
 def test_a_last_time_that_means_nothing_is_wrong_usage(out: Path, arguments: list[str]) -> None:
-    done = CliRunner().invoke(app, ["report", str(out), *arguments])
-    assert (done.exit_code, "--last" in done.stderr) == (2, True)
+    assert "--last" in run("report", out, *arguments, code=2)
 
 
 def test_what_lies_at_a_url_gives_the_same_pages(out: Path, middle: datetime, tmp_path: Path) -> None:
@@ -199,12 +188,12 @@ def test_what_lies_at_a_url_gives_the_same_pages(out: Path, middle: datetime, tm
     try:
         filesystem.upload(out, url, [path for path in out.rglob("*") if path.is_file()])
         for words, page in (([], "report.html"), (part, "selection.html")):
-            here = CliRunner().invoke(app, ["report", str(out), *words, "-o", str(tmp_path / page)])
-            away = CliRunner().invoke(app, ["report", url, *words])
+            here = attempt("report", out, *words, "-o", tmp_path / page)
+            away = attempt("report", url, *words)
             assert here.exit_code == away.exit_code == 0, here.output + away.output
             assert away.output.split() == [f"{url}/{page}"]
             assert filesystem.read(f"{url}/{page}") == (tmp_path / page).read_bytes()
-        missing = CliRunner().invoke(app, ["report", "memory://kept/none"])
+        missing = attempt("report", "memory://kept/none")
         assert "no tables here" in missing.output
         assert filesystem.find("memory://kept/none") == []
     finally:
@@ -213,14 +202,13 @@ def test_what_lies_at_a_url_gives_the_same_pages(out: Path, middle: datetime, tm
 
 def test_the_command_writes_a_page_of_the_part_beside_the_whole(out: Path, tmp_path: Path) -> None:
     whole = (out / "report.html").read_bytes()
-    done = CliRunner().invoke(app, ["report", str(out), "--topic", "nobody", "-o", str(tmp_path / "part.html")])
-    assert done.exit_code == 0, done.output
+    run("report", out, "--topic", "nobody", "-o", tmp_path / "part.html")
     assert "only topic nobody" in (tmp_path / "part.html").read_text()
-    assert CliRunner().invoke(app, ["report", str(out), "--site", "*"]).stdout.strip() == str(out / "selection.html")
+    assert attempt("report", out, "--site", "*").stdout.strip() == str(out / "selection.html")
     assert (out / "report.html").read_bytes() == whole
-    printed = CliRunner().invoke(app, ["report", str(out), "--topic", "nobody", "-o", "-"])
+    printed = attempt("report", out, "--topic", "nobody", "-o", "-")
     assert printed.stdout_bytes == (tmp_path / "part.html").read_bytes()
-    assert CliRunner().invoke(app, ["report", str(out), "--since", "soon"]).exit_code == 2
+    run("report", out, "--since", "soon", code=2)
 
 
 @pytest.mark.parametrize("analysed", [False, True])
@@ -232,7 +220,7 @@ def test_summary_and_top_of_a_part_count_that_part(out: Path, middle: datetime, 
         ("--since", [row for row in rows if row["time"] >= middle]),
         ("--until", [row for row in rows if row["time"] < middle]),
     ):
-        (verdict,) = invoked("summary", *where, option, moment)
+        (verdict,) = objects("summary", *where, option, moment)
         assert sum(row["exchanges"] or 0 for row in verdict["protocols"]) == len(mine)
         open_then = [
             row
@@ -240,6 +228,6 @@ def test_summary_and_top_of_a_part_count_that_part(out: Path, middle: datetime, 
             if (row["end_time"] >= middle if option == "--since" else row["start_time"] < middle)
         ]
         assert verdict["span"]["connections"] == len(open_then)
-        top = invoked("top", *where, option, moment)
+        top = objects("top", *where, option, moment)
         assert sum(row["count"] for row in top) == len(mine)
-    assert CliRunner().invoke(app, ["summary", str(out), "--until", "soon"]).exit_code == 2
+    run("summary", out, "--until", "soon", code=2)

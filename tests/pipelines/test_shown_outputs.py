@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
+from tests.commands import attempt
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -63,7 +62,7 @@ def test_what_a_document_shows_is_what_the_command_prints(
     assert len(commands) >= PAGES[document]
     for command, lines in commands:
         name, *arguments = shlex.split(command.removeprefix("brokerscope "))
-        result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, [name, *arguments])
+        result = attempt(name, *arguments, columns=80)
         assert result.exit_code == EXITS.get(name, 0), (command, result.stderr)
         at = 0
         for piece in pieces(lines):

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
 from pipelines.storage import filesystem, working_folders
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.storage.working_folders import keep_only, live_runs, run_of, working_folder
+from tests.commands import attempt
 
 OUT = "memory://store/out"
 
@@ -75,7 +74,7 @@ def test_files_of_another_live_run_are_not_removed() -> None:
 
 
 def analyzed(*captures: str) -> int:
-    return CliRunner().invoke(app, ["analyze", *captures, "-o", OUT, "--engine", "local", "--quiet"]).exit_code
+    return attempt("analyze", *captures, "-o", OUT, "--engine", "local", "--quiet").exit_code
 
 
 def test_records_are_written_where_they_stay_and_named_by_the_run(samples: list[str]) -> None:
@@ -111,6 +110,6 @@ def test_a_run_that_fails_leaves_what_stood_there(samples: list[str], monkeypatc
 @pytest.mark.parametrize("text", ["[1]", "{", '{"records": 7}', '{"records": {"exchanges": 7}}'])
 def test_a_damaged_list_of_records_is_an_error_in_a_line(text: str) -> None:
     filesystem.write(f"{OUT}/analysis.json", text.encode())
-    done = CliRunner().invoke(app, ["report", OUT])
+    done = attempt("report", OUT)
     assert done.exit_code == 3
     assert done.stderr.count("\n") == 1
