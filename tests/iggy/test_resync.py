@@ -55,14 +55,12 @@ def test_a_lost_write_costs_its_own_exchange_only(era: str, lost: int) -> None:
     script = ERAS[era][:2] + ERAS[era][2:] * 5
     broken = [(d, len(data)) if i == lost else (d, data) for i, (d, data) in enumerate(script)]
     whole, _ = feed(PROTOCOL, script)
-    sink, conversation = feed(PROTOCOL, broken)
+    sink, _ = feed(PROTOCOL, broken)
     key = [(e.api, e.time, e.response_packet_ref) for e in whole.exchanges]
     paired = [(e.api, e.time, e.response_packet_ref) for e in sink.exchanges if e.kind == "call"]
     assert set(paired) <= set(key)
     assert len(paired) == len(key) - 1
     assert len(sink.exchanges) <= len(key)
-    captured = sum(len(data) for _, data in broken if isinstance(data, bytes))
-    assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == captured
 
 
 @pytest.mark.parametrize("era", ["iggy-0.4", "iggy-0.5", "iggy-0.7"])

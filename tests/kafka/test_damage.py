@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.kafka import PROTOCOL
 from dissectors.kafka.loss.resync import produces
-from tests.feeding import CLIENT, SERVER, feed, in_any_order
+from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
 
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
@@ -30,25 +29,6 @@ GOOD = [
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"advance_each": False},
-    {"cut": lambda data: [data[i : i + 1] for i in range(len(data))]},
-    {"cut": lambda data: [data[i : i + 7] for i in range(0, len(data), 7)], "advance_each": False},
-]
-
-
-def same_however_cut(script: list[tuple[int, bytes | int]], midstream: bool = False) -> None:
-    """The same rows, in whatever order, and every byte counted once."""
-    seen = []
-    for way in WAYS:
-        sink, conversation = feed(PROTOCOL, script, midstream=midstream, **way)
-        seen.append(in_any_order(sink))
-        captured = sum(len(content) for _, content in script if isinstance(content, bytes))
-        assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == captured
-    assert seen[1:] == seen[:1] * 3
-
-
 @QUICK
 @given(st.data())
 def test_damaged_bytes_give_the_same_records_however_they_are_cut(data: st.DataObject) -> None:
@@ -56,7 +36,7 @@ def test_damaged_bytes_give_the_same_records_however_they_are_cut(data: st.DataO
     for _ in range(data.draw(st.integers(1, 4))):
         _, content = data.draw(st.sampled_from(script))
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.sampled_from([0, 1, 127, 128, 255]))
-    same_however_cut([(direction, bytes(content)) for direction, content in script])
+    feed_every_way(PROTOCOL, [(direction, bytes(content)) for direction, content in script])
 
 
 def lossy(fates: Sequence[tuple[str, int]]) -> list[tuple[int, bytes | int]]:
@@ -90,7 +70,7 @@ UNNAMED = [("lost", 0), WHOLE, ("front", 38), WHOLE, ("middle", 14), WHOLE, ("ba
 def test_lost_bytes_give_the_same_records_however_the_rest_is_cut(
     fates: list[tuple[str, int]], midstream: bool
 ) -> None:
-    same_however_cut(lossy(fates), midstream)
+    feed_every_way(PROTOCOL, lossy(fates), midstream=midstream)
 
 
 def test_a_batch_of_a_lost_request_is_of_the_client_that_spoke_before_it_and_of_none_that_spoke_later() -> None:
