@@ -14,6 +14,7 @@ from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap
 from dissectors.tcp.flow import Flow
+from dissectors.tcp.half import Half
 from dissectors.tcp.numbers import BOTH, ORDER_SHIFT
 from dissectors.tcp.tracker import Tracker
 from tests.pipelines import cutting
@@ -97,15 +98,16 @@ def stream(flow: Flow, direction: int) -> tuple[bytes, list[tuple[int, int]]]:
     )
 
 
-def the_stream(tmp_path: Path, packets: list[Packet]) -> tuple[bytes, list[tuple[int, int]], Flow]:
-    """The client's side of the only flow."""
+def the_stream(tmp_path: Path, packets: list[Packet]) -> tuple[bytes, list[tuple[int, int]], Half, Flow]:
+    """Of the only flow: what its client's half delivered, the holes in it, that half, and the flow."""
     (flow,) = track(tmp_path, packets)
-    return *stream(flow, client_half(flow)), flow
+    client = client_half(flow)
+    return *stream(flow, client), flow.halves[client], flow
 
 
 def test_bytes_in_order_are_delivered_as_they_came(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").send(SERVER, b"12").send(CLIENT, b"def")
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    data, gaps, _, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
     assert flow.packets == 6
     assert flow.opener == client_half(flow)
@@ -114,15 +116,14 @@ def test_bytes_in_order_are_delivered_as_they_came(tmp_path: Path) -> None:
 def test_a_segment_that_comes_late_is_put_in_its_place(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def").send(SERVER, b"", ACK)
     conversation.packets[3], conversation.packets[4] = conversation.packets[4], conversation.packets[3]
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    data, gaps, half, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
-    assert flow.halves[client_half(flow)].out_of_order == 1
+    assert half.out_of_order == 1
 
 
 def test_a_retransmission_is_delivered_once_and_counted(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").again(3).send(CLIENT, b"def")
-    data, _, flow = the_stream(tmp_path, conversation.packets)
-    half = flow.halves[client_half(flow)]
+    data, _, half, _ = the_stream(tmp_path, conversation.packets)
     assert data == b"abcdef"
     assert (half.retransmissions, half.retransmitted_bytes, half.duplicates) == (1, 3, 0)
 
@@ -131,9 +132,9 @@ def test_a_retransmission_that_fills_a_hole_is_counted(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def").again(3)
     conversation.again(3, late=200 * MS)
     del conversation.packets[3], conversation.packets[4]  # the network lost the first one before the capture point
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    data, gaps, half, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
-    assert flow.halves[client_half(flow)].retransmissions == 1
+    assert half.retransmissions == 1
 
 
 @pytest.mark.parametrize(
@@ -160,8 +161,7 @@ def test_what_waits_behind_a_hole_and_comes_again_is_a_retransmission_however_so
     )
     if start:
         packets.append(first._replace(time=packets[-1].time))
-    data, gaps, flow = the_stream(tmp_path, packets)
-    half = flow.halves[client_half(flow)]
+    data, gaps, half, _ = the_stream(tmp_path, packets)
     assert (data, gaps) == (b"abcdefghi", [])
     late = 1 if start else 0
     assert (half.retransmissions, half.retransmitted_bytes, half.out_of_order - late) == counts
@@ -173,8 +173,7 @@ def test_a_segment_with_bytes_that_were_delivered_and_some_that_wait_is_one_retr
     del packets[4]
     seq, ack = conversation.next[CLIENT] - 9, conversation.next[SERVER]
     packets.append(segment(CLIENT, SERVER, seq, ack, b"abcdefghi", ACK, time=packets[-1].time, ip_id=99))
-    data, gaps, flow = the_stream(tmp_path, packets)
-    half = flow.halves[client_half(flow)]
+    data, gaps, half, _ = the_stream(tmp_path, packets)
     assert (data, gaps) == (b"abcdefghi", [])
     assert (half.retransmissions, half.retransmitted_bytes, half.out_of_order) == (1, 6, 0)
 
@@ -182,16 +181,15 @@ def test_a_segment_with_bytes_that_were_delivered_and_some_that_wait_is_one_retr
 def test_a_packet_captured_twice_is_a_duplicate_not_a_retransmission(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def")
     conversation.packets.insert(4, conversation.packets[3])
-    data, _, flow = the_stream(tmp_path, conversation.packets)
-    half = flow.halves[client_half(flow)]
+    data, _, half, _ = the_stream(tmp_path, conversation.packets)
     assert data == b"abcdef"
     assert (half.retransmissions, half.duplicates) == (0, 1)
 
 
 def test_retransmission_with_different_bytes_is_a_conflict_and_the_first_version_stands(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abcdef").again(3, payload=b"abXdYf")
-    data, _, flow = the_stream(tmp_path, conversation.packets)
-    (conflict,) = flow.halves[client_half(flow)].conflicts
+    data, _, half, _ = the_stream(tmp_path, conversation.packets)
+    (conflict,) = half.conflicts
     assert data == b"abcdef"
     assert (conflict.offset, conflict.length, conflict.differing) == (2, 3, 2)
     assert (conflict.first_packet_ref, conflict.packet_ref) == (4, 5)
@@ -201,7 +199,7 @@ def test_overlapping_segments_deliver_each_byte_once(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abcd")
     conversation.next[CLIENT] -= 2
     conversation.send(CLIENT, b"cdef")
-    data, gaps, _ = the_stream(tmp_path, conversation.packets)
+    data, gaps, *_ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
 
 
@@ -209,7 +207,7 @@ def test_sequence_numbers_wrap(tmp_path: Path) -> None:
     conversation = ConversationT(isn=2**32 - 3)
     for piece in (b"abc", b"def", b"ghi"):
         conversation.send(CLIENT, piece)
-    data, gaps, _ = the_stream(tmp_path, conversation.packets)
+    data, gaps, *_ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdefghi", [])
 
 
@@ -218,9 +216,9 @@ def test_acknowledged_bytes_that_were_never_captured_are_a_gap(tmp_path: Path) -
         ConversationT().send(CLIENT, b"abc").send(CLIENT, b"LOST").send(CLIENT, b"xyz").send(SERVER, b"", ACK)
     )
     del conversation.packets[4]
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    data, gaps, half, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcxyz", [(3, 4)])
-    assert flow.halves[client_half(flow)].gap_bytes == 4
+    assert half.gap_bytes == 4
 
 
 def test_a_gap_is_declared_while_the_connection_goes_on(tmp_path: Path) -> None:
@@ -291,8 +289,7 @@ def test_the_same_holds_where_a_block_begins_in_between(tmp_path: Path, block_by
 
 def test_a_packet_cut_by_the_snaplen_leaves_a_hole_of_its_rest(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abcdef", keep=54 + 2).send(CLIENT, b"ghi")
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
-    half = flow.halves[client_half(flow)]
+    data, gaps, half, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abghi", [(2, 4)])
     assert (half.gaps, half.gap_bytes, half.cut_bytes) == (0, 0, 4)  # nothing of it was lost
 
@@ -303,13 +300,13 @@ def test_a_packet_cut_within_its_tcp_options_is_a_gap_also_where_the_capture_end
     head = bytearray(last.data[:58])
     head[46] = 0x80  # of eight words, of which six were captured
     conversation.packets[-1] = last._replace(data=bytes(head))
-    data, gaps, _ = the_stream(tmp_path, conversation.packets)
+    data, gaps, *_ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abc", [(3, 5)])
 
 
 def test_a_capture_that_begins_in_mid_stream_starts_at_the_first_byte_seen(tmp_path: Path) -> None:
     conversation = ConversationT(handshake=False).send(CLIENT, b"abc").send(SERVER, b"1").send(CLIENT, b"def")
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    data, gaps, _, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
     assert flow.opener is None
 
@@ -408,7 +405,7 @@ def test_a_reset_out_of_any_window_ends_nothing(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc")
     conversation.packets.append(segment(SERVER, CLIENT, 5 << 28, 0, flags=RST, time=T0 + 5 * MS))
     conversation.ip_id += 200_000
-    _, _, flow = the_stream(tmp_path, conversation.send(CLIENT, b"def").packets)
+    *_, flow = the_stream(tmp_path, conversation.send(CLIENT, b"def").packets)
     assert not flow.reset
 
 
@@ -416,8 +413,7 @@ def test_a_fin_sent_again_is_a_retransmission(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN)
     conversation.next[CLIENT] -= 1
     conversation.send(CLIENT, b"", ACK | FIN)
-    _, _, flow = the_stream(tmp_path, conversation.packets)
-    half = flow.halves[client_half(flow)]
+    _, _, half, _ = the_stream(tmp_path, conversation.packets)
     assert (half.retransmissions, half.retransmitted_bytes) == (1, 0)
 
 
@@ -427,14 +423,14 @@ def test_the_last_bytes_before_a_fin_that_were_not_captured_are_a_hole(tmp_path:
     )
     conversation.send(SERVER, b"", ACK | FIN).send(CLIENT, b"", ACK)
     del conversation.packets[4]
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    data, gaps, _, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"one", [(3, 4)])
     assert flow.finished
 
 
 def test_data_after_a_reset_is_still_delivered(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").send(SERVER, b"", RST | ACK).send(CLIENT, b"def")
-    data, _, flow = the_stream(tmp_path, conversation.packets)
+    data, _, _, flow = the_stream(tmp_path, conversation.packets)
     assert data == b"abcdef"
     assert flow.reset
 
@@ -443,8 +439,7 @@ def test_keep_alives_are_not_retransmissions(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc")
     conversation.next[CLIENT] -= 1
     conversation.send(CLIENT, b"\0").send(SERVER, b"", ACK)
-    _, _, flow = the_stream(tmp_path, conversation.packets)
-    half = flow.halves[client_half(flow)]
+    _, _, half, _ = the_stream(tmp_path, conversation.packets)
     assert (half.keep_alives, half.retransmissions) == (1, 0)
 
 
@@ -455,8 +450,7 @@ def test_a_keep_alive_before_the_first_byte_is_one(tmp_path: Path) -> None:
     conversation.next[CLIENT] -= 1
     conversation.send(CLIENT, b"", ACK)
     conversation.next[CLIENT] += 1
-    data, _, flow = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
-    half = flow.halves[client_half(flow)]
+    data, _, half, _ = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
     assert (data, half.keep_alives, half.retransmissions) == (b"abc", 2, 0)
 
 
@@ -466,8 +460,7 @@ def test_a_keep_alive_with_a_byte_does_not_begin_a_stream(tmp_path: Path) -> Non
         conversation.send(CLIENT, b"\0").send(SERVER, b"", ACK)
         conversation.next[CLIENT] -= 1
     conversation.next[CLIENT] += 1
-    data, gaps, flow = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
-    half = flow.halves[client_half(flow)]
+    data, gaps, half, _ = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
     assert (data, gaps, half.keep_alives, half.retransmissions) == (b"abc", [], 2, 0)
 
 
@@ -478,14 +471,14 @@ def test_an_idle_connection_lacks_no_byte(tmp_path: Path) -> None:
         conversation.send(CLIENT, b"", ACK)
         conversation.next[CLIENT] += 1
         conversation.send(SERVER, b"", ACK)
-    data, gaps, flow = the_stream(tmp_path, conversation.packets)
-    assert (data, gaps, flow.halves[client_half(flow)].keep_alives) == (b"", [], 3)
-    data, gaps, _ = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
+    data, gaps, half, flow = the_stream(tmp_path, conversation.packets)
+    assert (data, gaps, half.keep_alives) == (b"", [], 3)
+    data, gaps, *_ = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
     assert (data, gaps) == (b"abc", [])
     del conversation.packets[-1]
     conversation.next[CLIENT] -= 3
     closed = conversation.send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
-    _, gaps, flow = the_stream(tmp_path, closed.packets)
+    _, gaps, half, flow = the_stream(tmp_path, closed.packets)
     assert (flow.finished, gaps) == (True, [])
 
 
