@@ -6,23 +6,15 @@ import pickle
 import random
 import struct
 from collections.abc import Iterable
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from functools import partial
 
 from dissectors.kafka import PROTOCOL
 from tests.feeding import CLIENT, SERVER, feed
 from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
+from tests.session import recognising
+from tests.session.recognising import CERTAIN
 
-CERTAIN = 0.9
-
-
-def judged(client: bytes, server: bytes, midstream: bool, ended: bool = False) -> float:
-    """How sure the protocol is of these bytes."""
-    return PROTOCOL.recogniser().see(client, server, ended) if midstream else PROTOCOL.recognise(client, server)
-
-
+judged = partial(recognising.judged, PROTOCOL)
 ONE = batch([record(0, None, b"value")])
 HELLO = request(18, 3, 0, b"\x05java\x063.7.0\0")
 VERSIONS = struct.pack(">hi", 0, 20) + b"".join(struct.pack(">hhh", key, 0, key % 5) for key in range(20))
@@ -88,31 +80,6 @@ def test_a_long_row_of_answers_is_enough_where_its_ids_ascend_and_no_request_was
     assert judged(b"", answers(range(100, 148, 3)), False) >= CERTAIN
     assert judged(b"x", answers(range(100, 116)), True) < CERTAIN
     assert 0 < judged(b"", answers([*range(100, 115), 90]), True) < CERTAIN
-
-
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)),  # TLS
-        b"\x00\x00\x00\x2a\x00\x00\x00\x26\x08\x02\x12\x22\x0a\x055.0.0\x1a\x00\x20\x15" + bytes(30),  # Pulsar CONNECT
-        b"\x00\x00\x00\x09\x00\x00\x00\x05\x08\x12\x92\x01\x00" * 4,  # Pulsar PING
-        b"\x04\x00\x00\x00\x01\x00\x00\x00" * 5,  # Iggy ping
-        b"\x1a\x00\x00\x00\x26\x00\x00\x00\x04iggy\x04iggy" + bytes(20),  # Iggy login
-        bytes(200),
-        b"\xff" * 200,
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-    ],
-)
-def test_other_protocols_are_not_claimed(foreign: bytes) -> None:
-    for midstream in (False, True):
-        assert judged(foreign, b"", midstream) < CERTAIN
-        assert judged(b"", foreign, midstream) < CERTAIN
-
-
-@given(st.binary(max_size=400), st.binary(max_size=400), st.booleans())
-def test_random_bytes_are_judged_without_an_error(client: bytes, server: bytes, midstream: bool) -> None:
-    assert 0 <= judged(client, server, midstream) <= 1
 
 
 def test_certainty_does_not_fall_as_bytes_come() -> None:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.pulsar import PROTOCOL
 from tests.pulsar import wire
+from tests.session import recognising
+from tests.session.recognising import CERTAIN
 
-CERTAIN = 0.9
-
-
-def judged(client: bytes, server: bytes, midstream: bool, ended: bool = False) -> float:
-    """How sure the protocol is of these bytes."""
-    return PROTOCOL.recogniser().see(client, server, ended) if midstream else PROTOCOL.recognise(client, server)
-
-
+judged = partial(recognising.judged, PROTOCOL)
 CONNECT = wire.connect((3, b"x" * 300))
-OTHERS = {
-    "TLS": bytes.fromhex("16030101fc010001f80303") + bytes(100),
-    "HTTP": b"GET /admin/v2/clusters HTTP/1.1\r\nHost: broker\r\n\r\n",
-    "Kafka": bytes.fromhex("0000002f0012000300000000000a6b61666b612d70797468") + bytes(40),
-    "Iggy": bytes.fromhex("04000000 01000000"),
-    "SSH": b"SSH-2.0-OpenSSH_9.2\r\n",
-}
 
 
 @given(st.integers(0, len(CONNECT)))
@@ -32,13 +21,6 @@ def test_the_more_of_connect_is_there_the_surer(have: int) -> None:
     confidence = judged(CONNECT[:have], b"", False)
     assert confidence > 0
     assert have < 20 or confidence >= CERTAIN
-
-
-@pytest.mark.parametrize("other", sorted(OTHERS))
-def test_other_protocols_are_not_taken(other: str) -> None:
-    assert judged(OTHERS[other], b"", False) == 0
-    assert judged(OTHERS[other], b"", True) <= 0.1
-    assert judged(b"", OTHERS[other], True) <= 0.1
 
 
 @given(st.binary(min_size=1, max_size=3000))
