@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,10 +72,3 @@ def test_beyond_the_limit_the_oldest_request_waits_no_longer() -> None:
     waiting, calls = waiting_for([1, 2], limit=2)
     assert waiting.add(request(3, 3)) is calls[0]
     assert waiting.ids() == [2, 3]
-
-
-def test_requests_that_wait_can_be_carried_on_elsewhere() -> None:
-    waiting, _ = waiting_for([1, 2, 1])
-    carried = pickle.loads(pickle.dumps(waiting))
-    assert len(carried) == 3
-    assert [(call.correlation_id, call.frame.offset) for call in carried.rest()] == [(1, 0), (2, 100), (1, 200)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 import struct
 from collections.abc import Iterable
@@ -10,7 +9,7 @@ from functools import partial
 
 from dissectors.kafka import PROTOCOL
 from tests.feeding import CLIENT, SERVER, feed
-from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
+from tests.kafka.wire import batch, fetch, produce, produced, record, request, response
 from tests.session import recognising
 from tests.session.recognising import CERTAIN
 
@@ -86,16 +85,3 @@ def test_certainty_does_not_fall_as_bytes_come() -> None:
     data = HELLO + produce(1, {("a", 0): ONE}) + fetch(7, [("a", [0])])
     seen = [judged(data[:n], b"", False) for n in range(1, len(data))]
     assert seen == sorted(seen)
-
-
-def test_a_conversation_can_be_carried_elsewhere_between_any_two_frames() -> None:
-    script = [
-        (CLIENT, HELLO),
-        (SERVER, response(18, 3, 0, any_body("ApiVersionsResponse", 3, 1))),
-        (CLIENT, fetch(1, [("a", [0])], (0, 0))),
-        (SERVER, fetched(1, {("a", 0): ONE}, session=5)),
-        (CLIENT, produce(2, {("a", 0): ONE})),
-    ]
-    for n in range(len(script) + 1):
-        _, conversation = feed(PROTOCOL, script[:n])
-        assert pickle.loads(pickle.dumps(conversation)).frames == conversation.frames

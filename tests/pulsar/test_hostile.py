@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import pickle
 import zlib
 from functools import partial
 from typing import Any
@@ -24,7 +22,6 @@ from tests.feeding import CLIENT, SERVER, feed, feed_every_way, in_any_order, ro
 from tests.pulsar import wire
 
 SECRET = b"s3cr3t-do-not-show"
-JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZG1pbiJ9.c2lnbmF0dXJl"
 BATCH = b"".join(wire.single(bytes([65 + i]) * 9, (2, "k")) for i in range(4))
 SESSION: list[tuple[int, bytes]] = [
     (CLIENT, wire.connect((3, SECRET))),
@@ -142,33 +139,12 @@ def test_a_packet_may_be_cut_anywhere() -> None:
             feed(PROTOCOL, SESSION, keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]
 
 
-def test_secrets_never_leave() -> None:
-    secret, sealed = SECRET.decode(), base64.b64encode(SECRET).decode()
-    script = [
-        (CLIENT, wire.connect((3, SECRET), (5, "token"), (7, "admin"), (8, secret))),
-        (SERVER, wire.simple(wire.AUTH_CHALLENGE, (2, [(1, "sasl"), (2, SECRET)]))),
-        (CLIENT, wire.simple(wire.AUTH_RESPONSE, (2, [(1, "sasl"), (2, SECRET)]))),
-        (SERVER, wire.error(wire.ALL_ONES, 3, f"bad token {JWT}, Bearer {secret}, password={secret}")),
-        (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 1), (5, secret))),
-        (CLIENT, wire.simple(wire.PARTITIONED_METADATA, (1, "t"), (2, 2), (4, secret))),
-        (CLIENT, wire.simple(wire.PRODUCER, (1, "t"), (2, 1), (3, 3), (6, [(1, "db.password"), (2, secret)]))),
-        (CLIENT, wire.send(0, wire.entry(wire.metadata(0, (4, [(1, "apiKey"), (2, secret)])), b"v"))),
-        (CLIENT, wire.send(1, wire.entry(wire.metadata(1, (13, [(1, "k"), (2, SECRET)]), (15, SECRET)), b"v"))),
-        (CLIENT, wire.connect((3, SECRET))[:60]),  # cut short
-    ]
-    sink, _ = feed(PROTOCOL, script)
-    shown = text(sink)
-    assert secret not in shown
-    assert sealed not in shown
-    assert JWT not in shown
-    assert shown.count("<redacted>") >= 9
-
-
 def test_a_secret_is_not_shown_where_bytes_of_the_command_are_missing() -> None:
     connect = wire.connect((3, SECRET), (5, "token"))
     for lost in range(1, len(connect) - 20):
-        sink, _ = feed(PROTOCOL, [(CLIENT, connect[: len(connect) - lost]), (CLIENT, lost)])
-        assert SECRET.decode() not in text(sink)
+        for script in ([(CLIENT, connect[:-lost])], [(CLIENT, connect[:-lost]), (CLIENT, lost)]):
+            sink, _ = feed(PROTOCOL, script)
+            assert SECRET.decode() not in text(sink)
 
 
 def test_a_command_that_announces_more_than_it_may_is_not_decoded() -> None:
@@ -200,12 +176,6 @@ def test_more_open_requests_than_may_wait_are_given_up_oldest_first() -> None:
         ("unanswered", 2),
         ("unanswered", 3),
     ]
-
-
-def test_what_a_conversation_knows_can_be_carried_elsewhere() -> None:
-    _, conversation = feed(PROTOCOL, SESSION)
-    copy = pickle.loads(pickle.dumps(conversation))
-    assert copy.summary() == conversation.summary()
 
 
 def test_a_batch_that_unfolds_into_millions_of_messages_is_cut_off() -> None:

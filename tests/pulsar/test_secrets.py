@@ -52,7 +52,7 @@ QUOTED: dict[str, Script] = {
     ],
     "a token in the text of an error": [
         (CLIENT, wire.producer(1)),
-        (SERVER, wire.error(1, 3, f"Bearer {MARKER} is refused: {TOKEN} token={MARKER}")),
+        (SERVER, wire.error(1, 3, f"Bearer {MARKER} is refused: {TOKEN} token={MARKER} password={MARKER}")),
     ],
     "a password in the address of a broker": [
         (CLIENT, wire.connect((6, f"pulsar://alice:{MARKER}@broker:6650"))),

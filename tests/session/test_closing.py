@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 import dissectors
 from dissectors.capture.block import ACK, FIN, RST
-from dissectors.session.closing import Closing
 from tests.timed import Timed, answer, request
 from tests.wires import CLIENT, SERVER, pcap
 
@@ -102,10 +100,3 @@ def test_an_answer_lasts_from_its_first_bytes_that_arrive_to_the_last_though_seg
     rows = dissectors.dissect([path], tables=["exchanges"])["exchanges"].to_pylist()
     last = rows[-1]
     assert (last["wait_ns"], last["response_ns"], last["total_ns"]) == (11_000_000, 209_000_000, 220_000_000)
-
-
-def test_what_is_known_of_a_close_can_be_carried_on_elsewhere() -> None:
-    one = Closing()
-    one.end(5, True)
-    one.note_cut(1, 77)
-    assert pickle.loads(pickle.dumps(one)).server.cut == 77

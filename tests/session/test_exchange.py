@@ -59,14 +59,6 @@ def in_another_process(program: str, data: bytes, *, compiled: bool) -> bytes:
     ).stdout
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_a_request_is_carried_along_with_all_that_is_known_of_it(number: int) -> None:
-    request = requests()[number]
-    copy = pickle.loads(pickle.dumps(request))
-    assert type(copy) is type(request)
-    assert state(copy) == state(request)
-
-
 @pytest.mark.parametrize("compiled", [True, False])
 def test_requests_move_between_compiled_and_uncompiled_processes(compiled: bool) -> None:
     back = "import pickle, sys; sys.stdout.buffer.write(pickle.dumps(pickle.load(sys.stdin.buffer)))"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -135,15 +134,6 @@ def test_stalls_do_not_overlap_and_do_not_depend_on_blocks(tmp_path: Path) -> No
     assert [one[1:4] for one in found] == [("resend_timeout", 12, 300), ("zero_window", 300, 400.1)]
     for size in (60, 170, 300):
         assert stalls(tmp_path, timed, block_bytes=size) == found
-
-
-def test_what_is_known_of_a_direction_can_be_carried_on_elsewhere() -> None:
-    one = Stalls()
-    one.advanced_ns = one.until_ns = T0
-    one.put(one.repeat(0, T0 + 300 * MS, 5, 9, 0, 7))
-    two = pickle.loads(pickle.dumps(one))
-    assert two.take() == [HeldBack("resend_timeout", T0, T0 + 300 * MS, 5, 7, 4, None, 0)]
-    assert two.until_ns == T0 + 300 * MS
 
 
 def test_of_a_flood_of_losses_a_bounded_number_is_noted() -> None:
