@@ -141,10 +141,7 @@ REQUESTS: dict[str, tuple[str, int, bytes, dict[str, object]]] = {
     "half an update": ("iggy-0.7", 35, w.name("ann") + b"\0\1\2", {"user_id": "ann", "username": None, "status": 2}),
     "token": ("iggy-0.7", 42, w.str8("ci") + U64(60), {"name": "ci", "expiry": 60}),
     "old token": ("iggy-0.2", 42, w.str8("ci") + U32(60), {"name": "ci", "expiry": 60}),
-    "snapshot": (
-        *("iggy-0.7", 11, b"\2\3\1\2\3"),
-        {"compression": 2, "types_count": 3, "snapshot_types": [1, 2, 3]},
-    ),
+    "snapshot": (*("iggy-0.7", 11, b"\2\3\1\2\3"), {"compression": 2, "types_count": 3, "snapshot_types": [1, 2, 3]}),
     "segments": ("iggy-0.7", 503, IDS + U32(1) + U32(2), {**TWO, "partition_id": 1, "segments_count": 2}),
     "flush": ("iggy-0.7", 102, IDS + U32(1) + b"\1", {**TWO, "partition_id": 1, "fsync": True}),
     "topic of 0.1": (
@@ -181,11 +178,7 @@ RESPONSES: dict[str, tuple[int, bytes, bytes, dict[str, object]]] = {
     ),
     "cluster": (
         *(12, b"", w.str32("single") + U32(1) + w.NODE),
-        {
-            "name": "single",
-            "nodes_count": 1,
-            "nodes": [w.NODE_SHOWN],
-        },
+        {"name": "single", "nodes_count": 1, "nodes": [w.NODE_SHOWN]},
     ),
     "user": (
         *(31, w.name("ann"), struct.pack("<IQB", 2, 5, 1) + w.str8("ann") + bytes(4)),

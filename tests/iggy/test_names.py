@@ -42,8 +42,7 @@ BY_NUMBER = conversation((send(w.number(3), w.number(5)), w.OK))
 TELLING: dict[str, Script] = {
     "get stream": conversation((w.request(200, w.name("shop")), w.answer(stream(3, "shop", topic(5, "orders"), 1)))),
     "get streams, get topics": conversation(
-        (w.request(201), w.answer(stream(3, "shop"))),
-        (w.request(301, w.number(3)), w.answer(topic(5, "orders"))),
+        (w.request(201), w.answer(stream(3, "shop"))), (w.request(301, w.number(3)), w.answer(topic(5, "orders")))
     ),
     "create stream, create topic": conversation(
         (w.request(202, w.str8("shop")), w.answer(stream(3, "shop"))),

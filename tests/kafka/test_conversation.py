@@ -14,29 +14,14 @@ from dissectors.records import TABLES
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk, Gap, Resent
 from tests.feeding import CLIENT, SERVER, conn, feed, feed_every_way
-from tests.kafka.wire import (
-    any_body,
-    batch,
-    fetch,
-    fetched,
-    frame,
-    produce,
-    produced,
-    record,
-    request,
-    response,
-    text,
-)
+from tests.kafka.wire import any_body, batch, fetch, fetched, frame, produce, produced, record, request, response, text
 
 ONE = batch([record(0, None, b"value")])
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
 
 
 def test_a_call_is_a_request_with_the_answer_of_its_correlation_id() -> None:
-    script = [
-        (CLIENT, produce(7, {("orders", 3): TWO})),
-        (SERVER, produced(7, [("orders", 3, 0, 41)], throttle=12)),
-    ]
+    script = [(CLIENT, produce(7, {("orders", 3): TWO})), (SERVER, produced(7, [("orders", 3, 0, 41)], throttle=12))]
     sink = feed_every_way(PROTOCOL, script)
     (row,) = sink.exchanges
     assert (row.kind, row.api, row.api_code, row.version, row.correlation_id) == ("call", "Produce", 0, 7, 7)
@@ -424,11 +409,7 @@ def test_an_answer_whose_request_is_lost_is_reported_by_what_it_can_only_be() ->
 
 def test_answers_to_requests_from_before_the_capture_are_reported() -> None:
     beat = response(12, 0, 8, struct.pack(">h", 0))
-    script = [
-        (SERVER, beat),
-        (CLIENT, produce(9, {("a", 0): TWO})),
-        (SERVER, produced(9, [("a", 0, 0, 1)])),
-    ]
+    script = [(SERVER, beat), (CLIENT, produce(9, {("a", 0): TWO})), (SERVER, produced(9, [("a", 0, 0, 1)]))]
     sink = feed_every_way(PROTOCOL, script, midstream=True)
     assert [(e.kind, e.api, e.correlation_id) for e in sink.exchanges] == [("call", "Produce", 9), ("orphan", None, 8)]
 
@@ -445,10 +426,7 @@ def test_only_the_requests_of_a_connection_are_reported_as_unanswered() -> None:
 
 
 def test_a_body_that_is_too_short_is_a_finding_and_still_an_exchange() -> None:
-    script = [
-        (CLIENT, request(3, 0, 1, struct.pack(">i", 5))),
-        (SERVER, response(3, 0, 1, struct.pack(">i", 1 << 30))),
-    ]
+    script = [(CLIENT, request(3, 0, 1, struct.pack(">i", 5))), (SERVER, response(3, 0, 1, struct.pack(">i", 1 << 30)))]
     for bodies in (False, True):
         sink = feed_every_way(PROTOCOL, script, options=Options(tables=tuple(TABLES), full=bodies))
         assert [(e.kind, e.status) for e in sink.exchanges] == [("call", "unknown")]

@@ -143,10 +143,7 @@ def test_transactions_that_a_coordinator_ends_are_no_change_and_those_that_a_too
 
 def login(mechanism: str, *rounds: tuple[bytes, int]) -> list[dict[str, Any]]:
     """The events of a login: SASL bytes of the client, and error code of the answer, for each exchange."""
-    script = [
-        (CLIENT, request(17, 1, 1, text(mechanism))),
-        (SERVER, response(17, 1, 1, struct.pack(">hi", 0, 0))),
-    ]
+    script = [(CLIENT, request(17, 1, 1, text(mechanism))), (SERVER, response(17, 1, 1, struct.pack(">hi", 0, 0)))]
     for id_, (raw, code) in enumerate(rounds, 2):
         script.append((CLIENT, request(36, 0, id_, struct.pack(">i", len(raw)) + raw)))
         script.append((SERVER, response(36, 0, id_, struct.pack(">hhi", code, -1, 0))))

@@ -240,10 +240,7 @@ def test_a_broken_batch_among_bytes_without_a_frame_is_not_reported() -> None:
     broken = bytearray(B)
     broken[-1] ^= 1
     answer = fetched(8, {("orders", 3): A + bytes(broken) + C})
-    script = [
-        (CLIENT, fetch(8, [("orders", [3])])),
-        *with_hole(SERVER, answer, 0, answer.index(bytes(broken))),
-    ]
+    script = [(CLIENT, fetch(8, [("orders", [3])])), *with_hole(SERVER, answer, 0, answer.index(bytes(broken)))]
     assert [row[0] for row in shown(feed_every_way(PROTOCOL, script))] == ["C"]
 
 

@@ -193,10 +193,7 @@ def test_offsets_of_several_groups_have_their_groups() -> None:
         for partition in topic["partitions"]
         if partition["committedOffset"] >= 0
     ]
-    script = [
-        (CLIENT, request(OFFSET_FETCH, 8, 1, b"\1\0\0")),
-        (SERVER, response(OFFSET_FETCH, 8, 1, body)),
-    ]
+    script = [(CLIENT, request(OFFSET_FETCH, 8, 1, b"\1\0\0")), (SERVER, response(OFFSET_FETCH, 8, 1, body))]
     assert want
     assert rows(feed_every_way(PROTOCOL, script), "group", "partition", "value") == want
 

@@ -33,11 +33,7 @@ STAGES = {
     "join": (joining, "join"),
 }
 TASKS = ((plan, "PIECES_A_SORT", 1), (joining, "_HERE", 0))  # so that tasks do what this process does of small captures
-CONF = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.brokerscope.splitBytes": "50000",
-    "spark.executor.memory": "512m",
-}
+CONF = {"spark.sql.shuffle.partitions": "2", "spark.brokerscope.splitBytes": "50000", "spark.executor.memory": "512m"}
 
 
 def killed_once(task: Callable[..., Any], marker: str, *, with_executor: bool) -> Callable[..., Any]:

@@ -90,10 +90,7 @@ def logged_in(name: str, password: str) -> list[Exchange]:
     raw = f"\0{name}\0{password}".encode()
     return [
         (request(17, 1, 1, text("PLAIN")), response(17, 1, 1, struct.pack(">hi", 0, 0))),
-        (
-            request(36, 0, 2, struct.pack(">i", len(raw)) + raw),
-            response(36, 0, 2, struct.pack(">hhi", 0, -1, 0)),
-        ),
+        (request(36, 0, 2, struct.pack(">i", len(raw)) + raw), response(36, 0, 2, struct.pack(">hhi", 0, -1, 0))),
     ]
 
 

@@ -162,10 +162,7 @@ def kafka_scripts() -> dict[str, Script]:
     carried = kafka.batch([kafka.record(0, PAYLOAD, PAYLOAD, [(b"h", PAYLOAD)])])
     broken = carried[:-20] + bytes([carried[-20] ^ 1]) + carried[-19:]
     for name, sets, code in (("messages", carried, 0), ("broken messages", broken, 2)):
-        scripts[name] = [
-            (CLIENT, kafka.produce(5, {("t", 0): sets})),
-            (SERVER, kafka.produced(5, [("t", 0, code, 1)])),
-        ]
+        scripts[name] = [(CLIENT, kafka.produce(5, {("t", 0): sets})), (SERVER, kafka.produced(5, [("t", 0, code, 1)]))]
     return scripts
 
 

@@ -243,12 +243,7 @@ def test_a_command_newer_than_the_table_is_matched_by_its_request_id_and_is_one_
         (SERVER, wire.simple(300, (1, 99))),
     ]
     sink = feed_every_way(PROTOCOL, script)
-    assert shown(sink) == [
-        ("call", "120", 6),
-        ("call", "120", 7),
-        ("oneway", "122", None),
-        ("push", "300", 99),
-    ]
+    assert shown(sink) == [("call", "120", 6), ("call", "120", 7), ("oneway", "122", None), ("push", "300", 99)]
     found = [f for f in sink.findings if f.kind == "unknown_api"]
     assert [f.message for f in found] == [f"Command type {n} is not known" for n in (120, 121, 122, 300)]
 

@@ -232,10 +232,7 @@ def test_retransmissions_are_reported_in_plaintext_offsets() -> None:
     events += layer.note_resent(CLIENT, Resent(start, end, next(order)))  # sent again after it was decrypted
     resent = [event for _, event in events if isinstance(event, Resent)]
     lengths = [len(plaintext(range(n, n + 1))) for n in range(4)]
-    assert [(r.start, r.end) for r in resent] == [
-        (sum(lengths[:3]), sum(lengths)),
-        (lengths[0], sum(lengths[:2])),
-    ]
+    assert [(r.start, r.end) for r in resent] == [(sum(lengths[:3]), sum(lengths)), (lengths[0], sum(lengths[:2]))]
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=80)), max_size=20))
