@@ -20,21 +20,33 @@ def _captures(store: str) -> list[str]:
     return there
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made(place: Path) -> Path:
     """A folder with `cap/a.pcap` and, made of it within `rep`, `rep/out`."""
     for name in ("cap", "rep", "elsewhere"):
-        (tmp_path / name).mkdir()
-    shutil.copy(SAMPLE, tmp_path / "cap" / "a.pcap")
-    monkeypatch.chdir(tmp_path / "rep")
-    run("analyze", "../cap/a.pcap", "-o", "out", "--engine", "local")
-    return tmp_path
+        (place / name).mkdir()
+    shutil.copy(SAMPLE, place / "cap" / "a.pcap")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place / "rep")
+        run("analyze", "../cap/a.pcap", "-o", "out", "--engine", "local", "-q")
+    return place
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that tests only read."""
+    return made(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """One of the test's own."""
+    return made(tmp_path)
 
 
 @pytest.mark.parametrize("folder", [".", "rep", "cap", "elsewhere"])
-def test_captures_are_found_from_any_folder(place: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place / folder)
-    out = str(place / "rep" / "out")
+def test_captures_are_found_from_any_folder(kept: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(kept / folder)
+    out = str(kept / "rep" / "out")
     assert "crc32c" in run("forensics", out)
     row = json.loads(run("dissect", out, "--full", "--api", "Produce", "--head", "1", "-f", "json"))
     assert row["request"]["acks"] == -1
@@ -50,15 +62,16 @@ def test_captures_are_found_where_they_were_moved_with_out(place: Path, monkeypa
     assert "crc32c" in run("forensics", str(moved / "rep" / "out"))
 
 
-def test_a_store_is_read_that_was_updated_from_two_folders(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = str(place / "store")
+def test_a_store_is_read_that_was_updated_from_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = str(tmp_path / "store")
     for folder in ("cap", "elsewhere"):
-        shutil.copy(SAMPLE, place / folder / f"{folder}.pcap")
-        monkeypatch.chdir(place / folder)
+        (tmp_path / folder).mkdir()
+        shutil.copy(SAMPLE, tmp_path / folder / f"{folder}.pcap")
+        monkeypatch.chdir(tmp_path / folder)
         run("analyze", f"{folder}.pcap", "-o", store, "--engine", "local", "--update", "--site", "file")
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(tmp_path)
     assert {Path(file).name for file in _captures(store)} == {"cap.pcap", "elsewhere.pcap"}
-    about = json.loads((place / "store" / "analysis.json").read_text())
+    about = json.loads((tmp_path / "store" / "analysis.json").read_text())
     assert [Path(folder["path"]).name for folder in about["folders"]] == ["elsewhere", "cap"]
 
 
