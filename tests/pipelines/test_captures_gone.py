@@ -19,8 +19,8 @@ from dissectors.options import Options
 from pipelines.executors.executor import Executor
 from pipelines.lake import update
 from pipelines.lake.update import planned, update_records
-from pipelines.storage import lake_files
 from tests.pipelines.cutting import cut, read, shifted, times, write
+from tests.pipelines.stored import last_commit
 from tests.pipelines.stored import read as stored_rows
 
 HOURS = 5
@@ -107,6 +107,11 @@ def sample(samples: list[str]) -> Path:
     return max((Path(path) for path in samples if path.endswith(".pcap")), key=os.path.getsize)
 
 
+@pytest.fixture
+def store(tmp_path: Path, sample: Path) -> Store:
+    return Store(tmp_path, sample)
+
+
 @pytest.mark.parametrize("option", ["release", "full", "site"])
 @settings(
     max_examples=4,
@@ -155,10 +160,7 @@ def test_rows_of_captures_that_are_gone_stay_and_the_rest_is_as_of_one_run_over_
     assert as_one(store.tables()) == as_one(kept, made)
 
 
-def test_a_connection_with_a_second_row_is_counted_in_what_is_said(
-    executor: Executor, sample: Path, tmp_path: Path
-) -> None:
-    store = Store(tmp_path, sample)
+def test_a_connection_with_a_second_row_is_counted_in_what_is_said(executor: Executor, store: Store) -> None:
     store.update(executor)
     before = store.tables()["connections"]
     store.hours[0].unlink()
@@ -175,10 +177,7 @@ def test_a_connection_with_a_second_row_is_counted_in_what_is_said(
     assert said == message
 
 
-def test_a_capture_that_is_there_again_is_decoded_with_the_rest(
-    executor: Executor, sample: Path, tmp_path: Path
-) -> None:
-    store = Store(tmp_path, sample)
+def test_a_capture_that_is_there_again_is_decoded_with_the_rest(executor: Executor, store: Store) -> None:
     store.update(executor)
     path, data = store.hours[1], store.hours[1].read_bytes()
     path.unlink()
@@ -190,9 +189,8 @@ def test_a_capture_that_is_there_again_is_decoded_with_the_rest(
 
 
 def test_captures_that_are_gone_stay_through_several_releases_and_go_on(
-    executor: Executor, sample: Path, tmp_path: Path
+    executor: Executor, store: Store, tmp_path: Path
 ) -> None:
-    store = Store(tmp_path, sample)
     last = store.hours[-1].rename(tmp_path / "last.pcap")
     store.update(executor)
     kept: list[dict[str, list[dict[str, Any]]]] = []
@@ -207,10 +205,9 @@ def test_captures_that_are_gone_stay_through_several_releases_and_go_on(
 
 
 def test_of_captures_under_one_name_the_rows_of_the_one_that_is_gone_stay(
-    executor: Executor, sample: Path, tmp_path: Path
+    executor: Executor, store: Store, tmp_path: Path
 ) -> None:
     """A ring of captures: the first file is written over by the last one."""
-    store = Store(tmp_path, sample)
     ring, last = store.hours[0], store.hours[-1].rename(tmp_path / "last.pcap")
     store.update(executor)
     first_ends = max(times(*read(ring)))
@@ -227,9 +224,8 @@ def test_of_captures_under_one_name_the_rows_of_the_one_that_is_gone_stay(
 
 
 def test_a_late_capture_whose_neighbours_are_gone_does_not_end_a_lake(
-    executor: Executor, sample: Path, tmp_path: Path
+    executor: Executor, store: Store, tmp_path: Path
 ) -> None:
-    store = Store(tmp_path, sample)
     late = store.hours[0].rename(tmp_path / "late.pcap")
     store.update(executor)
     gone = {str(store.hours[1])}
@@ -261,16 +257,12 @@ def test_captures_that_are_gone_are_named_once_where_two_capture_points_begin_an
         path.rename(store.hours[0])
     ((_, message),) = update_all()
     assert "2 captures cannot be read again" in message
-    last = lake_files.last(str(tmp_path / "lake"))
-    assert last is not None
-    assert sorted(last.manifest.sites) == ["east", "west"]
-    assert sorted(file.path for file in last.manifest.gone) == sorted(str(store.hours[1]) for store in stores)
+    manifest = last_commit(tmp_path / "lake").manifest
+    assert sorted(manifest.sites) == ["east", "west"]
+    assert sorted(file.path for file in manifest.gone) == sorted(str(store.hours[1]) for store in stores)
 
 
-def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(
-    executor: Executor, sample: Path, tmp_path: Path
-) -> None:
-    store = Store(tmp_path, sample)
+def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(executor: Executor, store: Store) -> None:
     store.update(executor)
     kept = store.tables()
     head, packets = read(store.hours[-1])
@@ -281,15 +273,10 @@ def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(
     write(new, head, shifted(head, packets, 86_400 * 10**9))
     store.update(executor)
     assert as_one(store.tables()) == as_one(kept, decoded([new], store.options))
-    last = lake_files.last(str(store.lake))
-    assert last is not None
-    assert len(last.manifest.gone) == HOURS
+    assert len(last_commit(store.lake).manifest.gone) == HOURS
 
 
-def test_columns_that_a_lake_has_no_more_go_from_the_rows_that_stay(
-    executor: Executor, sample: Path, tmp_path: Path
-) -> None:
-    store = Store(tmp_path, sample)
+def test_columns_that_a_lake_has_no_more_go_from_the_rows_that_stay(executor: Executor, store: Store) -> None:
     store.options = replace(store.options, full=True)
     store.update(executor)
     kept = of_captures(store.tables(), {str(store.hours[0])})

@@ -10,13 +10,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import dissectors
 from dissectors.errors import UsageError
 from dissectors.options import Options
 from dissectors.rows.late_names import Name, Names
-from pipelines.cli import app
 from pipelines.executors.executor import Executor
 from pipelines.jobs import names
 from pipelines.lake import update as updating
@@ -25,7 +23,9 @@ from pipelines.lake.expire import expire
 from pipelines.lake.update import planned, update_records
 from pipelines.storage import filesystem, lake_files
 from pipelines.storage.lake_files import Manifest
+from tests.commands import attempt, run
 from tests.pipelines.cutting import read, shifted, write
+from tests.pipelines.stored import last_commit
 from tests.pipelines.stored import read as stored_rows
 from tests.pipelines.test_lake_commits import (
     DAY_US,
@@ -50,9 +50,7 @@ OF_DAY_TWO = [
 
 
 def manifest(lake: str | Path) -> Manifest:
-    last = lake_files.last(str(lake))
-    assert last is not None
-    return last.manifest
+    return last_commit(lake).manifest
 
 
 def record_files(lake: str | Path) -> int:
@@ -158,16 +156,14 @@ def test_a_lake_that_another_run_changes_is_refused(tmp_path: Path, command: lis
     lake = tmp_path / "lake"
     first(str(lake))
     with lake_files.locked(str(lake)):
-        done = CliRunner().invoke(app, [*command, str(lake)])
-    assert (done.exit_code, done.stderr.count("\n")) == (4, 1)
-    assert "another run" in done.stderr
+        (line,) = run(*command, lake, code=4).splitlines()
+    assert "another run" in line
     assert by_duckdb(lake) == OLD
 
 
 @pytest.mark.parametrize("command", [["expire", "--before", "2026-01-31"], ["compact"]])
 def test_what_is_no_lake_is_refused_and_stays(tmp_path: Path, command: list[str]) -> None:
-    done = CliRunner().invoke(app, [*command, str(tmp_path / "none")])
-    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert run(*command, tmp_path / "none", code=2).count("\n") == 1
     assert not (tmp_path / "none").exists()
     with pytest.raises(UsageError, match="is no store"):
         compact(str(tmp_path), MIB)
@@ -181,7 +177,7 @@ def test_what_is_no_lake_is_refused_and_stays(tmp_path: Path, command: list[str]
 def test_an_option_that_means_nothing_is_wrong_usage(tmp_path: Path, command: list[str]) -> None:
     lake = tmp_path / "lake"
     first(str(lake))
-    assert CliRunner().invoke(app, [*command, str(lake)]).exit_code == 2
+    run(*command, lake, code=2)
     assert by_duckdb(lake) == OLD
 
 
@@ -191,7 +187,7 @@ def test_the_commands_say_in_one_line_what_they_did(tmp_path: Path) -> None:
     first(str(lake))
 
     def said(*command: str) -> str:
-        done = CliRunner().invoke(app, [*command, str(lake)])
+        done = attempt(*command, lake)
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -328,15 +324,13 @@ def test_names_that_were_replaced_before_the_time_go_and_those_in_force_stay(tmp
     ] == ["new", "old"]
     lake = tmp_path / "lake"
     first(str(lake))
-    last = lake_files.last(str(lake))
-    assert last is not None
+    last = last_commit(lake)
     path = Path(last.home, ".lake", "names", "names.parquet")
     names.save(Names([Name("a", 1 * MINUTE, "old"), Name("a", 5 * MINUTE, "new")]), str(path))
     last.manifest.names = ["names.parquet"]
     lake_files._write(last.home, last.manifest)
     expire(str(lake), 10 * MINUTE)
-    last = lake_files.last(str(lake))
-    assert last is not None
+    last = last_commit(lake)
     (name,) = last.manifest.names
     assert [*names.load([str(Path(last.home, ".lake", "names", name))])] == [Name("a", 5 * MINUTE, "new")]
 

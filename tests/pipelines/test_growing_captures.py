@@ -33,6 +33,7 @@ from pipelines.storage.record_files import names_site
 from pipelines.storage.stages import UNKNOWN, Site
 from tests.capture.test_files import Pcapng
 from tests.pipelines import cutting
+from tests.pipelines.stored import last_commit
 from tests.pipelines.test_updates import OPTIONS, lake_rows, rows
 from tests.wires import Packet
 
@@ -71,9 +72,7 @@ class Growing:
         return {Path(file.path).name: file.since.number if file.since else None for file in inputs}
 
     def manifest(self) -> Site:
-        found = lake_files.last(str(self.lake))
-        assert found is not None
-        (site,) = found.manifest.sites.values()
+        (site,) = last_commit(self.lake).manifest.sites.values()
         return site
 
 
@@ -207,7 +206,7 @@ def test_a_ring_of_captures_keeps_the_records_of_what_was_written_over(executor:
     growing.put("late.pcap", growing.bytes_of(0.1, 0.2))
     assert growing.reads() == dict.fromkeys(("late.pcap", "ring-0.pcap", "ring-1.pcap"))
     growing.update(executor)
-    (gone,) = lake_files.last(str(growing.lake)).manifest.gone  # type: ignore[union-attr]
+    (gone,) = last_commit(growing.lake).manifest.gone
     assert (Path(gone.path).name, gone.place) == ("ring-0.pcap", "")
 
 
@@ -338,9 +337,7 @@ def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_
 ) -> None:
     paths = [str(growing.put("a.pcap", growing.bytes_of(0, 0.4))), str(growing.put("b.pcap", growing.bytes_of(0.4, 1)))]
     growing.update(executor)
-    last = lake_files.last(str(growing.lake))
-    assert last is not None
-    after = last.manifest
+    after = last_commit(growing.lake).manifest
     (site,) = after.sites.values()
     site.files[1].size = UNKNOWN
     news = choose(after, paths, CapturesNow.of(paths, {path: path for path in paths}, OPTIONS))
@@ -395,9 +392,7 @@ def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(executor: Executo
 
 def as_before(lake: Path) -> None:
     """Make a lake one of the format before: records in folders by site and date, and no folders of commits."""
-    last = lake_files.last(str(lake))
-    assert last is not None
-    home = Path(last.home)
+    home = Path(last_commit(lake).home)
     manifest = json.loads((home / ".lake" / "manifest.json").read_text())
     (lake / "records").unlink()
     for path in (home / "records").rglob("*.parquet"):
@@ -451,9 +446,7 @@ def test_captures_that_are_capture_points_of_their_own_share_what_a_lake_keeps(
         update_records(executor, growing.files(), str(growing.lake), options)
         expected = {name: rows(table) for name, table in dissectors.dissect(growing.files(), site="file").items()}
         assert lake_rows(growing.lake) == expected
-        found = lake_files.last(str(growing.lake))
-        assert found is not None
-        return found.manifest
+        return last_commit(growing.lake).manifest
 
     def lasting(name: str) -> list[str]:
         return [file.path for file in manifest.sites[str(growing.day / name)].stages[-1].rows.records]

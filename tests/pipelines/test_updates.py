@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import dissectors
 from dissectors.compiling.state import state_layout
@@ -27,15 +26,15 @@ from dissectors.errors import BrokerscopeError
 from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.options import Options
 from pipelines import analyze as analysis
-from pipelines.cli import app
 from pipelines.executors.executor import Executor
 from pipelines.jobs.records import DecodedRecords
 from pipelines.lake import arrivals, freshness, update
 from pipelines.lake.update import update_records
 from pipelines.storage import lake_files, outputs
 from pipelines.tables.compute import compute
+from tests.commands import attempt, run
 from tests.pipelines.cutting import cut
-from tests.pipelines.stored import read
+from tests.pipelines.stored import last_commit, read
 from tests.pipelines.test_tables import computed, local_engine, same, written
 
 OPTIONS = Options()
@@ -99,6 +98,12 @@ def chosen(samples: list[str]) -> list[str]:
     return sorted((p for p in samples if p.endswith(".pcap")), key=lambda p: -os.path.getsize(p))[:3]  # noqa: PTH202
 
 
+@pytest.fixture
+def store(tmp_path: Path, chosen: list[str]) -> Store:
+    """One capture."""
+    return Store(tmp_path, chosen[:1])
+
+
 def test_hour_by_hour_equals_one_run(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen)
     for n in range(HOURS):
@@ -120,9 +125,7 @@ def test_small_files_become_one_and_hold_the_same_rows(
         for n in range(HOURS):
             store.arrive(store.hour(n))
             store.update(executor)
-        last = lake_files.last(str(store.lake))
-        assert last is not None
-        inside = last.manifest.inside()
+        inside = last_commit(store.lake).manifest.inside()
         assert {store.lake / name for name in inside if name.startswith("records")} == set(files(store))
         assert lake_rows(store.lake) == store.expected()
     assert len(files(merged)) < len(files(apart))
@@ -151,8 +154,7 @@ def test_any_order_of_arrival_gives_the_same(executor: Executor, chosen: list[st
     in_any_order()
 
 
-def test_an_update_without_news_changes_no_file(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_an_update_without_news_changes_no_file(executor: Executor, store: Store) -> None:
     store.arrive(store.names)
     store.update(executor)
     before = {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("*.parquet")}
@@ -160,8 +162,7 @@ def test_an_update_without_news_changes_no_file(executor: Executor, chosen: list
     assert {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("*.parquet")} == before
 
 
-def test_a_file_that_was_read_may_go(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_a_file_that_was_read_may_go(executor: Executor, store: Store) -> None:
     store.arrive(store.names)
     expected = store.expected()
     for path in store.day.iterdir():
@@ -192,9 +193,7 @@ def test_a_lake_that_is_damaged_is_named_in_one_line_and_stays(
     for path, data in ((damaged, damage), (staged, b"rows")):
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
-    done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(lake), "--update", "--quiet"])
-    (line,) = done.stderr.splitlines()
-    assert done.exit_code == 4
+    (line,) = run("analyze", chosen[0], "-o", lake, "--update", "--quiet", code=4).splitlines()
     assert f"{damaged}: is damaged" in line
     assert (damaged.read_bytes(), staged.read_bytes()) == (damage, b"rows")
 
@@ -210,8 +209,7 @@ def _of_another_release() -> bytes:
     [(b"nothing of the sort", "is damaged"), (_of_another_release(), "was written by another release")],
     ids=["damaged", "another release"],
 )
-def test_a_state_that_cannot_be_read_is_named(chosen: list[str], tmp_path: Path, data: bytes, why: str) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_a_state_that_cannot_be_read_is_named(store: Store, data: bytes, why: str) -> None:
     wanted = [
         "analyze",
         str(store.day),
@@ -224,16 +222,12 @@ def test_a_state_that_cannot_be_read_is_named(chosen: list[str], tmp_path: Path,
         "--records-only",
     ]
     store.arrive(store.hour(0))
-    assert CliRunner().invoke(app, wanted).exit_code == 0
+    run(*wanted)
     before = lake_rows(store.lake)
-    last = lake_files.last(str(store.lake))
-    assert last is not None
-    for state in Path(last.home, ".lake", "state").iterdir():
+    for state in Path(last_commit(store.lake).home, ".lake", "state").iterdir():
         state.write_bytes(data)
     store.arrive(store.hour(1))
-    done = CliRunner().invoke(app, wanted)
-    assert done.exit_code == 4
-    assert re.search(rf"/\.lake/state/\w+\.pickle: {why}", done.stderr)
+    assert re.search(rf"/\.lake/state/\w+\.pickle: {why}", run(*wanted, code=4))
     assert lake_rows(store.lake) == before
 
 
@@ -242,9 +236,7 @@ def test_a_lake_that_cannot_be_written_is_one_line(chosen: list[str], tmp_path: 
     path = tmp_path / blocked
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
-    done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(tmp_path / "lake"), "--update", "--quiet"])
-    (line,) = done.stderr.splitlines()
-    assert done.exit_code == 3
+    (line,) = run("analyze", chosen[0], "-o", tmp_path / "lake", "--update", "--quiet", code=3).splitlines()
     assert line.startswith(f"brokerscope: cannot write {tmp_path / 'lake'}: ")
 
 
@@ -259,8 +251,7 @@ def test_a_file_system_without_locks_has_lakes_too(
         assert (tmp_path / "lake").is_dir()
 
 
-def test_how_many_processes_decode_makes_no_other_lake(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_how_many_processes_decode_makes_no_other_lake(executor: Executor, store: Store) -> None:
     store.arrive(store.hour(0))
     store.update(executor)
     with update.planned(store.files(), str(store.lake), replace(OPTIONS, jobs=OPTIONS.jobs + 1)) as again:
@@ -268,9 +259,8 @@ def test_how_many_processes_decode_makes_no_other_lake(executor: Executor, chose
 
 
 def test_a_renamed_capture_is_found_again_by_another_version(
-    executor: Executor, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(tmp_path, chosen[:1])
     for n in range(2):
         store.arrive(store.hour(n))
         store.update(executor)
@@ -282,34 +272,28 @@ def test_a_renamed_capture_is_found_again_by_another_version(
     assert counts == {name: len(found) for name, found in before.items()}
 
 
-def test_two_runs_at_once_are_refused(executor: Executor, chosen: list[str], tmp_path: Path) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_two_runs_at_once_are_refused(executor: Executor, store: Store) -> None:
     store.arrive(store.names)
     with lake_files.locked(str(store.lake)), pytest.raises(BrokerscopeError, match="another run"):
         store.update(executor)
 
 
-def test_the_command_keeps_a_lake_and_replaces_what_it_answers(chosen: list[str], tmp_path: Path) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_the_command_keeps_a_lake_and_replaces_what_it_answers(store: Store) -> None:
     store.arrive(store.hour(0))
     wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet"]
-    first = CliRunner().invoke(app, [*wanted, *UPDATE])
-    assert first.exit_code == 0, first.output
+    run(*wanted, *UPDATE)
     page = (store.lake / "report.html").read_bytes()
     store.arrive([name for n in range(1, HOURS) for name in store.hour(n)])
-    assert CliRunner().invoke(app, [*wanted, *UPDATE]).exit_code == 0
+    run(*wanted, *UPDATE)
     assert lake_rows(store.lake) == store.expected()
     assert (store.lake / "report.html").read_bytes() != page
     entries = {"records", "tables", "forensics.jsonl", "analysis.json", "report.html", ".lake"}
     assert {path.name for path in store.lake.iterdir()} == entries
-    assert CliRunner().invoke(app, wanted).exit_code != 0, "a plain run must not replace a lake"
+    assert attempt(*wanted).exit_code != 0, "a plain run must not replace a lake"
     assert lake_rows(store.lake) == store.expected()
 
 
-def test_a_run_that_finds_no_new_packets_makes_nothing(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_a_run_that_finds_no_new_packets_makes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.arrive(store.names[:-1])
     runs: list[str] = []
 
@@ -326,7 +310,7 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
     def update(*more: str) -> tuple[list[str], str]:
         """(what the run did, what it wrote to stderr)"""
         runs.clear()
-        done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), *UPDATE, *more])
+        done = attempt("analyze", store.day, "-o", store.lake, *UPDATE, *more)
         assert done.exit_code == 0, done.output
         assert "latency: " in done.stdout
         assert done.stdout.splitlines()[-1] == str(store.lake / "report.html")
@@ -377,9 +361,8 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
 
 
 def test_records_only_leaves_tables_and_page_to_a_later_run(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(tmp_path, chosen[:1])
     store.arrive(store.names[:-1])
     wanted = ["analyze", str(store.day), "-o", str(store.lake), *UPDATE]
 
@@ -387,28 +370,26 @@ def test_records_only_leaves_tables_and_page_to_a_later_run(
         entries = [path for path in store.lake.rglob("*") if path.is_file() and ".lake" not in path.parts]
         return {str(path): path.read_bytes() for path in entries if "records" not in path.parts}
 
-    first = CliRunner().invoke(app, [*wanted, "--records-only"])
-    assert first.exit_code == 0, first.output
-    assert first.stdout.splitlines() == [str(store.lake / "records")]
+    assert run(*wanted, "--records-only").splitlines() == [str(store.lake / "records")]
     assert lake_rows(store.lake) == store.expected()
     assert made() == {}
-    assert CliRunner().invoke(app, ["top", str(store.lake), "--by", "api"]).exit_code == 0
-    assert CliRunner().invoke(app, ["report", str(store.lake)]).exit_code == 0, "the page has tables of its own"
+    run("top", store.lake, "--by", "api")
+    run("report", store.lake)  # the page has tables of its own
     (store.lake / "report.html").unlink()
-    assert CliRunner().invoke(app, wanted).exit_code == 0
+    run(*wanted)
     before = made()
     store.arrive(store.names[-1:])
     with monkeypatch.context() as patch:
         patch.setattr(analysis, "compute", lambda *args: pytest.fail("tables were computed"))
-        assert CliRunner().invoke(app, [*wanted, "--records-only"]).exit_code == 0
-        again = CliRunner().invoke(app, [*wanted, "--records-only"])
+        run(*wanted, "--records-only")
+        again = attempt(*wanted, "--records-only")
         assert "no packets are new: records are" in again.stderr
     assert lake_rows(store.lake) == store.expected()
     assert made() == before
     page = tmp_path / "page.html"
-    assert CliRunner().invoke(app, ["report", str(store.lake), "-o", str(page)]).exit_code == 0
+    run("report", store.lake, "-o", page)
     assert made() == before
-    assert CliRunner().invoke(app, wanted).exit_code == 0, "what was left is made though no packets are new"
+    run(*wanted)  # what was left is made though no packets are new
     assert made() != before
     facts = [re.findall(r"[\d,]+ (?:requests|exchanges|batches)", text) for text in (page.read_text(), whole(store))]
     assert facts[0] == facts[1] != []
@@ -419,22 +400,12 @@ def whole(store: Store) -> str:
     return (store.lake / "report.html").read_text()
 
 
-@pytest.mark.parametrize("more", [[], ["--update", "--table-format", "iceberg"]])
-def test_records_only_is_for_updates_without_tables_elsewhere(
-    more: list[str], chosen: list[str], tmp_path: Path
-) -> None:
-    done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(tmp_path / "out"), "--records-only", *more])
-    assert done.exit_code == 2
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_run_that_is_killed_before_its_page_is_there_is_made_good_by_the_next(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(tmp_path, chosen[:1])
     wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet", *UPDATE]
     store.arrive(store.hour(0))
-    assert CliRunner().invoke(app, wanted).exit_code == 0
+    run(*wanted)
     page = (store.lake / "report.html").read_bytes()
     store.arrive(store.hour(1))
     real = outputs.swap
@@ -446,16 +417,13 @@ def test_a_run_that_is_killed_before_its_page_is_there_is_made_good_by_the_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(outputs, "swap", dies)
-        CliRunner().invoke(app, wanted)
+        attempt(*wanted)
     assert (store.lake / "report.html").read_bytes() == page
-    assert CliRunner().invoke(app, wanted).exit_code == 0
+    run(*wanted)
     assert (store.lake / "report.html").read_bytes() != page
 
 
-def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
-    executor: Executor, chosen: list[str], tmp_path: Path
-) -> None:
-    store = Store(tmp_path, chosen[:1])
+def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(executor: Executor, store: Store) -> None:
     secrets = ["first-s3cret", "another-s3cret"]
     store.arrive(store.names)
     exchanges = len(store.expected()["exchanges"])
@@ -467,11 +435,9 @@ def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
         return [f"file://{store.day}/{name}?token={secret}" for n in range(hours) for name in store.hour(n)]
 
     update_records(executor, urls(secrets[0], HOURS - 1), str(store.lake), OPTIONS)
-    known = lake_files.last(str(store.lake))
+    known = last_commit(store.lake)
     update_records(executor, urls(secrets[1], HOURS), str(store.lake), OPTIONS)
-    after = lake_files.last(str(store.lake))
-    assert known is not None
-    assert after is not None
+    after = last_commit(store.lake)
     had, has = (sum(len(site.files) for site in lake.manifest.sites.values()) for lake in (known, after))
     assert has == had * HOURS // (HOURS - 1)  # the same files under another token are not read again
     assert len(lake_rows(store.lake)["exchanges"]) == exchanges
@@ -496,7 +462,7 @@ def test_a_lake_that_follows_its_store_is_as_of_one_run(
         steps.pop(0)()
 
     monkeypatch.setattr(arrivals, "arrivals", partial(arrivals.arrivals, wait=between_looks))
-    done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s", *UPDATE])
+    done = attempt("analyze", store.day, "-o", store.lake, "--follow", "2s", *UPDATE)
     assert done.exit_code == 130, done.output
     assert lake_rows(store.lake) == store.expected()
     assert done.stdout.count("report.html") == 2
