@@ -21,7 +21,7 @@ import dissectors
 from dissectors.compiling import record
 
 ROOT = Path(__file__).parent
-STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "module", "chromium": "module"}
+STARTERS = {"spark": "fixture", "browser": "fixture", "subprocess": "module", "multiprocessing": "module"}
 SLOW = (
     *("checksum/test_locate.py", "forensics/test_seeded.py", "fuzz/test_fuzz.py", "kafka/test_captures.py"),
     *("kafka/test_together.py", "pulsar/test_captures.py", "session/test_resends.py", "tls/test_sessions.py"),
@@ -75,7 +75,7 @@ def pytest_collection_finish() -> None:
 
 
 def starts_a_process(item: pytest.Item) -> bool:
-    """Whether a test asks for Spark, or its module imports what starts processes."""
+    """Whether a test asks for Spark or a browser, or its module imports what starts processes."""
     names = vars(item.getparent(pytest.Module).obj)  # type: ignore[union-attr]
     fixtures = getattr(item, "fixturenames", ())
     return any(name in (fixtures if where == "fixture" else names) for name, where in STARTERS.items())

@@ -5,20 +5,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from pipelines.executors.local import LocalExecutor
 from tests import chromium
+from tests.commands import attempt
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads groups from the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use Spark run in one worker: a session costs seconds."""
+    """Tests that use Spark, or a browser, run in one worker: to start one costs seconds."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        for fixture in {"spark", "browser"}.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(fixture))
 
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -47,9 +48,11 @@ def samples() -> list[str]:
     return sorted(str(p) for p in SAMPLES.iterdir() if p.suffix in (".pcap", ".pcapng"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[chromium.Tab]:
-    """A real browser for the tests of a module."""
+    """A real browser."""
+    if chromium.path() is None:
+        pytest.skip("there is no Chromium here")
     pytest.importorskip("websocket", reason="the client of the DevTools protocol is not installed")
     with chromium.tab() as tab:
         yield tab
@@ -66,11 +69,10 @@ class Analysed(NamedTuple):
 @pytest.fixture(scope="session")
 def analysed(spark: Any, samples: list[str], tmp_path_factory: pytest.TempPathFactory) -> Analysed:
     """`brokerscope analyze` over the samples and a file that is no capture, once for all tests."""
-    from pipelines.cli import app
 
     folder = tmp_path_factory.mktemp("analysed")
     foreign = folder / "foreign.pcap"
     foreign.write_bytes(b"nothing of the sort")
     out = folder / "out"
     wanted = [*samples, str(foreign), "-o", str(out), "--by", "client", "--bucket", "1s"]
-    return Analysed(out, foreign, CliRunner().invoke(app, ["analyze", *wanted]))
+    return Analysed(out, foreign, attempt("analyze", *wanted))

@@ -7,11 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
-from tests import chromium
 from tests.chromium import Tab
+from tests.commands import run
 from tests.pipelines.conftest import SAMPLES
 
 # Packages that carry axe-core; the first one's is newer.
@@ -29,11 +27,7 @@ def _axe() -> Path | None:
     return Path(found.origin).with_name("axe.min.js") if found is not None and found.origin else None
 
 
-pytestmark = [
-    pytest.mark.skipif(chromium.path() is None, reason="there is no Chromium here"),
-    pytest.mark.skipif(_axe() is None, reason="axe-core is not installed"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(_axe() is None, reason="axe-core is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("analyze", captures[0], "-o", before, "--engine", "local"),
         ("report", out, "--against", before, "--bytes", "-o", str(page)),
     ):
-        assert CliRunner().invoke(app, list(arguments)).exit_code == 0
+        run(*arguments)
     return page
 
 

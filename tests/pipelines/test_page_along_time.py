@@ -6,20 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pipelines import report
-from tests import chromium
 from tests.chromium import Tab
 from tests.pipelines import fabricate
 from tests.pipelines.test_page_draws_what_is_there import page_of, titles_of
 from tests.pipelines.test_report import exchange
 from tests.pipelines.test_report_in_browser import choose, figure
 
-pytestmark = [
-    pytest.mark.skipif(chromium.path() is None, reason="there is no Chromium here"),
-    pytest.mark.xdist_group("browser"),
-]
 HOUR = 3600
 BREAKS = "[...document.querySelectorAll('#plot .break title')].map((title) => title.textContent)"
 

@@ -19,17 +19,12 @@ from pipelines.report.payload import LIST
 from pipelines.report.sections.events import EVENTS
 from pipelines.report.sections.forensics import card
 from pipelines.tables.registry import TABLES
-from tests import chromium
 from tests.chromium import Tab
 from tests.pipelines import fabricate, synthetic
 from tests.pipelines.pages import data, requests
 from tests.pipelines.test_report import exchange
 from tests.pipelines.test_report_in_browser import choose, column, everything, figure, numbers
 
-pytestmark = [
-    pytest.mark.skipif(chromium.path() is None, reason="there is no Chromium here"),
-    pytest.mark.xdist_group("browser"),
-]
 MS = 1_000_000
 
 

@@ -20,16 +20,10 @@ from pipelines import report
 from pipelines.formats import cells
 from pipelines.report.page import ASSETS
 from pipelines.tables.registry import TABLES
-from tests import chromium
 from tests.chromium import Tab
 from tests.pipelines import fabricate, synthetic
 from tests.pipelines.pages import data, requests
 from tests.pipelines.test_report import HOSTILE
-
-pytestmark = [
-    pytest.mark.skipif(chromium.path() is None, reason="there is no Chromium here"),
-    pytest.mark.xdist_group("browser"),
-]
 
 
 def texts_of(tab: Tab, place: str) -> Any:

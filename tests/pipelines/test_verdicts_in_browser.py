@@ -6,23 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pipelines.cli import app
-from tests import chromium
 from tests.chromium import Tab
-
-pytestmark = [
-    pytest.mark.skipif(chromium.path() is None, reason="there is no Chromium here"),
-    pytest.mark.xdist_group("browser"),
-]
+from tests.commands import run
 
 
 @pytest.mark.parametrize("name", ["kafka-refused", "kafka-loss", "pulsar-corrupted"])
 def test_a_verdict_opens_the_rows_that_it_counts(name: str, samples: list[str], browser: Tab, tmp_path: Path) -> None:
     (capture,) = (path for path in samples if name in path)
     out = tmp_path / "out"
-    assert CliRunner().invoke(app, ["analyze", capture, "-o", str(out), "--engine", "local", "-q"]).exit_code == 0
+    run("analyze", capture, "-o", out, "--engine", "local", "-q")
     browser.window(1400, 900)
     browser.open(out / "report.html")
     box = "document.querySelector('#verdicts')"
