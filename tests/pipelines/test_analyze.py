@@ -12,15 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.options import Options
 from pipelines.analyze import LOCAL_BYTES, analyze, choose
-from pipelines.cli import app
 from pipelines.compare import differences
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS
+from tests.commands import attempt
 from tests.pipelines.conftest import Analysed
 from tests.pipelines.sessions import settings
 from tests.pipelines.test_by_tasks import without_room_for
@@ -40,22 +39,6 @@ def test_analyze_prints_tables_and_says_what_it_could_not_read(analysed: Analyse
     assert done.stdout.rstrip().endswith(str(out / "report.html"))
     assert str(foreign) in done.stderr
     assert pq.read_table(out / "tables" / "latency.parquet").column_names[3] == "client"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ["--by", "weather"],
-        ["--bucket", "soon"],
-        ["--bucket", "0s"],
-        ["--engine", "abacus"],
-        ["--engine", "local", "--master", "local[2]"],
-    ],
-)
-def test_wrong_usage_ends_before_anything_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
-    done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
-    assert done.exit_code == 2
-    assert not (tmp_path / "out").exists()
 
 
 def test_tables_have_the_same_columns_and_rows_whoever_computes_them(
@@ -129,7 +112,7 @@ def contents(out: Path) -> dict[str, bytes]:
 def test_a_new_run_replaces_the_old_one_whole_and_a_failed_one_nothing(samples: list[str], tmp_path: Path) -> None:
     def run(capture: str) -> int:
         wanted = ["analyze", capture, "-o", str(tmp_path / "out"), "--engine", "local", "--quiet"]
-        return CliRunner().invoke(app, wanted).exit_code
+        return attempt(*wanted).exit_code
 
     (tmp_path / "foreign.pcap").write_bytes(b"nothing of the sort")
     assert run(samples[0]) == 0
@@ -148,7 +131,7 @@ def test_a_run_does_not_wait_for_its_own_locks(
     waits: list[float] = []
     clock = SimpleNamespace(**{**vars(time), "sleep": waits.append})  # of that module alone: threads of others may wait
     monkeypatch.setattr("pipelines.storage.outputs.time", clock)
-    done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), "--engine", "local", "-q"])
+    done = attempt("analyze", samples[0], "-o", tmp_path / "out", "--engine", "local", "-q")
     assert done.exit_code == 0
     assert waits == []
 

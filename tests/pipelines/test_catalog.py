@@ -38,12 +38,6 @@ def test_it_is_known_before_anything_is_decoded(spark: Any, samples: list[str], 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("wrong", [["--namespace", "x.y"], ["--table-format", "iceberg", "--engine", "local"]])
-def test_wrong_usage(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
-    done = attempt("analyze", samples[0], "-o", tmp_path / "out", *wrong)
-    assert done.exit_code == 2
-
-
 @pytest.mark.parametrize("rows", [0, 1, 25])
 def test_a_table_comes_to_spark_whole_in_pieces(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int

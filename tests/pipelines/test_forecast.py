@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from dissectors.errors import InputError, UsageError
 from dissectors.limits import MIB, SHARES
 from dissectors.options import Options
-from pipelines.cli import app
 from pipelines.executors.local import LocalExecutor
 from pipelines.jobs import plan
 from pipelines.jobs.forecast import Forecast, Listed, forecast, listed
 from pipelines.jobs.records import decode_to_records
 from pipelines.spark.session import cores
+from tests.commands import attempt
 
 TERABYTE = 10**12
 
@@ -104,7 +103,7 @@ def test_cores_are_those_that_settings_name() -> None:
 def test_explain_prints_a_plan_and_writes_nothing(tmp_path: Path) -> None:
     listing = tmp_path / "store.tsv"
     listing.write_text("".join(f"{path}\t{size}\n" for path, size in store(1)))
-    said = CliRunner().invoke(app, ["analyze", str(listing), "--explain", "--master", "local[64]"])
+    said = attempt("analyze", listing, "--explain", "--master", "local[64]")
     assert (said.exit_code, said.stderr) == (0, "")
     assert "8,000 captures of 20 capture points: 931 GiB" in said.stdout
     assert "decode" in said.stdout

@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
-from pipelines.cli import app
 from pipelines.cli.analyze import _conf
 from pipelines.jobs import plan
 from pipelines.jobs.cutting import Sharing, Spread, survey
@@ -61,13 +59,6 @@ def test_conf_is_as_spark_has_it() -> None:
     for wrong in ("spark.a", "other.key=1"):
         with pytest.raises(typer.BadParameter):
             _conf([wrong])
-
-
-@pytest.mark.parametrize("wrong", [["--conf", "spark.a"], ["--table-format", "delta", "--engine", "local"]])
-def test_wrong_usage_ends_before_spark_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
-    done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
-    assert done.exit_code == 2
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_running_session_keeps_its_settings_but_those_that_are_asked_for(spark: Any) -> None:
