@@ -594,17 +594,17 @@ def test_tables_of_an_older_version_that_lack_columns_make_a_page(tmp_path: Path
     assert "latency" in data(report.write(out))["tables"]
 
 
-def test_damaged_records_are_a_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("records/exchanges/part-0.parquet", b"PAR1 nothing of the sort PAR1"),
+        ("analysis.json", b"[1]"),
+        ("forensics.jsonl", b"[1]"),
+    ],
+)
+def test_a_file_that_is_damaged_or_says_nothing_is_a_clear_error(tmp_path: Path, name: str, content: bytes) -> None:
     out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(3, 1, 1)}, {})
-    (out / "records" / "exchanges" / "part-0.parquet").write_bytes(b"PAR1 nothing of the sort PAR1")
-    with pytest.raises(InputError, match="cannot be read"):
-        report.write(out)
-
-
-@pytest.mark.parametrize("name", ["analysis.json", "forensics.jsonl"])
-def test_what_is_known_about_a_run_and_says_nothing_is_a_clear_error(tmp_path: Path, name: str) -> None:
-    out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(3, 1, 1)}, {})
-    (out / name).write_bytes(b"[1]")
+    (out / name).write_bytes(content)
     with pytest.raises(InputError, match="cannot be read"):
         report.write(out)
 
