@@ -63,37 +63,18 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         topic = HOSTILE if n % 50 == 0 else f"topic-{n % 4}"
         rows["exchanges"].append(
             Exchange(
-                conn,
-                kind="unanswered" if unanswered else "call",
-                api=api,
-                api_code=code,
-                version=version,
-                correlation_id=n,
-                client_id=f"client-{conn.client_port}",
-                time=time,
-                request_ns=1000,
-                wait_ns=None if unanswered else wait + poll * 500 * MS,
-                response_ns=2000,
-                total_ns=None if unanswered else wait + poll * 500 * MS + 3000,
-                request_bytes=100,
-                response_bytes=200,
-                status="unknown" if unanswered else "error" if fails else "ok",
-                error_code=6 if fails else None,
-                error_name="NOT_LEADER_OR_FOLLOWER" if fails else None,
-                error_count=int(fails),
-                topics=[topic],
-                partitions=1,
-                records=10,
-                long_poll=poll,
-                retransmitted=False,
-                complete=True,
-                queued_ns=None if unanswered or n % 3 else wait // 2,
-                request_packet_ref=packet_ref(n + 1),
-                response_packet_ref=packet_ref(n + 2),
-                exchange_id=f"{conn.id}-c{n * 100}",
+                conn, kind="unanswered" if unanswered else "call", api=api, api_code=code, version=version,
+                correlation_id=n, client_id=f"client-{conn.client_port}", time=time, request_ns=1000,
+                wait_ns=None if unanswered else wait + poll * 500 * MS, response_ns=2000,
+                total_ns=None if unanswered else wait + poll * 500 * MS + 3000, request_bytes=100, response_bytes=200,
+                status="unknown" if unanswered else "error" if fails else "ok", error_code=6 if fails else None,
+                error_name="NOT_LEADER_OR_FOLLOWER" if fails else None, error_count=int(fails), topics=[topic],
+                partitions=1, records=10, long_poll=poll, retransmitted=False, complete=True,
+                queued_ns=None if unanswered or n % 3 else wait // 2, request_packet_ref=packet_ref(n + 1),
+                response_packet_ref=packet_ref(n + 2), exchange_id=f"{conn.id}-c{n * 100}",
                 throttle_ms=20 if n % 36 == 9 else None,
             )
-        )
+        )  # fmt: skip
         if fails:
             rows["errors"].append(
                 Error(
@@ -277,18 +258,11 @@ def aborted() -> dict[str, pa.Table]:
     fetch = Exchange(conn, kind="call", api="Fetch", time=START, records=30, payload_bytes=800, exchange_id="f")
     rows = [
         Batch(
-            conn,
-            "consume",
-            topic,
-            0,
-            records=20,
-            stored_bytes=400,
-            time=START,
-            packet_ref=packet_ref(1),
+            conn, "consume", topic, 0, records=20, stored_bytes=400, time=START, packet_ref=packet_ref(1),
             exchange_id="f",
         )
         for topic in ("one", "two")
-    ]
+    ]  # fmt: skip
     return {
         **made,
         "exchanges": pa.Table.from_batches([to_batch("exchanges", [fetch], FILES)]),
@@ -299,34 +273,12 @@ def aborted() -> dict[str, pa.Table]:
 def _connection(conn: Conn, rng: random.Random, seconds: int) -> Connection:
     resent = rng.choice([0, 0, 7])
     return Connection(
-        conn,
-        client_software="librdkafka" if conn.protocol == "kafka" else None,
-        client_version="2.3.0" if conn.protocol == "kafka" else None,
-        tls=False,
-        start_time=START,
-        end_time=START + seconds * 1000 * MS,
-        duration_ns=seconds * 1000 * MS,
-        handshake="full",
-        rtt_ns=200_000,
-        client_packets=100,
-        server_packets=90,
-        client_bytes=10_000,
-        server_bytes=20_000,
-        retransmissions=resent,
-        retransmitted_bytes=resent * 100,
-        duplicates=0,
-        out_of_order=1,
-        gaps=0,
-        gap_bytes=0,
-        cut_bytes=0,
-        zero_windows=0,
-        keep_alives=0,
-        closed="fin",
-        frames=200,
-        framed_bytes=29_000,
-        skipped_bytes=1_000,
-        pending_bytes=0,
-        packet_ref=packet_ref(1),
-        client_seq=conn.client_port * 50_000,
+        conn, client_software="librdkafka" if conn.protocol == "kafka" else None,
+        client_version="2.3.0" if conn.protocol == "kafka" else None, tls=False, start_time=START,
+        end_time=START + seconds * 1000 * MS, duration_ns=seconds * 1000 * MS, handshake="full", rtt_ns=200_000,
+        client_packets=100, server_packets=90, client_bytes=10_000, server_bytes=20_000, retransmissions=resent,
+        retransmitted_bytes=resent * 100, duplicates=0, out_of_order=1, gaps=0, gap_bytes=0, cut_bytes=0,
+        zero_windows=0, keep_alives=0, closed="fin", frames=200, framed_bytes=29_000, skipped_bytes=1_000,
+        pending_bytes=0, packet_ref=packet_ref(1), client_seq=conn.client_port * 50_000,
         server_seq=conn.server_port * 50_000 + conn.client_port,
-    )
+    )  # fmt: skip

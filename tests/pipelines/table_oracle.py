@@ -653,7 +653,7 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, bucket_us: int) -> Row
         ends[place] += [(unit["seen"], unit["last"] + 1) for unit in units[place]]
     for row in positions:
         if row["what"] == "high_watermark" and row["protocol"] != "pulsar" and row["topic"]:
-            ends[row["protocol"], row["topic"], row["partition"]].append((_us(row["time"]), row["value"]))
+            ends[row["protocol"], row["topic"], row["partition"]].append((_micros(row["time"]), row["value"]))
     every = _reached(positions, after)
     final = max([row["at"] for row in every] + [at for marks in ends.values() for at, _ in marks], default=0)
     reached = _grouped(every, lambda row: (row["place"], row["owner"]))
@@ -666,18 +666,14 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, bucket_us: int) -> Row
     ]
 
 
-def _us(time: datetime) -> int:
-    return (time - EPOCH) // timedelta(microseconds=1)
-
-
 def _unit(base: int, last: int, rows: Rows) -> Row:
     first, most = _values(rows, "first_timestamp"), _values(rows, "max_timestamp")
     return {
         "base": base,
         "last": last,
-        "first": _us(min(first)) if first else -1,
-        "max": _us(max(most)) if most else -1,
-        "seen": min(_us(row["time"]) for row in rows),
+        "first": _micros(min(first)) if first else -1,
+        "max": _micros(max(most)) if most else -1,
+        "seen": min(_micros(row["time"]) for row in rows),
         "control": any(row["control"] for row in rows),
     }
 
@@ -687,18 +683,18 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
     ended = [row for row in positions if row["what"] == "transaction" and row["protocol"] == "kafka"]
     for row in positions:
         place = (row["protocol"], row["topic"], row["partition"])
-        at, value, sought = _us(row["time"]), row["value"], 0
+        at, value, sought = _micros(row["time"]), row["value"], 0
         owner = row["group"] or (f"consumer {row['consumer']}" if row["consumer"] else None)
         if owner is None or row["topic"] is None:
             continue
         if row["what"] == "committed" and row["protocol"] == "pulsar":
             value, sought = after.get((place, f"{row['ledger']}:{row['value']}")), int(row["api"] == "SEEK")
         elif row["what"] == "pending" and row["protocol"] == "kafka":
-            ends = [e for e in ended if e["transaction"] == row["transaction"] and _us(e["time"]) >= at]
+            ends = [e for e in ended if e["transaction"] == row["transaction"] and _micros(e["time"]) >= at]
             end = min(ends, key=lambda e: e["time"], default=None)
             if end is None or end["value"] != 1:
                 continue
-            at = _us(end["time"])
+            at = _micros(end["time"])
         elif row["what"] != "committed":
             continue
         if value is not None and (row["protocol"] == "pulsar" or row["partition"] is not None):
