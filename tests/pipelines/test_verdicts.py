@@ -463,6 +463,24 @@ def test_what_a_lost_broker_explains_is_not_told_again() -> None:
     assert row["kind"] == "broker_lost"
 
 
+VAIN = {"kind": "undelivered", "segment_bytes": 1200, "delivered_segment_bytes": 700}
+
+
+def test_what_was_sent_in_vain_to_a_host_that_fell_silent_is_no_matter_of_the_path() -> None:
+    quiet = [connection(1, 0, 70, closed="open"), connection(2, 1, 65, closed="open"), silent(3, 40), silent(4, 50)]
+    rows = said(connections=quiet, exchanges=[call(5), call(37.5)], stalls=[stall(38, 12 * SECOND, **VAIN)])
+    assert [row["kind"] for row in rows] == ["broker_lost"]
+
+
+def test_size_is_why_segments_are_lost_only_where_something_of_their_receiver_arrives_meanwhile() -> None:
+    vain = {"connections": [connection(client_undelivered_bytes=1200)], "stalls": [stall(10, 20 * SECOND, **VAIN)]}
+    (small,) = said(**vain, exchanges=[call(5), call(15)])
+    assert "in segments of 1,200 bytes and more" in small["sentence"]
+    (none,) = said(**vain, exchanges=[call(5)])
+    assert none["sentence"].endswith("never acknowledged them; nothing else came from 10.0.0.1:9092 afterwards.")
+    assert none["advice"].startswith("Look whether the receiver was up")
+
+
 def test_a_refused_connect_without_a_broker_that_went_is_told_as_such() -> None:
     assert kinds(connections=[refused(4, 1)]) == [("connect_refused", "warning")]
     assert kinds(connections=[silent(4, 1)]) == [("connect_silent", "warning")]

@@ -8,24 +8,40 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import UNDELIVERED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.thresholds import IDLE_NS
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.thresholds import ANSWER_US, AT_ONCE_US, IDLE_NS
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _STALLED = "kind = 'undelivered'"
 
 
 @needs(SomeRows("stalls", _STALLED))
 def path_lost(capture: Capture) -> Iterator[Ruling]:
-    """Bytes that TCP sent again and again and never got acknowledged: the path, and what of it."""
+    """Bytes that TCP sent again and again and never got acknowledged: the path, and what of it.
+
+    Left out is what was sent to a broker that was lost. Size or idle time is the cause only where the receiver lived.
+    """
+    lost = (one.rows for one in capture.told if one.kind == "broker_lost")
+    gone = "".join(
+        f" and not (n.server in {sql_list(row['servers'])} and s.direction = 'client' and epoch_us(s.time) between "
+        f"{say.micros(row['first_time']) - AT_ONCE_US} and {say.micros(row['last_time'])})"
+        for row in lost
+    )
     undelivered = f"""
-        select n.* replace (s.time as time, s.time + to_microseconds(s.duration_ns // 1000) as until,
-                s.duration_ns as cost_ns),
-            s.direction, s.segment_bytes, s.delivered_segment_bytes, s.idle_ns,
-            case when s.segment_bytes > s.delivered_segment_bytes then 'size'
-                when s.idle_ns >= {IDLE_NS} then 'idle' else 'path' end as why,
-            case when s.direction = 'client' then n.client_undelivered_bytes else n.server_undelivered_bytes end as lost
-        from stalls s join v_connections n using (site, connection, incarnation)
-        where s.{_STALLED} and n.protocol is not null"""
+        with v as (
+            select n.* replace (s.time as time, s.time + to_microseconds(s.duration_ns // 1000) as until,
+                    s.duration_ns as cost_ns),
+                s.direction, s.segment_bytes, s.delivered_segment_bytes, s.idle_ns,
+                min(s.time) over (partition by s.direction, n.client_ip, n.server_ip) as since,
+                case when s.direction = 'client' then client_undelivered_bytes else server_undelivered_bytes end as lost
+            from stalls s join v_connections n using (site, connection, incarnation)
+            where s.{_STALLED} and n.protocol is not null{gone}
+        )
+        select *, case when not exists (
+                select 1 from v_calls c where c.kind = 'call' and c.until > v.since + to_microseconds({ANSWER_US})
+                    and case v.direction when 'client' then c.server_ip = v.server_ip else c.client_ip = v.client_ip end
+            ) then 'silent' when segment_bytes > delivered_segment_bytes then 'size'
+            when idle_ns >= {IDLE_NS} then 'idle' else 'path' end as why
+        from v"""
     if not capture.keep(UNDELIVERED, undelivered):
         return
     more = """
@@ -47,7 +63,8 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
             text += "acknowledged them."
             advice = "Look for a firewall or load balancer that forgets idle connections; keep-alives avoid it."
         else:
-            text = f"{lost} were sent again and again and TCP never acknowledged them."
-            advice = None
+            text = f"{lost} were sent again and again and TCP never acknowledged them"
+            text += "." if row["why"] == "path" else f"; nothing else came from {receiver} afterwards."
+            advice = None if row["why"] == "path" else "Look whether the receiver was up, then at the path to it."
         between = f"Between {say.listed(row['hosts'], 'host')} and {say.listed(row['server_hosts'], 'host')}, on "
         yield Ruling("path_lost", text, row, f"{between}{say.counted(row['count'], 'connection')}.", advice=advice)
