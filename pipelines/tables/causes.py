@@ -12,7 +12,7 @@ An exchange has four phases. What a stall covers of one is its part, what is lef
 
 A stall counts where it held back bytes of this exchange: one of the asking side if it began while the request was still
 being sent (a broker reads bytes in order, so it waits for lost ones before them); one of the answering side if it began
-within the answer, or ended with bytes of it. Parts are cut to their phase in the order of _STALLS, so they never exceed
+within the answer, or ended with bytes of it. Bytes that were lost several times are one stall. Parts are cut to their phase in the order of _STALLS, so they never exceed
 it.
 """
 
@@ -133,10 +133,13 @@ def parts(d: Dialect, network: str | None = None) -> str:
                 begins + {answered} as answered, begins + {_us("own_ns")} as ends
             from calls where total_ns >= {EXPLAINED_NS}
         ), held_back as (
-            select {", ".join(CONNECTION)}, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
-                {d.micros("time")} + {_us("duration_ns")} as stall_to
-            from stalls where duration_ns is not null and time is not null and kind <> 'undelivered'
-                and not coalesce(spurious, false)
+            select {", ".join(CONNECTION)}, cause, side, min(stall_from) as stall_from, max(stall_to) as stall_to
+            from (
+                select *, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
+                    {d.micros("time")} + {_us("duration_ns")} as stall_to
+                from stalls where duration_ns is not null and time is not null and kind <> 'undelivered'
+                    and not coalesce(spurious, false)
+            ) group by {", ".join(CONNECTION)}, cause, side, coalesce(stream_offset, -stall_from)
             union all
             select {", ".join(CONNECTION)}, 'throttled' as cause, '' as side,
                 {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered} - {_THROTTLE_US}

@@ -55,6 +55,14 @@ def test_a_lost_request_is_the_network_until_it_was_sent_again(tmp_path: Path) -
     largest(only(slow(tmp_path, timed)), "resent", 204)
 
 
+def test_a_request_that_was_lost_twice_waits_for_both_timers(tmp_path: Path) -> None:
+    timed = begun()
+    asked = timed.next[CLIENT]
+    timed.send(10, CLIENT, request(2)).send(214, CLIENT, request(2), at=asked)
+    timed.send(618, CLIENT, request(2), at=asked).send(622, SERVER, answer(2))
+    largest(only(slow(tmp_path, timed)), "resent", 608)
+
+
 def test_a_lost_piece_of_an_answer_is_the_network_until_it_came(tmp_path: Path) -> None:
     data = answer(2, 3000)
     timed = begun().send(10, CLIENT, request(2))

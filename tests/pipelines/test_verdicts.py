@@ -391,6 +391,30 @@ def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
         )
 
 
+AWAY = {"server_ip": "10.0.0.9", "connection": "10.0.0.2:9>10.0.0.9:9092"}
+LONG = {"total_ns": 30 * MS, "wait_ns": 30 * MS, "request_bytes": 2_000, **AT_ONCE}
+
+
+@pytest.mark.parametrize(
+    ("rtt_ns", "more", "stalls", "told"),
+    [
+        pytest.param(MS, {}, [], True, id="the broker itself"),
+        pytest.param(MS, {"request_bytes": 16_000}, [], True, id="batches that a slow broker lets grow"),
+        pytest.param(29 * MS, {}, [], False, id="a broker that is far away"),
+        pytest.param(MS, {"request_bytes": 300_000}, [], False, id="requests that are much larger"),
+        pytest.param(
+            MS, {}, [stall(n, 29 * MS, **AWAY) for n in range(100)], False, id="lost packets"
+        ),
+    ],
+)
+def test_a_broker_is_slower_than_others_by_its_own_time_only(rtt_ns: int, more: Row, stalls: Rows, told: bool) -> None:
+    usual = [call(n, request_bytes=200) for n in range(100)]
+    there = [call(n, port=9, **AWAY | LONG | more, exchange_id=f"far-{n}") for n in range(100)]
+    wires = [connection(rtt_ns=MS // 10), connection(9, rtt_ns=rtt_ns, **AWAY)]
+    rows = said(exchanges=[*usual, *there], connections=wires, stalls=stalls)
+    assert [row["servers"] for row in rows if row["kind"] == "uneven_broker"] == [["10.0.0.9:9092"]] * told
+
+
 # --- brokers ---------------------------------------------------------------------------------------------------------
 
 IN_USE = [connection(1, 0, 60), connection(2, 0, 60)]

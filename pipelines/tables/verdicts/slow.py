@@ -15,6 +15,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import (
     ENOUGH,
+    LARGE,
     QUEUED,
     QUEUED_NS,
     QUEUED_SUM_NS,
@@ -118,24 +119,33 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
         )
 
 
-# the worst brokers; `own`, `others`: mean service time of the broker and of the others at its API
+# requests with the broker's part of their wait: less what stalls took of it, and less the way there and back
+_BY_BROKER = f"""
+    select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
+    from (from v_calls where {_SERVED}) c
+        left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
+        left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections group by all) n
+            using (site, server_ip)"""
+# the worst brokers; `own`, `others`: mean time of the broker and of the others at its API. Large requests may take
+# longer, in proportion to their bytes
 _WORST = f"""
     with each as (
-        select site, protocol, api, server, count(*) as n, sum(service_ns)::double as spent
-        from v_calls where {_SERVED} group by all
+        select site, protocol, api, server, count(*) as n, sum(broker_ns)::double as spent,
+            sum(coalesce(request_bytes, 0)::double + coalesce(response_bytes, 0)) as size
+        from ({_BY_BROKER}) group by all
     ), compared as (
-        select *, spent / n as own, sum(n) over w - n as others_n, (sum(spent) over w - spent) as others_spent
+        select *, spent / n as own, sum(n) over w - n as others_n,
+            (sum(spent) over w - spent) / others_n as others, (sum(size) over w - size) / others_n as others_size
         from each window w as (partition by site, protocol, api)
     )
-    select *, others_spent / others_n as others from compared
-    where n >= {ENOUGH} and others_n >= {ENOUGH} and own >= {UNEVEN} * (others_spent / others_n)
-        and own - (others_spent / others_n) >= {UNEVEN_NS}
+    select * from compared
+    where n >= {ENOUGH} and others_n >= {ENOUGH} and own - others >= {UNEVEN_NS}
+        and own >= {UNEVEN} * others * greatest(1, size / n / greatest(others_size, {LARGE}))
     order by (own - others) * n desc, server, api limit 3"""
 # their requests
 _UNEVEN = f"""
-    select c.* replace (service_ns as cost_ns), own, others from v_calls c join v_worst w
-        on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api
-    where {_SERVED}"""
+    select c.* exclude (broker_ns) replace (broker_ns as cost_ns), own, others from ({_BY_BROKER}) c join v_worst w
+        on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api"""
 
 
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))

@@ -44,6 +44,9 @@ UNEVEN = 3.0
 UNEVEN_NS = 5 * MS
 """And by how much: brokers that answer in microseconds differ by such factors and nobody notices."""
 
+LARGE = 16 << 10
+"""Bytes of a request and its answer up to which they cost a broker about the same: batch.size of Kafka's producers."""
+
 TAIL, TAIL_NS = 20, 50 * MS
 """p99 against the median, and how long it is at least: a tail that people feel."""
 
