@@ -366,6 +366,13 @@ def test_a_client_that_closes_with_its_own_fetch_outstanding_is_normal() -> None
         assert said(exchanges=[call(99, api=api, **UNANSWERED)], connections=[connection(end=101)]) == []
 
 
+def test_a_question_that_a_broker_left_open_for_as_long_as_a_client_waits_has_no_answer() -> None:
+    asked = [call(60, api="ApiVersions", **UNANSWERED), call(1, port=2)]
+    frozen = connection(1, 60, 90, closed="open", closed_by="client", server_bytes=0)  # its host acknowledges, no more
+    (row,) = said(exchanges=asked, connections=[frozen, connection(2)])
+    assert row["sentence"] == "1 request has no answer: ApiVersions of payer on 10.0.0.2 to 10.0.0.1:9092."
+
+
 def test_a_wait_for_other_members_is_not_slow() -> None:
     long = {"total_ns": 4 * SECOND, "wait_ns": 4 * SECOND, "topics": None}
     assert kinds(exchanges=[call(1, **long)], connections=[connection()]) == [("slow_requests", "warning")]
@@ -867,6 +874,8 @@ def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() 
         (row,) = said(exchanges=[ping, other], connections=ended)
         assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
         assert row["sentence"] == f"{sentence} 30.0 s later."
+    half = pulsar(connection(end=40, closed="open", closed_by="client"))  # the broker's host acknowledged it, no more
+    assert kinds(exchanges=[ping, other], connections=[half, ended[1]]) == [("keepalive_timeout", "warning")]
     soon = pulsar(connection(end=13, closed="fin", closed_by="client"))  # it was still in flight
     assert said(exchanges=[ping], connections=[soon]) == []
 

@@ -126,7 +126,8 @@ _PINGS = f"""
     select * from (
         select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by
         from v_calls x semi join v_whole using ({_PLACE}) join connections n using ({_PLACE})
-        where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar' and n.closed <> 'open'
+        where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar'
+            and (n.closed <> 'open' or n.closed_by is not null)
     ) where cost_ns >= {KEEP_ALIVE_NS}"""
 _PINGED = SomeRows("exchanges", "protocol = 'pulsar' and api = 'PING' and kind = 'unanswered'")
 _CLOSER = """

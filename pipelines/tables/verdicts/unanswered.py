@@ -1,8 +1,8 @@
 """Requests without an answer, where the capture would hold one.
 
 Nothing is said of connections with holes or of one direction only, of a request that the end of the capture cut off, or
-of a client that closes with its own fetch or metadata request outstanding: that is how clients stop. A broker that
-closes while a request is still being sent, without a word, or on a version that it does not serve, has refused it.
+of a client that closes with its own fetch outstanding, or shortly after a question: that is how clients stop. A broker
+that closes while a request is still being sent, without a word, or on a version that it does not serve, has refused it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST
+from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
+_HELD = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "POLL_MESSAGES", "FetchSnapshot")  # by the broker, on purpose
 _AT_REST = (
-    "Fetch", "ShareFetch", "Metadata", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "JoinGroup",
-    "SyncGroup", "FindCoordinator", "ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry", "BrokerHeartbeat",
-    "POLL_MESSAGES", "PING", "PONG", "FetchSnapshot",
+    "Metadata", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "FindCoordinator", "ApiVersions",
+    "GetTelemetrySubscriptions", "PushTelemetry", "BrokerHeartbeat", *_HELD,
 )  # fmt: skip
+_PINGS = ("PING", "PONG")  # `keepalive_timeout` tells of them
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
 _REASONS = """
@@ -50,9 +51,11 @@ _UNANSWERED = f"""
         and (coalesce(u.complete, true) or (n.closed <> 'open' and n.closed_by = 'server'))
         and ((n.closed <> 'open' and n.closed_by = 'server') or r.reason is not null
             or epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US})
+        and coalesce(u.api, '') not in {sql_list(_PINGS)}
         and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null
-            and not (n.closed <> 'open' and n.closed_by = 'server' and n.server_bytes = 0) and (
-            n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
+            and not (n.closed <> 'open' and n.closed_by = 'server' and n.server_bytes = 0)
+            and case when u.api not in {sql_list(_HELD)} then epoch_us(n.end_time) - epoch_us(u.time) < {SOON_US}
+                else n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US} end)
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})
         and not (coalesce(u.api, '') = 'PRODUCER' and (u.site, u.connection, u.incarnation, u.correlation_id) in (
             select (site, connection, incarnation, correlation_id) from exchanges  -- it waits for an exclusive topic
