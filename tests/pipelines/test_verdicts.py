@@ -409,9 +409,7 @@ LONG = {"total_ns": 30 * MS, "wait_ns": 30 * MS, "request_bytes": 2_000, **AT_ON
         pytest.param(MS, {"request_bytes": 16_000}, [], True, id="batches that a slow broker lets grow"),
         pytest.param(29 * MS, {}, [], False, id="a broker that is far away"),
         pytest.param(MS, {"request_bytes": 300_000}, [], False, id="requests that are much larger"),
-        pytest.param(
-            MS, {}, [stall(n, 29 * MS, **AWAY) for n in range(100)], False, id="lost packets"
-        ),
+        pytest.param(MS, {}, [stall(n, 29 * MS, **AWAY) for n in range(100)], False, id="lost packets"),
     ],
 )
 def test_a_broker_is_slower_than_others_by_its_own_time_only(rtt_ns: int, more: Row, stalls: Rows, told: bool) -> None:
@@ -658,6 +656,39 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
     assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+
+
+@pytest.mark.parametrize(("took", "severity"), [(0.1, "note"), (0.9, "warning")])
+def test_members_that_come_and_go_in_order_are_a_warning_only_where_the_group_stops_for_long(
+    took: float, severity: str
+) -> None:
+    came = [one for n in range(8) for one in rounds(5 * n, took=took, client=f"m{n}")]
+    left = [call(5 * n + 4, api="LeaveGroup", group="g", client_id=f"m{n}", topics=None) for n in range(8)]
+    assert kinds(exchanges=[*came, *left], connections=[connection()]) == [("rebalances", severity)]
+
+
+def test_a_member_that_left_because_it_failed_is_named_with_its_reason() -> None:
+    leave = call(10, api="LeaveGroup", group="g", client_id="m", topics=None)
+    for reason, severity in (
+        ("consumer poll timeout has expired.", "warning"),
+        ("the consumer is being closed", "note"),
+    ):
+        (row,) = said(
+            exchanges=[*rounds(1), leave, *rounds(16)],
+            connections=[connection()],
+            events=[event("left", leave, group="g", subject="m-1", text=reason)],
+        )
+        assert row["severity"] == severity
+        why = "; m on 10.0.0.2 left (consumer poll timeout has expired); nobody read its partitions for 6.60 s."
+        assert row["sentence"].endswith(why if severity == "warning" else " in all.")
+
+
+def test_a_member_that_is_gone_without_a_word_is_named_with_how_long_nobody_read_its_partitions() -> None:
+    both = [*rounds(1, client="m"), *rounds(1, client="n")]
+    fetch = call(4, api="Fetch", client_id="n")
+    (row,) = said(exchanges=[*both, fetch, *rounds(20, client="m")], connections=[connection()])
+    assert row["severity"] == "warning"
+    assert row["sentence"].endswith("n on 10.0.0.2 left without a word; nobody read its partitions for 16.6 s.")
 
 
 def epoch(at: float, number: int, member: str = "m") -> Row:

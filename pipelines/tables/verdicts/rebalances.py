@@ -9,7 +9,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES, SECOND
+from pipelines.tables.verdicts.thresholds import LINKS, OUTAGE_NS, REBALANCE_NS, REBALANCES, SECOND, STOPPED
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
 _WHY = {
@@ -21,11 +21,39 @@ _WHY = {
     "rejoined": "the same members join again",
 }
 
+_ADVICE = (  # of members that went without a word, and of those that said why
+    "See why it ended: others get the partitions of a consumer that closes at once, not after session.timeout.ms.",
+    "See what the member did then: one that takes longer over messages than max.poll.interval.ms leaves its group.",
+)
+_FAILED = "time|fail|error|exception"  # in the reasons that clients give when they leave: not because they are closed
 
-# groups that rebalanced after their start, or for long; `links`: the first rebalances of each
+# members that a group lost, with how long it took until others had their partitions: those that went without a word,
+# since they were heard last, and those that told of a failure when they left
+_GONE = f"""
+    with each as (
+        select *, time + to_microseconds(duration_ns // 1000) as over,
+            list_filter(lag(clients) over (partition by "group" order by time), lambda one: one not in clients) as missing
+        from v_rebalances
+    ), silent as (
+        select "group", time, over, unnest(missing) as client, null as text from each where cause = 'lost'
+    ), departed as (
+        select s."group", s.client, s.text, s.over, c.time as since
+        from silent s asof join v_calls c on c.client = s.client and c.time < s.time
+        union all
+        select l."group", l.client, l.text, r.over, l.time
+        from (from v_events where kind = 'left' and regexp_matches(text, '{_FAILED}')) l
+            asof left join each r on r."group" = l."group" and r.over > l.time
+    )
+    select "group" as name, client, text, count(*) as n,
+        coalesce(max(epoch_us(over) - epoch_us(since)), 0) * 1000 as unread_ns
+    from departed group by all order by unread_ns desc, n desc, client, text"""
+# groups that rebalanced after their start, or for long; `uneasy`: where nobody came or left in order; `links`: the
+# first rebalances of each
 _GROUPS = f"""
     select "group" as name, count(*) as n, count(*) filter (cause <> 'first seen') as later,
+        count(*) filter (cause in ('lost', 'rejoined')) as uneasy,
         saturated(sum(duration_ns)) as spent_ns, max(duration_ns) as longest_ns,
+        (epoch_us(max(time)) - epoch_us(min(time))) * 1000 as within_ns,
         list({{'time': time, 'cause': cause, 'members_after': members_after, 'duration_ns': duration_ns, 'file': file,
             'packet': packet}} order by time)[:{LINKS}] as links
     from v_rebalances group by 1 having later > 0 or longest_ns >= {SECOND}"""
@@ -58,6 +86,20 @@ def _how_long(row: Row) -> str:
     return f"{say.times(row['n'])}; the longest took {say.span(row['longest_ns'])}, {say.span(row['spent_ns'])} in all"
 
 
+def _who_left(gone: Row) -> str:
+    """Which member left, why, and what of it."""
+    how = " without a word" if gone["text"] is None else ""
+    often = f" {say.times(gone['n'])}" if gone["n"] > 1 else ""
+    text = f"; {say.client(gone['client'])} left{how}{often}"
+    if gone["text"]:
+        text += f" ({gone['text'].rstrip('.')})"
+    return (
+        f"{text}; nobody read its partitions for {say.span(gone['unread_ns'])}"
+        if gone["unread_ns"] >= OUTAGE_NS
+        else text
+    )
+
+
 @needs(
     SomeRows("v_calls", "api = 'JoinGroup' and status = 'ok'"),
     SomeRows("events", "kind = 'epoch'"),
@@ -66,13 +108,21 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
     """One for each group that rebalanced after it had started, or whose start took long."""
     if not capture.rows(_RESTLESS):
         return
+    gone = capture.rows(_GONE)
     for row in capture.rows(_REBALANCED):
-        restless = row["longest_ns"] >= REBALANCE_NS or row["later"] >= REBALANCES
+        left = [one for one in gone if one["name"] == row["name"]]
+        restless = (
+            max(row["longest_ns"], *(one["unread_ns"] for one in left), 0) >= REBALANCE_NS
+            or any(one["text"] for one in left)
+            or row["uneasy"] >= REBALANCES
+            or (row["later"] >= REBALANCES and row["spent_ns"] >= STOPPED * row["within_ns"])
+        )
         yield Ruling(
             "rebalances",
-            f"Group {row['name']} rebalanced {_how_long(row)}.",
-            row | {"cost_ns": row["spent_ns"]},
+            f"Group {row['name']} rebalanced {_how_long(row)}{''.join(map(_who_left, left[:1]))}.",
+            row | {"cost_ns": row["spent_ns"] + sum(one["unread_ns"] for one in left)},
             severity=WARNING if restless else NOTE,
+            advice=_ADVICE[left[0]["text"] is not None] if left else None,
             chain=[
                 Link(
                     one["time"],
