@@ -12,8 +12,8 @@ An exchange has four phases. What a stall covers of one is its part, what is lef
 
 A stall counts where it held back bytes of this exchange: one of the asking side if it began while the request was still
 being sent (a broker reads bytes in order, so it waits for lost ones before them); one of the answering side if it began
-within the answer, or ended with bytes of it. Bytes that were lost several times are one stall. Parts are cut to their phase in the order of _STALLS, so they never exceed
-it.
+within the answer, or ended with bytes of it. Bytes that were lost several times are one stall. Parts are cut to their
+phase in the order of _STALLS, so they never exceed it.
 """
 
 from __future__ import annotations

@@ -381,6 +381,21 @@ def test_a_wait_for_other_members_is_not_slow() -> None:
         assert "slow_requests" not in [kind for kind, _ in found]
 
 
+def test_a_slow_request_names_the_broker_or_what_else_took_most_of_its_time() -> None:
+    def told(stalls: Rows, **durations: int) -> Any:
+        slow = call(1, api="Fetch", total_ns=4 * SECOND, request_ns=0, **durations)
+        return said(exchanges=[slow], connections=[connection()], stalls=stalls)[0]["sentence"]
+
+    shut = [stall(1, 4 * SECOND, "zero_window", "server")]
+    took = "1 Fetch request of payer on 10.0.0.2 took 4.00 s"
+    where = "at 10.0.0.1:9092; most of that was the broker's own time."
+    assert told([], wait_ns=4 * SECOND, response_ns=0) == f"{took} {where}"
+    sent = "most of that went to the transfer of the answer."
+    assert told([], wait_ns=MS, response_ns=4 * SECOND - MS) == f"{took}; {sent}"
+    unread = "most of that went to a receiver that did not read (a window of zero)."
+    assert told(shut, wait_ns=MS, response_ns=4 * SECOND - MS) == f"{took}; {unread}"
+
+
 def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
     usual = [call(n) for n in range(20)]
     late = call(30, retransmitted=True, total_ns=230 * MS, wait_ns=230 * MS, **AT_ONCE)

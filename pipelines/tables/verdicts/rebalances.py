@@ -32,7 +32,8 @@ _FAILED = "time|fail|error|exception"  # in the reasons that clients give when t
 _GONE = f"""
     with each as (
         select *, time + to_microseconds(duration_ns // 1000) as over,
-            list_filter(lag(clients) over (partition by "group" order by time), lambda one: one not in clients) as missing
+            list_filter(lag(clients) over (partition by "group" order by time), lambda one: one not in clients)
+                as missing
         from v_rebalances
     ), silent as (
         select "group", time, over, unnest(missing) as client, null as text from each where cause = 'lost'

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.tables.causes import PARTS, largest
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -34,15 +35,16 @@ _STOOD = f"""
     kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
         and api not in ('Fetch', 'ShareFetch', 'Produce')"""
 _SERVED = f"{_PLAIN} and service_ns is not null"
-_CAUSE = """
-    case when coalesce(queued_ns, 0) > total_ns / 2 then 'queue' when retransmitted then 'retransmission'
-        when coalesce(service_ns, 0) > total_ns / 2 then 'broker'
-        when coalesce(request_ns, 0) > total_ns / 2 then 'sending'
-        when coalesce(response_ns, 0) > total_ns / 2 then 'transfer' else 'several' end"""
-_WHERE = {
+_MOST = f"greatest({', '.join(f'coalesce({part.name}_ns, 0)' for part in PARTS)})"
+# the part that took most of the time; of requests whose stages are not known, the broker or none
+_CAUSED = f"""
+    select c.*, coalesce(p.cause, case when service_ns > total_ns / 2 then 'broker' else 'several' end) as cause
+    from (from v_calls where {_LONG}) c left join (
+        select site, exchange_id, case when {_MOST} > total_ns / 2 then {largest()} else 'several' end as cause
+        from v_causes
+    ) p using (site, exchange_id)"""
+_WHERE = {part.name: f"most of that went to {part.says}" for part in PARTS} | {
     "broker": "most of that was the broker's own time",
-    "sending": "most of that went into sending the request",
-    "transfer": "most of that went into the transfer of the answer",
     "several": "no single stage took most of that",
 }
 
@@ -51,17 +53,17 @@ _WHERE = {
 def slow_requests(capture: Capture) -> Iterator[Ruling]:
     """By API and cause."""
     slow = f"""
-        select * from (select *, {_CAUSE} as cause from v_calls where {_LONG})
-        where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
+        select * from ({_CAUSED}) v_calls where cause not in ('queued', 'resent') and not {capture.explained()}"""
     if not capture.keep("v_slow", slow):
         return
     slow = "select * from v_slow"
     capture.explain(slow)
     for row in capture.timed(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns"):
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
+        where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] == "broker" else ""
         yield Ruling(
             "slow_requests",
-            f"{requests} of {say.clients(row)} took {say.most(row['count'], row['longest_ns'])}; "
+            f"{requests} of {say.clients(row)} took {say.most(row['count'], row['longest_ns'])}{where}; "
             f"{_WHERE[row['cause']]}.",
             row,
             row["largest_part"],
