@@ -525,6 +525,24 @@ def test_size_is_why_segments_are_lost_only_where_something_of_their_receiver_ar
     assert none["advice"].startswith("Look whether the receiver was up")
 
 
+def test_connections_that_are_reset_at_the_first_request_after_a_long_silence_were_forgotten_on_their_way() -> None:
+    def met(many: int) -> Row:
+        used = [call(n / 10, port=n) for n in range(1, many + 1)]
+        late = [call(62 + n / 10, port=n, **UNANSWERED) for n in range(1, many + 1)]
+        reset = [connection(n, 0, 62.05 + n / 10, closed_by="server", reset_by="server") for n in range(1, many + 1)]
+        return next(r for r in said(exchanges=[*used, *late, call(90, port=99)], connections=[*reset, connection(99)]))
+
+    row = met(6)
+    assert row["sentence"] == (
+        "6 of 7 connections of payer on 10.0.0.2 to 10.0.0.1:9092 were reset within 500 ms, by the brokers, each after "
+        "62.0 s of silence or more."
+    )
+    assert row["advice"].startswith("Look for a firewall")
+    row = met(2)
+    assert row["sentence"].startswith("10.0.0.1:9092 reset the connection after 62.0 s of silence instead of an answer")
+    assert row["advice"].startswith("Look for a firewall")
+
+
 def test_a_refused_connect_without_a_broker_that_went_is_told_as_such() -> None:
     assert kinds(connections=[refused(4, 1)]) == [("connect_refused", "warning")]
     assert kinds(connections=[silent(4, 1)]) == [("connect_silent", "warning")]

@@ -11,6 +11,9 @@
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
     v_ends         connections, and until when they were there: one that nobody closed, to the end of the capture
 
+    v_forgotten    connections that were reset at the first request after a long silence: (site, connection,
+                   incarnation, idle_ns)
+
     v_noted        exchanges with an event of NOTED, once for each: columns of v_calls, `event` (its kind), and its
                    topic, partition, subject, number, text and direction
     v_changes      the table `changes`
@@ -24,9 +27,9 @@ Tables that a check keeps for those behind it; a query may name them through `Ca
     v_heard        requests by which producers heard that their transaction had timed out: (site, exchange_id)
     v_moved        answers that say that a partition is led elsewhere, where it was found
 
-All views but v_causes, v_rebalances, v_whole and v_ends have protocol, client, server, topics, "group", time, until,
-cost_ns, where the row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own
-columns. A client is `ip name`, where a request of its connection named it.
+All views but v_causes, v_rebalances, v_whole, v_ends and v_forgotten have protocol, client, server, topics, "group",
+time, until, cost_ns, where the row is (`counted`: its record table; file, packet, exchange_id, stream_offset), and the
+record's own columns. A client is `ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ from pipelines.tables.table import Ask
 from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
 from pipelines.tables.transactions import transactions
 from pipelines.tables.verdicts.say import counted, micros, share
-from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, IDLE_NS, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 
@@ -86,6 +89,12 @@ _TABLES = {
     "v_ends": f"""
         select {_PLACE}, case when closed <> 'open' then end_time else max(end_time) over () end as end_time
         from connections""",
+    "v_forgotten": f"""
+        select {_PLACE}, max(idle_ns) as idle_ns from (
+            select {_PLACE}, kind, (epoch_us(time) - max(epoch_us(time) + coalesce(total_ns, 0) // 1000) over (
+                partition by {_PLACE} order by time rows between unbounded preceding and 1 preceding)) * 1000 as idle_ns
+            from exchanges where ({_PLACE}) in (select ({_PLACE}) from connections where closed = 'reset')
+        ) where kind = 'unanswered' and idle_ns >= {IDLE_NS} group by all""",
     "v_excused": EXCUSED,
     "v_sent": SENT,
     "v_readagain": READ_AGAIN,

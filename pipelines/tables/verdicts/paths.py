@@ -11,6 +11,9 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import ANSWER_US, AT_ONCE_US, IDLE_NS
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
+FORGOTTEN = "Look for a firewall or load balancer that forgets idle connections; keep-alives avoid it."
+"""What to do where a connection fails after a silence of IDLE_NS."""
+
 _STALLED = "kind = 'undelivered'"
 
 
@@ -61,7 +64,7 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         elif row["why"] == "idle":
             text = f"{lost} after {say.span(row['idle_ns'])} of silence were sent again and again and TCP never "
             text += "acknowledged them."
-            advice = "Look for a firewall or load balancer that forgets idle connections; keep-alives avoid it."
+            advice = FORGOTTEN
         else:
             text = f"{lost} were sent again and again and TCP never acknowledged them"
             text += "." if row["why"] == "path" else f"; nothing else came from {receiver} afterwards."

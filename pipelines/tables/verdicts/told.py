@@ -9,7 +9,7 @@ A sentence names columns of the row that `together` gives, and how each is said:
     {first:place}         where a row is that `first_of` gave; {first[total_ns]:ns} a column of it
 
 and, of the row as a whole, {who} (its clients), {for_topics}, {in_topics} and a {comma} before that, {apis}, and
-{longest} (of `longest_ns`).
+{longest} (of `longest_ns`), {after_silence} (of `idle_ns`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Told(NamedTuple):
     sentence: str
     rows: str | Callable[[Capture], str]  # what is counted, as a SELECT
     by: tuple[str, ...] = ("protocol",)  # columns that make a group
-    more: str = ""  # aggregates that the sentence uses; one named `severity` is that of the verdict
+    more: str = ""  # aggregates that the sentence uses; those named `severity` and `advice` are of the verdict
     detail: str = ""  # left out where a number in it is 0 or not known
     severity: str | None = None
     advice: str | None = None
@@ -53,7 +53,7 @@ def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
         words = _words(row)
         detail = None if None in _numbers(told.detail, words) else said(told.detail, words) or None
         severity = told.severity or row.get("severity")
-        yield Ruling(told.verdict, said(told.sentence, words), row, detail, severity, told.advice)
+        yield Ruling(told.verdict, said(told.sentence, words), row, detail, severity, told.advice or row.get("advice"))
 
 
 def said(sentence: str, words: Row) -> str:
@@ -70,6 +70,7 @@ def _words(row: Row) -> Row:
         "in_topics": topics and f" in {topics}",
         "comma": topics and ",",
         "apis": say.apis(row.get("apis") or ()),
+        "after_silence": f", each after {say.span(row['idle_ns'])} of silence or more" if row.get("idle_ns") else "",
         "longest": say.most(row["count"], row.get("longest_ns") or 0),
     }
 

@@ -13,6 +13,7 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
@@ -39,9 +40,10 @@ _REASONS = """
             select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
 _UNANSWERED = f"""
     select u.* replace (case when n.closed <> 'open' then greatest(n.end_time, u.until) else u.until end as until),
-        n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
+        n.closed <> 'open' as over, f.idle_ns, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
+        left join v_forgotten f using (site, connection, incarnation)
         left join (
             select site, connection, incarnation, exchange_id, max(reason) as reason from ({_REASONS})
             group by all
@@ -95,6 +97,7 @@ _NAMED = 3  # APIs with their versions that a sentence names
 _CLOSED_ON = f"""
     names_of(api) as apis, max(request_bytes) as largest,
     names_of(coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
+    case when count(idle_ns) = count(*) then min(idle_ns) end as idle_ns,
     arg_min(reason, row(time, file, packet)) as reason,
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
 
@@ -115,7 +118,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            yield Ruling("closed_unanswered", _closed(row), row, _cause(row))
+            yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=row["idle_ns"] and FORGOTTEN)
         else:
             yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)
 
@@ -128,7 +131,8 @@ def _closed(row: Row) -> str:
     requests = f"{say.counted(row['count'], 'request')} of {say.clients(row)}: {what}, {size}"
     broker = say.listed(row["servers"], "broker")
     if row["closed_by"] == "server":
-        return f"{broker} closed the connection instead of an answer to {requests}."
+        closed = f"reset the connection after {say.span(row['idle_ns'])} of silence" if row["idle_ns"] else ""
+        return f"{broker} {closed or 'closed the connection'} instead of an answer to {requests}."
     if row["closed_by"] == "client":
         return f"The client closed the connection before {broker} answered {requests}."
     return f"The connection to {broker} was closed instead of an answer to {requests}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.sql.views import SomeRows
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts.capture import MISMATCHED
+from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, RESETS, UNDERSTOOD
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import first_of, sql_list
@@ -34,15 +35,19 @@ _RESET = f"reset_by is not null and {_IN_USE}"
 
 CONNECTIONS_RESET = Told(
     SomeRows("connections", _RESET, least=RESETS), "connections_reset",
-    "{count:number} of {known:connection} of {who} to {servers:broker} were reset within {within_ns:ns}, {whose}.",
+    "{count:number} of {known:connection} of {who} to {servers:broker} were reset within {within_ns:ns}, {whose}"
+    "{after_silence}.",
     f"""
-        select *, (select count(*) from connections where {_IN_USE}) as known from v_connections
+        select *, (select count(*) from connections where {_IN_USE}) as known
+        from v_connections left join v_forgotten using (site, connection, incarnation)
         where {_RESET} and closed = 'reset' and (reset_by <> 'client' or (site, connection, incarnation) in (
             select (site, connection, incarnation) from exchanges
             where kind = 'unanswered' or answer in ('cut', 'late')))
         qualify count(*) over (partition by protocol) >= greatest({RESETS}, known / 4)""",
-    more="""
-        any_value(known) as known, (epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns,
+    more=f"""
+        any_value(known) as known, (epoch_us(max(until)) - epoch_us(min(until))) * 1000 as within_ns,
+        case when count(idle_ns) = count(*) then min(idle_ns) end as idle_ns,
+        case when count(idle_ns) = count(*) then '{FORGOTTEN}' end as advice,
         case names_of(reset_by) when ['client'] then 'by the clients' when ['server'] then 'by the brokers'
             else 'in both directions: something between clients and brokers does it, or both ends at once' end
         as whose""",
