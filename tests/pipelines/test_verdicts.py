@@ -965,6 +965,22 @@ def test_lookups_that_were_sent_on_name_their_topic_and_the_other_broker() -> No
     assert (link["text"], link["packet"]) == ("lookup of topic a/b/c: ask 10.0.0.3:6650", asked["request_packet"])
 
 
+def test_brokers_that_name_each_other_for_a_topic_that_none_of_them_owns_are_a_warning() -> None:
+    asked = [pulsar(call(n, api="LOOKUP", topics=["t"], broker=6650 + n % 2)) for n in range(4)]
+    sent_on = [
+        event("redirected", one, topic="t", text=f"pulsar://10.0.0.1:{6651 - n % 2}") for n, one in enumerate(asked)
+    ]
+    worst, *_ = said(exchanges=asked, events=sent_on, connections=[connection()])
+    assert (worst["kind"], worst["severity"], worst["count"]) == ("lookups_redirected", "warning", 4)
+    assert worst["sentence"] == (
+        "4 lookups of topic t, by payer on 10.0.0.2, went in a circle: 10.0.0.1:6650 and 10.0.0.1:6651 name each "
+        "other, and none answers as the owner."
+    )
+    owned = pulsar(call(9, api="LOOKUP", topics=["t"], broker=6650))
+    found = kinds(exchanges=[*asked, owned], events=sent_on, connections=[connection()])
+    assert {severity for _, severity in found} == {"note"}
+
+
 def test_answers_in_another_order_than_requests_are_told() -> None:
     late = call(1, total_ns=SECOND // 2, response_file="a.pcap", response_packet=900)
     next_one = call(1.5, response_file="a.pcap", response_packet=300)
