@@ -646,6 +646,34 @@ def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_
     assert said(exchanges=[close, opened, seek], events=[closed], connections=[connection()]) == []
 
 
+def test_a_topic_that_brokers_refuse_to_open_again_says_in_their_words_why() -> None:
+    close = pulsar(answered(5, api="CLOSE_PRODUCER", kind="push", topics=["t"]))
+    tries = [pulsar(call(n, api="PRODUCER", topics=["t"], status="error")) for n in (6, 7, 8)]
+    failed = [error(one, "ServiceNotReady", topic=None, message="the topic is fenced.") for one in tries]
+    opened = pulsar(call(12, api="PRODUCER", topics=["t"]))
+    closed = event("closed_by_broker", close, topic="t")
+    rows = said(exchanges=[close, *tries, opened], errors=failed, events=[closed], connections=[connection()])
+    moved = next(row for row in rows if row["kind"] == "topic_moved")
+    assert moved["sentence"].endswith("out 7.00 s; brokers answered 3 times meanwhile: the topic is fenced.")
+    assert moved["advice"].startswith("See the log of the broker")
+
+
+def test_an_error_says_which_broker_failed_or_what_the_broker_says_of_it() -> None:
+    one = call(5, status="error")
+    for name, more, how in (
+        (
+            "ConsumerBusy",
+            {"message": "Subscription is of different type."},
+            "ConsumerBusy (Subscription is of different type)",
+        ),
+        ("KAFKA_STORAGE_ERROR", {}, "KAFKA_STORAGE_ERROR at 10.0.0.1:9092"),
+    ):
+        rows = said(
+            exchanges=[one, call(9, api="Fetch")], errors=[error(one, name, **more)], connections=[connection()]
+        )
+        assert f"failed once with {how}; no later attempt succeeded." in rows[0]["sentence"]
+
+
 def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_went_back_for() -> None:
     def delivery(at: float, position: str) -> Row:
         return pulsar(

@@ -49,6 +49,7 @@ _ASKED = f"""(
     or (regexp_matches(e.name, '(?i)not_?found|^unknown_topic') and regexp_matches(e.api, '{_LOOKING}')))"""
 _SENDING = ("Produce", "SEND", "SEND_MESSAGES")
 """Requests whose work is a batch: only that batch, stored, heals an error."""
+_OF_A_BROKER = ("KAFKA_STORAGE_ERROR", "LOG_DIR_NOT_FOUND", "UNKNOWN_SERVER_ERROR")  # whichever is asked
 _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
 
 # one row for each answer and name of an error, with whether and when it healed; `left_out`: a condition on rows `e`
@@ -138,7 +139,9 @@ def errors(capture: Capture) -> Iterator[Ruling]:
 def _what(row: Row) -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
     asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
-    return f"{asked} failed {say.times(row['count'])} with {row['cause']}"
+    where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] in _OF_A_BROKER else ""
+    said = f" ({say.words(row['message'])})" if row["message"] and not row["healed"] else ""
+    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}{said}"
 
 
 def _failed(row: Row) -> Ruling:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipelines.formats import units, who
+from pipelines.formats.plain import cut
 from pipelines.sql import database
 
 FEW = 2  # names that a sentence gives before it counts
@@ -120,3 +121,8 @@ def place(file: str | None, packet: int | None) -> str:
 def joined(texts: Sequence[str]) -> str:
     """`A`, `A and B`, `A, B and C`."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def words(message: str) -> str:
+    """What a broker said with an error, as far as a sentence has room."""
+    return cut(message.partition("\n")[0].rstrip(". "), 120)

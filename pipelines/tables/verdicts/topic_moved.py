@@ -80,15 +80,26 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
         moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
     clients = who.of([one["client"] for one in out])
     again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
+    quick = len(moves) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS
+    (failed,) = capture.rows(f"""
+        select count(*) as count, mode(coalesce(e.message, e.name)) as words
+        from v_errors e join v_calls c on e.site = c.site and e.exchange_id = c.exchange_id
+        where list_contains(c.topics, {say.literal(topic)})
+            and epoch_us(e.time) between {rows[0]["at_us"]} and {say.micros(rows[-1]["until"])}""")
+    why = ""
+    if failed["count"] and not quick:
+        why = f"; brokers answered {say.times(failed['count'])} meanwhile: {say.words(failed['words'])}"
     for row in capture.rows(together(closes)):
         brokers = sorted({*row["servers"], *filter(None, way)})
         row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
         yield Ruling(
             "topic_moved",
-            f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
+            f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}"
+            f"{why}.",
             row,
             again.text or None,
-            NOTE if len(moves) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS else None,
+            NOTE if quick else None,
+            "See the log of the broker that refused it at that time." if why else None,
             chain=_chain(moves),
         )
 
