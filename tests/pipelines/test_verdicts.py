@@ -1266,6 +1266,21 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     assert why in row["sentence"]
 
 
+def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
+    def told(*events: Row) -> list[str]:
+        given = {name: [pulsar(row) for row in rows] for name, rows in behind([(10, 10)], AS_IT_COMES[:11]).items()}
+        given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+        given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+        given["events"] = [pulsar(row) for row in (*given["events"], *events)]
+        return [row["kind"] for row in said(**given) if row["kind"] == "consumer_behind"]
+
+    one = call(0.5, group="g", client_id="reader", port=2)
+    durable = event("subscribed", one, text="type=Exclusive, initial.position=Latest")
+    left = event("left", one | {"time": NOON + timedelta(seconds=31)}, subject="m")
+    assert told(durable, left) == ["consumer_behind"]
+    assert told(left) == []
+
+
 STOOD = [(10, 10), *((n, n) for n in range(50, 61))]
 CAUGHT_UP = [*AS_IT_COMES[:10], *((49.5, n) for n in range(10, 50)), *AS_IT_COMES[50:]]
 

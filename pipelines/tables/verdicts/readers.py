@@ -72,7 +72,9 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 select protocol, "group", subject, max(time) as time, arg_max(kind, time) as kind
                 from events where kind in ('joined', 'left') and "group" is not null group by all
             ) group by all having bool_and(kind = 'left')
-        ) g on g.protocol = b.protocol and g.owner = b.owner"""
+        ) g on g.protocol = b.protocol and g.owner = b.owner
+        where b.protocol <> 'pulsar' or g.gone is null or b.owner in (  -- one that is not durable went with its reader
+            select "group" from events where kind = 'subscribed' and "group" is not null)"""
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
