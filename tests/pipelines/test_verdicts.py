@@ -268,6 +268,14 @@ def test_a_client_that_was_out_for_seconds_before_a_retry_succeeded_is_a_warning
     )
 
 
+def test_a_batch_waits_from_when_it_was_sent_first_not_from_the_error() -> None:
+    failed = call(1, status="error", total_ns=30 * SECOND)
+    timed_out = error(failed | {"time": NOON + timedelta(seconds=31)}, "REQUEST_TIMED_OUT")
+    rows = said(exchanges=[failed, call(31.2)], errors=[timed_out], connections=[connection()])
+    (row,) = [row for row in rows if row["kind"] == "errors"]
+    assert "failed once with REQUEST_TIMED_OUT, for 30.2 s, until the same batches were stored." in row["sentence"]
+
+
 @pytest.mark.parametrize(
     "later",
     [

@@ -2,6 +2,7 @@
 
 unit     the work itself: a batch that was sent, a position that was fetched from; of other requests the client, what it
          asked, of which topic or group
+failing  since when: an error since it was answered, a batch since it was sent first
 healed   errors whose work was done after all: that batch stored, reading on at that position, a later success of the
          same request; a note, unless one of them took OUTAGE_NS or longer to heal
 refused  batches that no broker stored: messages that are lost to their readers
@@ -65,6 +66,7 @@ _SEEN = f"""
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
+            case when e.api in {sql_list(_SENDING)} then coalesce(x.time, e.time) else e.time end as failing,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
@@ -112,7 +114,7 @@ _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
     names_of(api) as apis, names_of(what) as names,
-    max(epoch_us(healed_time) - epoch_us(time)) as after_us, any_value(code) as code,
+    max(epoch_us(healed_time) - epoch_us(failing)) as after_us, any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
     case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
         as left_us"""
