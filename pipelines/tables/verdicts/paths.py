@@ -23,11 +23,11 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
 
     Left out is what was sent to a broker that was lost. Size or idle time is the cause only where the receiver lived.
     """
-    lost = (one.rows for one in capture.told if one.kind == "broker_lost")
+    hosts = (one.rows for one in capture.told if one.kind == "broker_lost")
     gone = "".join(
         f" and not (n.server in {sql_list(row['servers'])} and s.direction = 'client' and epoch_us(s.time) between "
         f"{say.micros(row['first_time']) - AT_ONCE_US} and {say.micros(row['last_time'])})"
-        for row in lost
+        for row in hosts
     )
     undelivered = f"""
         with v as (
@@ -68,6 +68,6 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         else:
             text = f"{lost} were sent again and again and TCP never acknowledged them"
             text += "." if row["why"] == "path" else f"; nothing else came from {receiver} afterwards."
-            advice = None if row["why"] == "path" else "Look whether the receiver was up, then at the path to it."
+            advice = "" if row["why"] == "path" else "Look whether the receiver was up, then at the path to it."
         between = f"Between {say.listed(row['hosts'], 'host')} and {say.listed(row['server_hosts'], 'host')}, on "
         yield Ruling("path_lost", text, row, f"{between}{say.counted(row['count'], 'connection')}.", advice=advice)
