@@ -35,8 +35,8 @@ MOST: dict[str, int] = {
     "dissectors/tls": 1_600,
     "dissectors/wire": 1_950,
     "pipelines": 750,
-    "pipelines/answers": 3_950,
-    "pipelines/cli": 5_350,
+    "pipelines/answers": 4_075,
+    "pipelines/cli": 5_375,
     "pipelines/executors": 200,
     "pipelines/formats": 1_800,
     "pipelines/jobs": 2_200,
@@ -70,6 +70,7 @@ SUM = [
     (-50, "what audit, transactions and readers of lag asked or said twice is said once"),
     (-400, "options, sections of the page, six more verdicts, steps of a run and failures of storage are said once"),
     (150, "verdicts: who left a group and why, brokers by their own time, lookups in a circle, forgotten connections"),
+    (150, "diff compares outliers, rates, sizes, throttling and versions, and names topics, servers and clients"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

@@ -110,7 +110,7 @@ def _comparison(out: str, earlier: str) -> Comparison:
     before, after = (read_analysis(folder, diff.TABLES) for folder in (earlier, out))
     with counted_once(before) as (once_before, _), counted_once(after) as (once_after, _):
         made = diff.diff(once_before, once_after)
-    return Comparison(public_path(earlier), made.apis, made.new, made.gone)
+    return Comparison(public_path(earlier), made.apis, made.new, made.gone, made.parts)
 
 
 def _frames(out: str, keylog: str | None) -> Frames:

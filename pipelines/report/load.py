@@ -42,6 +42,7 @@ class Comparison(NamedTuple):
     apis: list[Row]  # what changed most first
     new: dict[str, list[str]]  # kind of name -> names that only this OUT has
     gone: dict[str, list[str]]  # and only the earlier
+    parts: list[Row]  # topics, servers and clients that changed where others did not
 
 
 class PageFrame(NamedTuple):

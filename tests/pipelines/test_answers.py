@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import inspect
+import itertools
 import json
 import os
 import re
@@ -645,11 +646,26 @@ def test_a_name_cannot_leave_its_quotes(name: str, option: str) -> None:
 
 
 def slowed(factor: float, seed: int = 3) -> dict[str, pa.Table]:
+    return changed(f"total_ns * {factor} AS total_ns", seed)
+
+
+def changed(values: str, seed: int = 3, where: str = "true", table: str = "exchanges") -> dict[str, pa.Table]:
+    """Two thousand exchanges of the same system, but for these values in SQL, and without the rows that do not meet."""
     made = synthetic.make(seed=seed, exchanges=2000)
-    table = made["exchanges"]
-    at = table.schema.get_field_index("total_ns")
-    total = pc.cast(pc.round(pc.multiply(table["total_ns"], factor)), pa.int64())
-    return made | {"exchanges": table.set_column(at, "total_ns", total)}
+    with duckdb.connect() as connection:
+        connection.register("t", made[table])
+        rows = connection.sql(f"SELECT * REPLACE ({values}) FROM t WHERE {where}").to_arrow_table()
+    return made | {table: rows.cast(made[table].schema)}
+
+
+def said(after: dict[str, pa.Table], before: dict[str, pa.Table] | None = None) -> dict[tuple[str, str], list[str]]:
+    """What `diff` says has changed, of APIs and, by their name, of parts of them."""
+    made = diff.diff(before or synthetic.make(seed=1, exchanges=2000), after)
+    return {
+        (row["api"], row["name"]): [row["verdict"], *row["also"]]
+        for row in made.apis + made.parts
+        if row["verdict"] != "same"
+    }
 
 
 def test_diff_distinguishes_a_shift_from_chance() -> None:
@@ -661,11 +677,67 @@ def test_diff_distinguishes_a_shift_from_chance() -> None:
     assert {row["verdict"] for row in diff.diff(few, before).apis} <= {"too few to say", "new"}
 
 
+def test_two_samples_of_one_system_are_the_same_whatever_their_lengths() -> None:
+    samples = [synthetic.make(seed, 60 * seconds, seconds) for seed, seconds in enumerate((20, 30, 45, 60, 90), 11)]
+    for before, after in itertools.permutations(samples, 2):
+        assert not said(after, before)
+
+
+def test_an_api_is_new_or_gone_only_where_it_was_called_all_along() -> None:
+    without = changed("api AS api", where="api <> 'Fetch'")
+    assert said(without)["Fetch", ""] == ["gone"]
+    assert said(changed("api AS api"), without)["Fetch", ""] == ["new"]
+    at_first = changed("CASE WHEN correlation_id < 100 AND api = 'Fetch' THEN 'JoinGroup' ELSE api END AS api")
+    assert said(changed("api AS api"), at_first) == {("JoinGroup", ""): ["too few to say"]}
+
+
+def test_a_longer_tail_is_told_where_the_median_stays() -> None:
+    tail = changed("CASE WHEN correlation_id % 25 = 0 THEN 500000000 ELSE total_ns END AS total_ns")
+    found = said(tail)
+    assert found["SEND", ""] == found["Produce", ""] == ["slower outliers"]
+    burst = changed("CASE WHEN correlation_id BETWEEN 500 AND 560 THEN 500000000 ELSE total_ns END AS total_ns")
+    assert not said(burst), "one burst of slow calls is one event"
+
+
+def test_a_topic_with_half_its_calls_is_named() -> None:
+    found = said(changed("api AS api", where="topics[1] <> 'topic-1' OR correlation_id % 8 = 1"))
+    assert {verdict for verdict, *_ in found.values()} == {"fewer calls"}
+    assert {name for _, name in found if name} == {"topic-1"}
+
+
+def test_a_topic_that_became_slower_is_named() -> None:
+    slow = changed("CASE WHEN topics[1] = 'topic-2' THEN total_ns * 4 ELSE total_ns END AS total_ns")
+    assert {name for _, name in said(slow) if name} == {"topic-2"}
+
+
+def test_larger_requests_and_throttled_answers_are_changes() -> None:
+    assert said(changed("CASE WHEN api = 'SEND' THEN 5000 ELSE request_bytes END AS request_bytes")) == {
+        ("SEND", ""): ["larger"]
+    }
+    found = said(changed("CASE WHEN client_id = 'client-40001' THEN 100 END AS throttle_ms"))
+    assert found["Produce", ""] == ["throttled"]
+    assert {name for _, name in found if name.startswith("client")} == {"client-40001"}
+
+
+def test_versions_that_clients_speak_are_compared_where_both_sides_tell_them() -> None:
+    before = synthetic.make(seed=1, exchanges=2000)
+    later = diff.diff(before, changed("CASE WHEN api = 'Produce' THEN 11 ELSE version END AS version"))
+    assert later.new["API version"] == ["Produce v11"]
+    assert later.gone["API version"] == ["Produce v9"]
+    told = changed("'3.7.0' AS client_version", table="connections")
+    upgraded = diff.diff(told, changed("'3.9.0' AS client_version", table="connections"))
+    assert {name.split()[-1] for name in upgraded.new["client version"]} == {"3.9.0"}
+    unsaid = changed("NULL AS client_software, NULL AS client_version", table="connections")
+    assert not diff.diff(told, unsaid).gone["client version"]
+
+
 def test_diff_names_what_is_new_and_what_is_gone() -> None:
     (made,) = objects("diff", SAMPLES / "kafka-codecs.pcap", SAMPLES / "kafka-refused.pcap")
     assert "err-e" in made["new"]["topic"]
     assert any(name.startswith("metrics-") for name in made["gone"]["topic"])
-    assert {"new", "gone"} <= {row["verdict"] for row in made["apis"]}
+    calls = {row["api"]: row["after_count"] for row in made["apis"] if not row["before_count"]}
+    assert calls["DeleteTopics"] == 1
+    assert {row["verdict"] for row in made["apis"]} == {"too few to say"}, "one call is no change"
 
 
 @given(st.lists(st.integers(0, 50), min_size=20, max_size=60), st.lists(st.integers(0, 50), min_size=20, max_size=60))

@@ -13,6 +13,7 @@ COLUMNS = (
     TableColumn("protocol", "kafka, pulsar or iggy"),
     TableColumn("api", "API"),
     TableColumn("verdict", "what changed, as `brokerscope diff` says it"),
+    TableColumn("also", "what else changed", "list"),
     TableColumn("before_count", "exchanges before", "count"),
     TableColumn("after_count", "exchanges here", "count"),
     TableColumn("before_p50_ns", "median of the total time before", "ns"),
@@ -22,6 +23,7 @@ COLUMNS = (
     TableColumn("before_errors", "errors before", "count"),
     TableColumn("after_errors", "errors here", "count"),
 )
+PART_COLUMNS = (TableColumn("part", "topic, server or client"), TableColumn("name", "its name"), *COLUMNS)
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
@@ -30,6 +32,9 @@ def _build(page: Builder) -> Iterator[Html | None]:
         return
     yield tag("p", f"Compared with {found.name}.")
     yield page.table("against", COLUMNS, found.apis)
+    if found.parts:
+        yield tag("p", "Topics, servers and clients that changed where others did not:")
+        yield page.table("against_parts", PART_COLUMNS, found.parts)
     for title, names in (("New", found.new), ("Gone", found.gone)):
         for kind, every in names.items():
             if every:
