@@ -55,11 +55,12 @@ ORDER BY total_ns DESC, time, request_file, request_packet, exchange_id LIMIT {{
 
 
 _JUDGED = """
-SELECT count(*) FILTER (kind = 'call' AND total_ns IS NOT NULL) AS answered,
+SELECT count(*) FILTER (kind = 'call' AND total_ns IS NOT NULL AND NOT unread) AS answered,
+       count(*) FILTER (kind = 'call' AND total_ns IS NOT NULL AND unread) AS unread,
        (SELECT count(*) FROM batches WHERE role = 'produce') AS sent,
        (SELECT count(*) FROM batches WHERE role = 'consume') AS read,
        (SELECT count(*) FROM batches WHERE verdict = 'ok') AS right
-FROM exchanges
+FROM (SELECT *, status = 'unknown' AND NOT complete AS unread FROM exchanges)
 """
 
 
@@ -74,7 +75,7 @@ class Summary:
     slowest: list[Row]
     errors: list[Row]
     error_kinds: int  # names and APIs among all of them
-    judged: Row  # requests answered, batches sent and read, checksums that are right
+    judged: Row  # requests answered, answers that could not be read, batches sent and read, checksums that are right
     cut: str  # what was asked for, where that leaves out what the work of a client may need
 
 

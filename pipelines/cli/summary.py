@@ -113,6 +113,8 @@ def show(made: Summary, limit: int | None, where: str = "in these captures") -> 
         _show_verdicts(made.verdicts, limit)
     elif made.protocols:
         _show_nothing(made)
+    if unread := made.judged["unread"]:  # the snap length cut them, or they lie in a gap
+        printing.show_text(f"Not judged: {units.counted(unread, 'answer')} whose result could not be read.")
     if made.cut:
         printing.show_text(
             f"Not judged: whether messages were lost or skipped, as what was asked for ({made.cut}) leaves out others."
@@ -135,7 +137,8 @@ def _show_nothing(made: Summary) -> None:
     judged = made.judged
     nouns = {"answered": "answered request", "sent": "sent batch", "read": "read batch", "right": "right checksum"}
     counts = [units.counted(judged[name], noun) for name, noun in nouns.items() if judged[name]]
-    printing.show_text(f"Nothing wrong was seen{' in ' + ', '.join(counts) if counts else ''}.")
+    if counts or not judged["unread"]:
+        printing.show_text(f"Nothing wrong was seen{' in ' + ', '.join(counts) if counts else ''}.")
 
 
 def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None) -> None:

@@ -48,6 +48,7 @@ from pipelines.tables.table import RECORDS
 from tests import wires
 from tests.captures import CAPTURES, needs_captures
 from tests.commands import SAMPLES, attempt, objects, run
+from tests.iggy.test_snaplen import cut
 from tests.pipelines import pages, synthetic
 from tests.pulsar import wire as pulsar
 
@@ -341,6 +342,18 @@ def test_the_query_of_the_help_names_columns_that_are_there() -> None:
     named = re.search(r"from t_(\w+) order by (\w+)", inspect.getdoc(sql_command) or "")
     assert named
     assert named[2] in [column.name for column in AGGREGATES[named[1]].columns]
+
+
+def test_answers_that_were_cut_short_are_not_called_right(tmp_path: Path) -> None:
+    short = cut(Path("samples/kafka-codecs.pcap"), tmp_path / "cut.pcap", 96)
+    made = objects("summary", short)[0]["judged"]
+    assert made["unread"] > 0
+    rows = objects("dissect", short, "-t", "exchanges")
+    calls = [row for row in rows if row["kind"] == "call" and row["total_ns"] is not None]
+    assert made["answered"] + made["unread"] == len(calls)
+    assert made["answered"] == sum(row["status"] != "unknown" for row in calls)
+    assert f"Not judged: {made['unread']} answers whose result could not be read." in run("summary", short)
+    assert "Not judged" not in run("summary", "samples/kafka-codecs.pcap")
 
 
 def test_summary_of_nothing_is_no_error() -> None:
