@@ -10,9 +10,9 @@ An exchange has four phases. What a stall covers of one is its part, what is lef
     service  from then to the first byte of the answer       broker
     answer   first to last byte of the answer                transfer
 
-A stall counts where it held back bytes of this exchange: one of the asking side if it began while the request was still
-being sent (a broker reads bytes in order, so it waits for lost ones before them); one of the answering side if it began
-within the answer, or ended with bytes of it. Bytes that were lost several times are one stall. Parts are cut to their
+A stall counts where it held back bytes of this exchange: one of the asking side if it, or the first one that held back
+the same bytes, began while the request was still being sent (a broker reads bytes in order, so it waits for lost ones
+before them); one of the answering side if it began within the answer, or ended with bytes of it. Parts are cut to their
 phase in the order of _STALLS, so they never exceed it.
 """
 
@@ -67,7 +67,7 @@ _CAUSE = "case kind when 'zero_window' then 'window' when 'delayed_ack' then 'de
 _ENDS_WITHIN = f"side <> asker and stall_to >= answered - {NEAR_US} and stall_to <= ends + {NEAR_US}"
 _HOLDS_BYTES = "cause <> 'throttled' and (" + f"side <> asker and stall_from >= answered - {NEAR_US} or {_ENDS_WITHIN})"
 _IS_WAITED_FOR = f"""(cause = 'throttled' or {_ENDS_WITHIN}
-    or side = asker and cause <> 'delayed_ack' and stall_from <= sent + {NEAR_US})"""
+    or side = asker and cause <> 'delayed_ack' and first_from <= sent + {NEAR_US})"""
 
 
 class Phase(NamedTuple):
@@ -133,19 +133,18 @@ def parts(d: Dialect, network: str | None = None) -> str:
                 begins + {answered} as answered, begins + {_us("own_ns")} as ends
             from calls where total_ns >= {EXPLAINED_NS}
         ), held_back as (
-            select {", ".join(CONNECTION)}, cause, side, min(stall_from) as stall_from, max(stall_to) as stall_to
-            from (
-                select *, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
-                    {d.micros("time")} + {_us("duration_ns")} as stall_to
-                from stalls where duration_ns is not null and time is not null and kind <> 'undelivered'
-                    and not coalesce(spurious, false)
-            ) group by {", ".join(CONNECTION)}, cause, side, coalesce(stream_offset, -stall_from)
+            select {", ".join(CONNECTION)}, {_CAUSE} as cause, direction as side, {d.micros("time")} as stall_from,
+                {d.micros("time")} + {_us("duration_ns")} as stall_to,
+                min({d.micros("time")}) over (partition by {", ".join(CONNECTION)}, direction, stream_offset)
+                    as first_from
+            from stalls where duration_ns is not null and time is not null and kind <> 'undelivered'
+                and not coalesce(spurious, false)
             union all
             select {", ".join(CONNECTION)}, 'throttled' as cause, '' as side,
                 {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered} - {_THROTTLE_US}
                     else {_us("total_ns")} end as stall_from,
                 {d.micros("time")} + case when {_HOLDS_ANSWER} then {answered}
-                    else {_us("total_ns")} + {_THROTTLE_US} end as stall_to
+                    else {_us("total_ns")} + {_THROTTLE_US} end as stall_to, null as first_from
             from (select *, wait_ns as queue_ns from exchanges)
             where kind = 'call' and throttle_ms > 0 and time is not null and total_ns is not null
         ), stalled as (

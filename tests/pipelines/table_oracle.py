@@ -166,6 +166,9 @@ _STALLS = {"zero_window": "window", "delayed_ack": "delayed_ack"}  # all other k
 _SLOW_NS = 20_000_000
 
 
+_SAME_BYTES = ("direction", "stream_offset")
+
+
 def _causes(exchanges: Rows, stalls: Rows) -> Rows:
     known = ("time", "request_ns", "wait_ns", "response_ns", "total_ns")
     calls = [row for row in exchanges if row["kind"] == "call"]
@@ -222,7 +225,8 @@ def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
     }  # fmt: skip
     taken: dict[tuple[str, str], int] = defaultdict(int)
     for stall in stalls:
-        start = _micros(stall["time"])
+        alike = [s for s in stalls if [s[c] for c in _SAME_BYTES] == [stall[c] for c in _SAME_BYTES]]
+        first, start = min(_micros(s["time"]) for s in alike), _micros(stall["time"])
         end = start + stall["duration_ns"] // 1000
         if start >= ends or end <= begins:
             continue
@@ -231,7 +235,7 @@ def _parts(row: Row, stalls: Rows, throttling: Rows) -> Row:
         within = not asks and answered - 2 <= end <= ends + 2
         counts = {
             "sending": asks,
-            "queued": within or (asks and cause != "delayed_ack" and start <= sent + 2),
+            "queued": within or (asks and cause != "delayed_ack" and first <= sent + 2),
             "transfer": within or (not asks and start >= answered - 2),
         }
         counts["broker"] = counts["queued"]

@@ -55,12 +55,26 @@ def test_a_lost_request_is_the_network_until_it_was_sent_again(tmp_path: Path) -
     largest(only(slow(tmp_path, timed)), "resent", 204)
 
 
-def test_a_request_that_was_lost_twice_waits_for_both_timers(tmp_path: Path) -> None:
+def test_a_request_that_is_lost_again_and_again_is_the_network_each_time(tmp_path: Path) -> None:
     timed = begun()
     asked = timed.next[CLIENT]
-    timed.send(10, CLIENT, request(2)).send(214, CLIENT, request(2), at=asked)
-    timed.send(618, CLIENT, request(2), at=asked).send(622, SERVER, answer(2))
-    largest(only(slow(tmp_path, timed)), "resent", 608)
+    timed.send(10, CLIENT, request(2))
+    for ms in (210, 610, 1410):
+        timed.send(ms, CLIENT, request(2), at=asked)
+    timed.send(1415, SERVER, answer(2))
+    assert only(slow(tmp_path, timed)) == {"resent": 1400, "broker": pytest.approx(5)}
+
+
+def test_a_later_request_that_is_lost_again_and_again_delays_none_before_it(tmp_path: Path) -> None:
+    timed = begun().send(10, CLIENT, request(2))
+    asked = timed.next[CLIENT]
+    timed.send(20, CLIENT, request(3))
+    for ms in (220, 620):
+        timed.send(ms, CLIENT, request(3), at=asked)
+    timed.send(700, SERVER, answer(2)).send(705, SERVER, answer(3))
+    first, second = (one for _, one in sorted(slow(tmp_path, timed).items()))
+    assert first == {"broker": 690}
+    assert second["resent"] == pytest.approx(600)
 
 
 def test_a_lost_piece_of_an_answer_is_the_network_until_it_came(tmp_path: Path) -> None:
