@@ -811,6 +811,20 @@ def test_offsets_that_only_grow_or_that_are_read_back_are_no_verdict() -> None:
     assert kinds(**commits(60, 10, api="OffsetFetch")) == []
 
 
+def test_where_the_clock_was_set_back_commits_are_in_the_order_of_their_packets() -> None:
+    def stepping(*offsets: int) -> dict[str, Rows]:
+        made = commits(*offsets)
+        for n, (exchange, stated) in enumerate(zip(made["exchanges"], made["positions"], strict=True)):
+            back = timedelta(seconds=2.5 if n > 2 else 0)
+            exchange |= {"time": exchange["time"] - back, "request_packet": 10 + n}
+            stated |= {"time": stated["time"] - back, "packet": 10 + n}
+        return made
+
+    assert "offsets_moved_back" not in dict(kinds(**stepping(10, 20, 30, 40, 50, 60, 70)))
+    (row,) = (row for row in said(**stepping(10, 20, 30, 40, 35, 60, 70)) if row["kind"] == "offsets_moved_back")
+    assert row["count"] == 1
+
+
 def test_a_topic_that_was_made_anew_begins_at_the_first_offset_again() -> None:
     made = commits(60, 7)
     deleted = call(0.5, api="DeleteTopics", topics=["orders"])

@@ -86,14 +86,19 @@ _STUCK = f"""
 
 # --- groups ---
 
-_OF_PARTITION = "partition by protocol, topic, part, owner order by at_us, number"
+# a clock that was set back tells no order: from then on packets do, until it is as late again
+_OF_PARTITION = "partition by protocol, topic, part, owner order by at_us + set_back_us, file, packet, number"
 # exchanges by which a group committed a smaller offset than before, once for each partition; those of a topic made anew
 # begin at 0 again
 _BACK = f"""
     with back as (
-        select * from (
+        select * exclude (file, packet, set_back_us) from (
             select *, lag(number) over ({_OF_PARTITION}) as before, lag(at_us) over ({_OF_PARTITION}) as before_us
-            from v_reached where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
+            from v_reached join (
+                select site, exchange_id, file, packet,
+                    max(epoch_us(time)) over (partition by file order by packet) - epoch_us(time) as set_back_us
+                from v_calls semi join v_reached using (site, exchange_id)
+            ) using (site, exchange_id) where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
         ) where number < before
     )
     select x.* exclude (topics, "group"), owner as "group", [topic] as topics, topic, part, before - number as messages
