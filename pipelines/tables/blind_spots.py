@@ -22,8 +22,8 @@ from pipelines.formats import units
 
 LOOKED_AT = {
     "connections": (
-        "protocol", "tls", "server_port", "handshake", "closed", "client_packets", "server_packets", "client_bytes",
-        "server_bytes", "gap_bytes", "foreign", "cut_bytes", "start_time", "file", "packet",
+        "protocol", "tls", "server_port", "handshake", "closed", "closed_by", "client_packets", "server_packets",
+        "client_bytes", "server_bytes", "gap_bytes", "foreign", "cut_bytes", "start_time", "file", "packet",
     ),
     "findings": ("kind", "evidence", "message"),
 }  # fmt: skip
@@ -63,6 +63,7 @@ class Alike(NamedTuple):
     server_port: int | None
     handshake: str | None
     closed: str | None
+    closed_by: str | None  # who began to close it, though it is open as long as the other side did not follow
     client: bool  # whether packets of the client were captured
     server: bool
     client_bytes: bool  # whether bytes in them were
@@ -108,7 +109,7 @@ _HIDDEN = (
         "{of} began before the capture", "names that were only sent before it are unknown",
     ),
     Hidden(
-        "open_end", lambda c: c.known and c.closed == "open" and c.client == c.server, True,  # others: one_way
+        "open_end", lambda c: c.known and c.closed == "open" and not c.closed_by and c.client == c.server, True,
         "{of} still open at the end", "later answers are missing; read the captures that follow too, or --update",
     ),
 )  # fmt: skip
@@ -144,10 +145,10 @@ class Seen:
                 elif kind == UNREAD_LINK:
                     self.unread_links += arrow.take(messages, rows).to_pylist()
             return
-        named = [column.to_pylist() for column in columns[:11]]
-        self.connections.update(map(Alike, *named[:5], *(map(bool, each) for each in named[5:])))
-        self.missing_bytes += sum(filter(None, named[9]))
-        cut, time, file, packet = columns[11:]
+        named = [column.to_pylist() for column in columns[:12]]
+        self.connections.update(map(Alike, *named[:6], *(map(bool, each) for each in named[6:])))
+        self.missing_bytes += sum(filter(None, named[10]))
+        cut, time, file, packet = columns[12:]
         self.cut_bytes += sum(filter(None, cut.to_pylist()))
         for name, mine in _places(file):
             there = arrow.as_numbers(packet, _NONE)[mine], arrow.as_numbers(time, _NONE)[mine]

@@ -127,6 +127,13 @@ def test_connections_closed_early_in_many_shares_are_told_in_one_line() -> None:
     assert spots({}, findings=others) == []
 
 
+def test_a_connection_that_a_side_began_to_close_is_not_still_open() -> None:
+    closing = {"closed": "open", "closed_by": "client"}  # a broker that is frozen never closes its side
+    assert spots(closing, closing) == []
+    (spot,) = spots(closing, {"closed": "open"})
+    assert spot.text == "1 of 2 connections still open at the end"
+
+
 def test_the_disorder_of_an_ordinary_capture_is_no_step_of_the_clock() -> None:
     assert spots({}, {"start_time": NOON - timedelta(milliseconds=300)}) == []
 
