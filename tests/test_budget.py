@@ -35,7 +35,7 @@ MOST: dict[str, int] = {
     "dissectors/tls": 1_600,
     "dissectors/wire": 1_950,
     "pipelines": 750,
-    "pipelines/answers": 4_075,
+    "pipelines/answers": 4_070,
     "pipelines/cli": 5_375,
     "pipelines/executors": 200,
     "pipelines/formats": 1_800,

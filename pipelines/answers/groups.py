@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.answers.aggregates import made
 from pipelines.answers.records import Relations, Row, query
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import LAG
+from pipelines.tables.lag import with_longest
 from pipelines.tables.table import RECORDS, Ask
 
 TABLES = RECORDS
@@ -44,9 +44,10 @@ def lag(tables: Relations) -> list[Row]:
         tables,
         f"""
         SELECT * EXCLUDE (nth) FROM (
-            SELECT *, max(lag_ns) OVER place AS longest_ns, max(messages) OVER place AS most_messages,
+            SELECT * EXCLUDE (longest_ns, most_messages), max(longest_ns) OVER place AS longest_ns,
+                max(most_messages) OVER place AS most_messages,
                 row_number() OVER (PARTITION BY {place} ORDER BY bucket DESC) AS nth
-            FROM ({LAG.query(DuckDB(), Ask())}) WINDOW place AS (PARTITION BY {place})
+            FROM ({with_longest(DuckDB(), Ask())}) WINDOW place AS (PARTITION BY {place})
         ) WHERE nth = 1 ORDER BY protocol, "group", topic, partition NULLS LAST""",
     )
     return rows

@@ -71,7 +71,7 @@ def reached(d: Dialect, *, alone: bool = False) -> str:
 _ENDED = "partition by transaction order by at_us desc, what desc"  # from a row to the end of its transaction
 
 
-def _lag(d: Dialect, ask: Ask) -> str:
+def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     group = d.quoted("group")
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
@@ -134,7 +134,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
             where what = 'high_watermark' and protocol <> 'pulsar' and topic is not null and time is not null
         ), slots as (
             select {_OWNER}, cast(floor(at_us / {ask.bucket_us}) as bigint) as slot, max(at_us) as at_us,
-                {d.first("number", "-at_us", "-number")} as newest, max(number) as furthest, max(sought) as sought
+                min(at_us) as first_us, {d.first("number", "-at_us", "-number")} as newest,
+                max(number) as furthest, max(sought) as sought
             from marks group by {_OWNER}, cast(floor(at_us / {ask.bucket_us}) as bigint)
         ), owners as (
             select *, case when of_ends = 0 then owner end as told_by
@@ -144,6 +145,7 @@ def _lag(d: Dialect, ask: Ask) -> str:
             ) cross join (select 0 as of_ends union all select 1 as of_ends) kinds
         ), steps as (
             select o.protocol, o.topic, o.part, o.owner, slot, max(at_us) as at_us,
+                max(case when of_ends = 0 then first_us end) as moved_first_us,
                 max(case when of_ends = 0 then newest end) as newest,
                 max(case when of_ends = 0 then furthest end) as furthest, max(sought) as sought,
                 max(case when of_ends = 1 then furthest end) as end_number
@@ -151,7 +153,8 @@ def _lag(d: Dialect, ask: Ask) -> str:
                 select * from slots
                 union all
                 select distinct {_PLACE}, cast(null as string) as owner, end_slot as slot, end_us as at_us,
-                    cast(null as bigint) as newest, cast(null as bigint) as furthest, 0 as sought
+                    cast(null as bigint) as first_us, cast(null as bigint) as newest, cast(null as bigint) as furthest,
+                    0 as sought
                 from slots cross join (
                     select max(at_us) as end_us, cast(floor(max(at_us) / {ask.bucket_us}) as bigint) as end_slot
                     from marks
@@ -160,11 +163,12 @@ def _lag(d: Dialect, ask: Ask) -> str:
                 and s.owner is not distinct from o.told_by
             group by o.protocol, o.topic, o.part, o.owner, slot
         ), carried as (
-            select {_OWNER}, slot, at_us, newest, sum(sought) over ({running}) as life, furthest, sought,
+            select {_OWNER}, slot, at_us, moved_first_us, newest, sum(sought) over ({running}) as life, furthest,
+                sought,
                 {d.latest("newest", rows)} as standing, max(end_number) over ({running}) as end_number
             from steps
         ), standing as (
-            select {_OWNER}, slot, at_us, case
+            select {_OWNER}, slot, at_us, moved_first_us, case
                     when protocol = 'pulsar' then max(case when sought = 1 then newest else furthest end) over (
                         partition by {_OWNER}, life order by slot rows between unbounded preceding and current row)
                     else standing end as number,
@@ -174,12 +178,13 @@ def _lag(d: Dialect, ask: Ask) -> str:
             select *, {at["unit_base"]} as base, {at["unit_last"]} as last, {at["unit_first_us"]} as first_us,
                 {at["unit_max_us"]} as max_us, {at["unit_passed"]} as passed
             from (
-                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, cast(null as bigint) as at_us, base as number,
+                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, cast(null as bigint) as at_us,
+                    cast(null as bigint) as moved_first_us, base as number,
                     cast(null as bigint) as reach, 0 as kind, base as unit_base, next - 1 as unit_last,
                     first_us as unit_first_us, max_us as unit_max_us, passed as unit_passed
                 from passing
                 union all
-                select {_OWNER}, slot, at_us, number,
+                select {_OWNER}, slot, at_us, moved_first_us, number,
                     case when end_number is not null then greatest(end_number, number) end as reach, 1 as kind,
                     cast(null as bigint) as unit_base, cast(null as bigint) as unit_last,
                     cast(null as bigint) as unit_first_us, cast(null as bigint) as unit_max_us,
@@ -194,13 +199,15 @@ def _lag(d: Dialect, ask: Ask) -> str:
                 case when number <= last then greatest(number, passed) else number end as reads
             from placed where kind = 1
         ), measured as (
-            select {_OWNER}, slot, at_us, number, reach,
+            select {_OWNER}, slot, at_us, moved_first_us, number, reach,
+                case when reads = number then made_us end as made_us,
                 case when reads >= reach then 0 else reach - number end as behind,
                 case when reads >= reach then 0
                     when reads < reach and made_us is not null then greatest(at_us - made_us, 0) end as late_us
             from dated
         ), compared as (
-            select *, lag(number) over ({rows}) as number_before, lag(behind) over ({rows}) as behind_before,
+            select *, lag(number) over ({rows}) as number_before, lag(made_us) over ({rows}) as made_before_us,
+                lag(behind) over ({rows}) as behind_before,
                 lag(behind, {GROWING}) over ({rows}) as behind_earlier
             from measured
         ), changes as (
@@ -231,9 +238,20 @@ def _lag(d: Dialect, ask: Ask) -> str:
                 when growing >= {GROWING} or late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0)
                     then 'falls behind'
                 when late_us >= {LATE_US} then 'catches up'
-                else 'keeps up' end as status
+                else 'keeps up' end as status{more}
         from judged left join shown on name = owner
     """
+
+
+def with_longest(d: Dialect, ask: Ask) -> str:
+    """The rows of LAG with `longest_ns` and `most_messages`, also just before the group moved first in a bucket.
+
+    What came to the partition later in the bucket is among these messages.
+    """
+    moved = "number > number_before and coalesce(behind_before, 1) > 0"
+    until = f"coalesce(case when {moved} then moved_first_us - made_before_us end, late_us)"
+    most = f"case when {moved} then reach - number_before else behind end"
+    return _lag(d, ask, f", greatest(late_us, {until}) * 1000 as longest_ns, greatest(behind, {most}) as most_messages")
 
 
 LAG = Table(

@@ -1322,6 +1322,17 @@ def test_a_group_that_was_behind_and_caught_up_is_a_note(commits: Any, got: Any,
     assert [(row["severity"], row["sentence"]) for row in found] == ([("note", text)] if text else [])
 
 
+def test_a_group_was_as_late_as_the_message_that_waited_until_it_committed_again() -> None:
+    given = behind([(10, 10), (50.9, 50), *((n, n) for n in range(51, 61))], CAUGHT_UP)
+    for one in given["batches"]:
+        one["first_timestamp"] = one["max_timestamp"] = NOON + timedelta(seconds=one["base_offset"])
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert row["sentence"] == (
+        "Group g was 41 messages behind in partition 0 of topic orders at 12:00:50, the next of them 40.9 s old; it "
+        "has caught up."
+    )
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 

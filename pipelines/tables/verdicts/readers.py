@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LAG, LATE_US, reached_by
+from pipelines.tables.lag import BEHIND_STATUS, LATE_US, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
@@ -30,13 +30,15 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         select * exclude ("group"), "group" as owner from (
             select *, row_number() over (part order by bucket desc) as nth,
                 min(case when is_behind then bucket end) over part as since,
-                arg_max({{'at': bucket, 'messages': messages, 'lag_ns': lag_ns, 'committed': committed,
-                    'end': end_offset}}, row(coalesce(lag_ns, 0), messages)) filter (is_behind) over part as worst,
-                bool_or(is_behind and (status = 'stopped' or lag_ns >= {LATE_US * 1000})) over part as was_late,
+                arg_max({{'at': bucket, 'messages': most_messages, 'lag_ns': longest_ns,
+                    'committed': end_offset - most_messages, 'end': end_offset}},
+                    row(coalesce(longest_ns, 0), most_messages)) filter (is_behind or is_late) over part as worst,
+                bool_or(is_behind and status = 'stopped' or is_late) over part as was_late,
                 bool_or(status = 'went back') over part as went_back
             from (
-                select *, status in {sql_list(BEHIND_STATUS)} and messages > 0 as is_behind
-                from ({LAG.query(DuckDB(), Ask(bucket_us=_BUCKET_US))})
+                select *, status in {sql_list(BEHIND_STATUS)} and messages > 0 as is_behind,
+                    status is not null and longest_ns >= {LATE_US * 1000} as is_late
+                from ({with_longest(DuckDB(), Ask(bucket_us=_BUCKET_US))})
             ) window part as (partition by protocol, "group", topic, partition)
         ) where nth = 1 and (is_behind or was_late and not went_back)"""
     if capture.keep("v_lagged", last):
@@ -134,7 +136,8 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
         where not l.is_behind and not exists (
             select 1 from batches b where b.role = 'consume' and b.topic = l.topic
                 and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
-                and b.client_id is not distinct from p.client_id and b.time <= l.worst.at
+                and b.client_id is not distinct from p.client_id
+                and b.time <= l.worst.at - to_microseconds({_BUCKET_US})
                 and b.last_offset >= (l.worst.committed + l.worst."end") // 2)
             and (l.owner, l.topic) not in (
                 select ("group", topic) from events where kind = 'altered' and thing = 'offsets'
