@@ -47,7 +47,7 @@ MOST: dict[str, int] = {
     "pipelines/spark": 2_100,
     "pipelines/sql": 1_000,
     "pipelines/storage": 2_650,
-    "pipelines/tables": 10_850,
+    "pipelines/tables": 10_900,
     "pyspark_brokerscope": 25,
     "pyspark_pcap": 25,
 }
@@ -70,6 +70,7 @@ SUM = [
     (-50, "what audit, transactions and readers of lag asked or said twice is said once"),
     (-400, "options, sections of the page, six more verdicts, steps of a run and failures of storage are said once"),
     (150, "verdicts: who left a group and why, brokers by their own time, lookups in a circle, forgotten connections"),
+    (50, "how late a group was until it committed again; commits in order where a clock was set back"),
     (150, "diff compares outliers, rates, sizes, throttling and versions, and names topics, servers and clients"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""

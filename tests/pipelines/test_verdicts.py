@@ -421,7 +421,7 @@ def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
         )
 
 
-AWAY = {"server_ip": "10.0.0.9", "connection": "10.0.0.2:9>10.0.0.9:9092"}
+AWAY: Row = {"server_ip": "10.0.0.9", "connection": "10.0.0.2:9>10.0.0.9:9092"}
 LONG = {"total_ns": 30 * MS, "wait_ns": 30 * MS, "request_bytes": 2_000, **AT_ONCE}
 
 
@@ -515,7 +515,7 @@ def test_what_a_lost_broker_explains_is_not_told_again() -> None:
     assert row["kind"] == "broker_lost"
 
 
-VAIN = {"kind": "undelivered", "segment_bytes": 1200, "delivered_segment_bytes": 700}
+VAIN: Row = {"kind": "undelivered", "segment_bytes": 1200, "delivered_segment_bytes": 700}
 
 
 def test_what_was_sent_in_vain_to_a_host_that_fell_silent_is_no_matter_of_the_path() -> None:
