@@ -666,20 +666,22 @@ def test_a_topic_that_brokers_refuse_to_open_again_says_in_their_words_why() -> 
     assert moved["advice"].startswith("See the log of the broker")
 
 
-def test_an_error_says_which_broker_failed_or_what_the_broker_says_of_it() -> None:
+@pytest.mark.parametrize(
+    ("name", "message", "how", "advice"),
+    [
+        ("ConsumerBusy", "Subscription is of different type.", "", "Subscription is of different type."),
+        ("Incompatible", "org.a.b.SchemaError: Types: org.c.d.E: differ: \n{…}", "", "Types: differ."),
+        ("KAFKA_STORAGE_ERROR", None, " at 10.0.0.1:9092", None),
+    ],
+)
+def test_an_error_says_which_broker_failed_or_what_the_broker_says_of_it(
+    name: str, message: str | None, how: str, advice: str | None
+) -> None:
     one = call(5, status="error")
-    for name, more, how in (
-        (
-            "ConsumerBusy",
-            {"message": "Subscription is of different type."},
-            "ConsumerBusy (Subscription is of different type)",
-        ),
-        ("KAFKA_STORAGE_ERROR", {}, "KAFKA_STORAGE_ERROR at 10.0.0.1:9092"),
-    ):
-        rows = said(
-            exchanges=[one, call(9, api="Fetch")], errors=[error(one, name, **more)], connections=[connection()]
-        )
-        assert f"failed once with {how}; no later attempt succeeded." in rows[0]["sentence"]
+    errors = [error(one, name, message=message)]
+    (row, *_) = said(exchanges=[one, call(9, api="Fetch")], errors=errors, connections=[connection()])
+    assert f"failed once with {name}{how}; no later attempt succeeded." in row["sentence"]
+    assert (row["advice"] == f"The broker said: {advice}") == (advice is not None)
 
 
 def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_went_back_for() -> None:

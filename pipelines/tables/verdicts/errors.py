@@ -12,6 +12,7 @@ asked    errors that only answer a question: that something is there already, or
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
@@ -135,15 +136,17 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
-        yield _SAID[row["sort"]](row)
+        ruling = _SAID[row["sort"]](row)
+        if ruling.kind == "errors" and ruling.advice is None and row["message"]:
+            ruling = replace(ruling, advice=f"The broker said: {say.words(row['message'])}.")
+        yield ruling
 
 
 def _what(row: Row) -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
     asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
     where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] in _OF_A_BROKER else ""
-    said = f" ({say.words(row['message'])})" if row["message"] and not row["healed"] else ""
-    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}{said}"
+    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}"
 
 
 def _failed(row: Row) -> Ruling:

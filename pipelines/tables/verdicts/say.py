@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from pipelines.formats.plain import cut
 from pipelines.sql import database
 
 FEW = 2  # names that a sentence gives before it counts
+_EXCEPTION = re.compile(r"\b(?:\w+\.){2,}\w+: ")
 
 
 def client(address_and_id: str) -> str:
@@ -124,5 +126,6 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def words(message: str) -> str:
-    """What a broker said with an error, as far as a sentence has room."""
-    return cut(message.partition("\n")[0].rstrip(". "), 120)
+    """What a broker said with an error, without the names of Java's exceptions, as far as a sentence has room."""
+    first = message.partition("\n")[0].partition(" caused by ")[0]
+    return cut(_EXCEPTION.sub("", first).rstrip(".: "), 120)
