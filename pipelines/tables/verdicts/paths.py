@@ -39,12 +39,16 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
             from stalls s join v_connections n using (site, connection, incarnation)
             where s.{_STALLED} and n.protocol is not null{gone}
         )
-        select *, case when not exists (
-                select 1 from v_calls c where c.kind = 'call' and c.until > v.since + to_microseconds({ANSWER_US})
-                    and case v.direction when 'client' then c.server_ip = v.server_ip else c.client_ip = v.client_ip end
-            ) then 'silent' when segment_bytes > delivered_segment_bytes then 'size'
-            when idle_ns >= {IDLE_NS} then 'idle' else 'path' end as why
-        from v"""
+        select v.*, case
+                when coalesce(heard <= since + to_microseconds({ANSWER_US}), true) then 'silent'
+                when segment_bytes > delivered_segment_bytes then 'size'
+                when idle_ns >= {IDLE_NS} then 'idle' else 'path' end as why
+        from (select *, case direction when 'client' then server_ip else client_ip end as receiver from v) v left join (
+            select receiver, max(until) as heard from (
+                select unnest([server_ip, client_ip]) as receiver, until from v_calls where kind = 'call'
+            ) semi join (select distinct unnest([server_ip, client_ip]) as receiver from v) using (receiver)
+            group by receiver
+        ) using (receiver)"""
     if not capture.keep(UNDELIVERED, undelivered):
         return
     more = """

@@ -39,7 +39,8 @@ _GONE = f"""
         select "group", time, over, unnest(missing) as client, null as text from each where cause = 'lost'
     ), departed as (
         select s."group", s.client, s.text, s.over, c.time as since
-        from silent s asof join v_calls c on c.client = s.client and c.time < s.time
+        from silent s asof join (from v_calls semi join silent using (client)) c
+            on c.client = s.client and c.time < s.time
         union all
         select l."group", l.client, l.text, r.over, l.time
         from (from v_events where kind = 'left' and regexp_matches(text, '{_FAILED}')) l
