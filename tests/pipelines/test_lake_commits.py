@@ -133,7 +133,10 @@ def by_pandas(lake: Path) -> Numbers:
 
 
 def by_pyarrow(lake: Path) -> Numbers:
-    return sorted(ds.dataset(lake / "records" / TABLE).to_table().column("request_packet").to_pylist())
+    found = ds.dataset(lake / "records" / TABLE)
+    if not found.files:  # listed while the link was replaced: a table without columns
+        raise FileNotFoundError("no files")
+    return sorted(found.to_table().column("request_packet").to_pylist())
 
 
 OURS = [by_answers, by_the_page, by_the_manifest]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from textwrap import shorten
 from typing import Any
 
 from pipelines.formats import units, who
-from pipelines.formats.plain import cut
 from pipelines.sql import database
 
 FEW = 2  # names that a sentence gives before it counts
@@ -128,4 +128,4 @@ def joined(texts: Sequence[str]) -> str:
 def words(message: str) -> str:
     """What a broker said with an error, without the names of Java's exceptions, as far as a sentence has room."""
     first = message.partition("\n")[0].partition(" caused by ")[0]
-    return cut(_EXCEPTION.sub("", first).rstrip(".: "), 120)
+    return shorten(_EXCEPTION.sub("", first).rstrip(".: "), 120, placeholder=" …")
