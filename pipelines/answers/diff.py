@@ -14,14 +14,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.answers.records import Relations, Row, database_of, query
+from pipelines.sql import database
 from pipelines.sql.words import HELD, SERVER
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 TABLES = ("exchanges", "errors", "findings", "connections")
 FEWEST = 20
@@ -111,6 +115,7 @@ class _Side:
     def __init__(self, tables: Relations, first: int, width: int) -> None:
         with database_of(tables, only_ours=True) as connection:
             made = connection.sql(_CALLS.format(first=first, width=width)).to_arrow_table()
+            self.names = {kind: _names(connection, *told) for kind, told in _NAMES.items()}
         columns = [
             [one.values.to_numpy() for one in column] if pa.types.is_list(column.type) else column.to_pylist()
             for column in made.columns
@@ -118,7 +123,6 @@ class _Side:
         self.calls = {_Key(*row[:4]): _Calls(*row[4:]) for row in zip(*columns, strict=True)}
         self.slots = np.unique(np.concatenate([_NONE, *(c.slots for c in self.calls.values())]))
         self.seconds = len(self.slots) * width / 1e6
-        self.names = {kind: _names(tables, *told) for kind, told in _NAMES.items()}
 
     def rates(self, calls: _Calls) -> Values:
         """Calls in each slot of time."""
@@ -257,9 +261,9 @@ def _quantile(values: npt.NDArray[np.int64], share: float) -> int | None:
     return int(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
 
 
-def _names(tables: Relations, subject: str, name: str, rows: str) -> dict[str, set[str]]:
+def _names(connection: DuckDBPyConnection, subject: str, name: str, rows: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
-    for row in query(tables, f"SELECT DISTINCT {subject} AS subject, {name} AS name FROM {rows}"):
+    for row in database.fetched(connection, f"SELECT DISTINCT {subject} AS subject, {name} AS name FROM {rows}"):
         if row["name"]:
             found[row["subject"]].add(row["name"])
     return found
