@@ -51,20 +51,34 @@ _MOVES = f"""
     )
     select m.*, a.client, a.api, a.until, a.now, a.file as again_file, a.packet as again_packet,
         (epoch_us(a.until) - m.at_us) * 1000 as out_ns
-    from moves m join again a using (topic, move) order by m.topic, m.at_us, a.until, a.client, a.api"""
+    from moves m join again a using (topic, move)"""
+_IN_ORDER = "at_us, until, client, api"
+# by topic how often brokers refused it while it was out, and what they said most
+_REFUSED = f"""
+    select o.topic, count(*) as count, mode(coalesce(e.message, e.name)) as words
+    from (
+        select topic, min(at_us) as since_us, last(epoch_us(until) order by {_IN_ORDER}) as until_us
+        from v_outages group by topic
+    ) o join (select site, exchange_id, unnest(list_distinct(topics)) as topic from v_calls) c on c.topic = o.topic
+        join v_errors e on e.site = c.site and e.exchange_id = c.exchange_id
+            and epoch_us(e.time) between since_us and until_us
+    group by o.topic"""
 
 
 @needs(SomeRows("events", "kind in ('closed_by_broker', 'migrated')"))
 def topic_moved(capture: Capture) -> Iterator[Ruling]:
     """Each topic that moved: between which brokers, how long who was out, what was sent again."""
+    if not capture.keep("v_outages", _MOVES):
+        return
     by_topic: dict[str, list[Row]] = {}
-    for row in capture.rows(_MOVES):
+    for row in capture.rows(f"select * from v_outages order by topic, {_IN_ORDER}"):
         by_topic.setdefault(row["topic"], []).append(row)
+    refused = {row["topic"]: row for row in capture.rows(_REFUSED)}
     for topic, rows in by_topic.items():
-        yield from _told(capture, topic, rows)
+        yield from _told(capture, topic, rows, refused.get(topic))
 
 
-def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
+def _told(capture: Capture, topic: str, rows: list[Row], refused: Row | None) -> Iterator[Ruling]:
     closes = f"""
         select * from v_noted
         where event in ('closed_by_broker', 'migrated') and list_contains(topics, {say.literal(topic)})"""
@@ -81,14 +95,9 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
     clients = who.of([one["client"] for one in out])
     again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
     quick = len(moves) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS
-    (failed,) = capture.rows(f"""
-        select count(*) as count, mode(coalesce(e.message, e.name)) as words
-        from v_errors e join v_calls c on e.site = c.site and e.exchange_id = c.exchange_id
-        where list_contains(c.topics, {say.literal(topic)})
-            and epoch_us(e.time) between {rows[0]["at_us"]} and {say.micros(rows[-1]["until"])}""")
     why = ""
-    if failed["count"] and not quick:
-        why = f"; brokers answered {say.times(failed['count'])} meanwhile: {say.words(failed['words'])}"
+    if refused and not quick:
+        why = f"; brokers answered {say.times(refused['count'])} meanwhile: {say.words(refused['words'])}"
     for row in capture.rows(together(closes)):
         brokers = sorted({*row["servers"], *filter(None, way)})
         row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
