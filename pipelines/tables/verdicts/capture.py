@@ -44,6 +44,7 @@ from dissectors.session.protocols import protocols
 from pipelines.sql.views import Views
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, HELD_NS, SERVER, SERVICE_NS
 from pipelines.tables.audit import VIEWS as AUDITED
+from pipelines.tables.audit.statement import HAS_HOLE
 from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.changes import CHANGES
 from pipelines.tables.clients import removed_in_kafka_4
@@ -84,8 +85,7 @@ _TABLES = {
         where e.kind in {sql_list(NOTED)}""",
     "v_whole": f"""
         select {_PLACE} from connections
-        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
-            and client_packets > 0 and server_packets > 0""",
+        where not {HAS_HOLE} and client_packets > 0 and server_packets > 0""",
     "v_ends": f"""
         select {_PLACE}, case when closed <> 'open' then end_time else max(end_time) over () end as end_time
         from connections""",

@@ -15,6 +15,21 @@ FORGOTTEN = "Look for a firewall or load balancer that forgets idle connections;
 """What to do where a connection fails after a silence of IDLE_NS."""
 
 _STALLED = "kind = 'undelivered'"
+_SAID: dict[str, tuple[str, str, str | None]] = {
+    "size": (
+        " in segments of {smallest:,} bytes and more",
+        "; those of up to {passed:,} bytes arrived",
+        "Look at the path: an MTU below that of both hosts, and ICMP that is filtered. It is no broker.",
+    ),
+    "idle": (" after {silence} of silence", "", FORGOTTEN),
+    "silent": (
+        "",
+        "; nothing else came from {receiver} afterwards",
+        "Look whether the receiver was up, then at the path to it.",
+    ),
+    "path": ("", "", None),
+}
+"""By what it was: which bytes, what is known beside, and what to do; None for what the kind of the verdict says."""
 
 
 @needs(SomeRows("stalls", _STALLED))
@@ -38,7 +53,7 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
                 case when s.direction = 'client' then client_undelivered_bytes else server_undelivered_bytes end as lost
             from stalls s join v_connections n using (site, connection, incarnation)
             where s.{_STALLED} and n.protocol is not null{gone}
-        )
+        ), hosts as (select distinct unnest([server_ip, client_ip]) as receiver from v)
         select v.*, case
                 when coalesce(heard <= since + to_microseconds({ANSWER_US}), true) then 'silent'
                 when segment_bytes > delivered_segment_bytes then 'size'
@@ -46,8 +61,7 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         from (select *, case direction when 'client' then server_ip else client_ip end as receiver from v) v left join (
             select receiver, max(until) as heard from (
                 select unnest([server_ip, client_ip]) as receiver, until from v_calls where kind = 'call'
-            ) semi join (select distinct unnest([server_ip, client_ip]) as receiver from v) using (receiver)
-            group by receiver
+            ) semi join hosts using (receiver) group by receiver
         ) using (receiver)"""
     if not capture.keep(UNDELIVERED, undelivered):
         return
@@ -58,20 +72,11 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more)):
         clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         sender, receiver = (clients, brokers) if row["direction"] == "client" else (brokers, clients)
-        lost = f"{units.size(row['lost'])} that {sender} sent to {receiver}"
-        if row["why"] == "size":
-            text = (
-                f"{lost} in segments of {row['smallest']:,} bytes and more were sent again and again and TCP never "
-                f"acknowledged them; those of up to {row['passed']:,} bytes arrived."
-            )
-            advice = "Look at the path: an MTU below that of both hosts, and ICMP that is filtered. It is no broker."
-        elif row["why"] == "idle":
-            text = f"{lost} after {say.span(row['idle_ns'])} of silence were sent again and again and TCP never "
-            text += "acknowledged them."
-            advice = FORGOTTEN
-        else:
-            text = f"{lost} were sent again and again and TCP never acknowledged them"
-            text += "." if row["why"] == "path" else f"; nothing else came from {receiver} afterwards."
-            advice = "" if row["why"] == "path" else "Look whether the receiver was up, then at the path to it."
+        which, beside, advice = _SAID[row["why"]]
+        words = row | {"receiver": receiver, "silence": say.span(row["idle_ns"] or 0)}
+        text = (
+            f"{units.size(row['lost'])} that {sender} sent to {receiver}{which.format(**words)} were sent again and "
+            f"again and TCP never acknowledged them{beside.format(**words)}."
+        )
         between = f"Between {say.listed(row['hosts'], 'host')} and {say.listed(row['server_hosts'], 'host')}, on "
         yield Ruling("path_lost", text, row, f"{between}{say.counted(row['count'], 'connection')}.", advice=advice)

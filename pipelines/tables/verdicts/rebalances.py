@@ -92,14 +92,11 @@ def _who_left(gone: Row) -> str:
     """Which member left, why, and what of it."""
     how = " without a word" if gone["text"] is None else ""
     often = f" {say.times(gone['n'])}" if gone["n"] > 1 else ""
-    text = f"; {say.client(gone['client'])} left{how}{often}"
-    if gone["text"]:
-        text += f" ({gone['text'].rstrip('.')})"
-    return (
-        f"{text}; nobody read its partitions for {say.span(gone['unread_ns'])}"
-        if gone["unread_ns"] >= OUTAGE_NS
-        else text
-    )
+    why = f" ({gone['text'].rstrip('.')})" if gone["text"] else ""
+    text = f"; {say.client(gone['client'])} left{how}{often}{why}"
+    if gone["unread_ns"] >= OUTAGE_NS:
+        text += f"; nobody read its partitions for {say.span(gone['unread_ns'])}"
+    return text
 
 
 @needs(
