@@ -1201,6 +1201,20 @@ def test_two_members_with_one_instance_id_are_one_verdict_whoever_joined_again()
     assert "were fenced twice: another member uses the same group.instance.id." in row["sentence"]
 
 
+def test_a_member_that_its_group_removed_is_told_so_and_what_it_did_not_commit_is_read_again() -> None:
+    asked = [
+        call(at, api=api, status="error", group="g", topics=None) for at, api in ((1, "Heartbeat"), (2, "OffsetCommit"))
+    ]
+    told = [error(one, "UNKNOWN_MEMBER_ID", topic=None) for one in asked]
+    joined = call(3, api="JoinGroup", group="g", topics=None)
+    (row,) = said(exchanges=[*asked, joined], errors=told, connections=[connection()])
+    assert (row["severity"], row["count"]) == ("warning", 2)
+    assert "not, or no longer, in group g when it sent Heartbeat and OffsetCommit" in row["sentence"]
+    assert "read again" in row["advice"]
+    (beat,) = said(exchanges=[asked[0], joined], errors=told[:1], connections=[connection()])
+    assert (beat["severity"], "was a member again after" in beat["sentence"]) == ("note", True)
+
+
 def leaders(*told: tuple[float, int]) -> dict[str, Rows]:
     """What answers to Metadata say of partition 0 of `orders`: the leader's number, -1 for none."""
     asked = [call(at, api="Metadata", total_ns=MS) for at, _ in told]

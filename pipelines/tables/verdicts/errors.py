@@ -7,6 +7,7 @@ healed   errors whose work was done after all: that batch stored, reading on at 
          same request; a note, unless one of them took OUTAGE_NS or longer to heal
 refused  batches that no broker stored: messages that are lost to their readers
 asked    errors that only answer a question: that something is there already, or is not there
+removed  what clients that are not in a group, or no longer, ask of it as its members
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _NO_RIGHT = (
     "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
 )
 _GROUP_APIS = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit", "ConsumerGroupHeartbeat")
+_REMOVED = "(e.name = 'UNKNOWN_MEMBER_ID' and e.api in ('Heartbeat', 'OffsetCommit', 'TxnOffsetCommit'))"
 _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Describe$|DELETE_|Delete)"
 _ASKED = f"""(
     regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
@@ -64,7 +66,8 @@ _SEEN = f"""
                 when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
-                when e.name = 'FENCED_INSTANCE_ID' then 'instance' when e.among_brokers then 'broker'
+                when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
+                when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             case when e.api in {sql_list(_SENDING)} then coalesce(x.time, e.time) else e.time end as failing,
@@ -182,9 +185,8 @@ def _refused(row: Row) -> Ruling:
     text = f"{messages} of {say.clients(row)}{_about(row)} {'was' if one else 'were'} refused for good: "
     text += f"{say.apis(row['apis'])} failed {say.times(row['count'])} with {row['cause']}, and no attempt to send "
     text += f"{'it' if one else 'them'} again was accepted."
-    impacts = [one | {"messages": None} for one in of_counted(REFUSED, row)]
-    if len(impacts) == 1:
-        impacts[0]["messages"] = lost
+    works = of_counted(REFUSED, row)
+    impacts = [one | {"messages": lost if len(works) == 1 else None} for one in works]
     return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=impacts)
 
 
@@ -223,13 +225,8 @@ def _right(row: Row) -> Ruling:
     who, what = say.clients(row), f"{say.apis(row['apis'])}{_about(row, 'on')}"
     if row["cause"] == NO_LOGIN:
         text = f"{who} sent {what} without being logged in: {NO_LOGIN}, {say.times(row['count'])}."
-        return Ruling(
-            "not_authorized",
-            text,
-            row,
-            _explained(row),
-            advice="Let the client log in first, and after each new connection.",
-        )
+        advice = "Let the client log in first, and after each new connection."
+        return Ruling("not_authorized", text, row, _explained(row), advice=advice)
     who = f"{who} {say.verb(row, 'is', 'are')}"
     text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}"
     lost = row["refused_messages"]
@@ -248,9 +245,23 @@ def _instance(row: Row) -> Ruling:
     """Static members of a group with one id: each takes the place of the other, and joining again heals nothing."""
     who = f"{say.clients(row)}{_about(row)} {say.verb(row, 'was', 'were')} fenced {say.times(row['count'])}"
     advice = "Give each member a group.instance.id of its own: of two with the same, each takes the other's place."
-    return Ruling(
-        "errors", f"{who}: another member uses the same group.instance.id.", row, _explained(row), advice=advice
-    )
+    text = f"{who}: another member uses the same group.instance.id."
+    return Ruling("errors", text, row, _explained(row), advice=advice)
+
+
+def _removed(row: Row) -> Ruling:
+    """Requests of clients that their group does not know: what these read and did not commit is read again."""
+    commits = any(api != "Heartbeat" for api in row["apis"])
+    be, they = say.verb(row, "was", "were"), say.verb(row, "it", "they")
+    text = f"{say.clients(row)} {be} not, or no longer, in {say.named(row['groups'], 'group') or 'a group'} when "
+    text += f"{they} sent {say.apis(row['apis'])}: {row['cause']}, {say.times(row['count'])}"
+    text += f"; {they} {be} a member again after {say.span(max(row['after_us'], 0) * 1000)}." if row["healed"] else "."
+    advice = "A group removes members whose heartbeats do not come for session.timeout.ms, or that join too late."
+    if commits:
+        advice += (
+            " Messages read since the last commit are read again. While a group has members, only they may commit."
+        )
+    return Ruling("errors", text, row, severity=NOTE if row["healed"] and not commits else None, advice=advice)
 
 
 def _corrupt(row: Row) -> Ruling:
@@ -260,7 +271,7 @@ def _corrupt(row: Row) -> Ruling:
 
 _SAID = {
     "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
-    "right": _right, "fenced": _fenced, "instance": _instance, "corrupt": _corrupt,
+    "right": _right, "fenced": _fenced, "instance": _instance, "removed": _removed, "corrupt": _corrupt,
 }  # fmt: skip
 
 
