@@ -248,6 +248,20 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
     assert "failed once with NOT_LEADER_OR_FOLLOWER; the same batches were stored after 251 ms" in row["sentence"]
 
 
+@pytest.mark.parametrize(("read_from", "severity"), [(0, "warning"), (700, "note")])
+def test_a_reader_whose_offset_is_behind_the_end_of_the_log_goes_back(read_from: int, severity: str) -> None:
+    failed, later = call(1, status="error", api="Fetch"), call(2, api="Fetch")
+    stated = [
+        place(at) | {"what": "fetch", "topic": "orders", "partition": 0, "value": offset, "client_id": "payer",
+                     "exchange_id": of["exchange_id"]}
+        for at, offset, of in ((1, 500, failed), (2, read_from, later))
+    ]  # fmt: skip
+    errors = [error(failed, "OFFSET_OUT_OF_RANGE", partition=0, retriable=False)]
+    (row,) = said(exchanges=[failed, later], errors=errors, positions=stated, connections=[connection()])
+    assert (row["kind"], row["severity"]) == ("errors", severity)
+    assert ("it went back by 500 offsets and read on there" in row["sentence"]) == (read_from == 0)
+
+
 def test_errors_that_healed_one_by_one_took_as_long_as_the_slowest_of_them() -> None:
     failed = [call(n, status="error", exchange_id=f"abc-c{n}") for n in (1, 5)]
     (row,) = said(
@@ -825,6 +839,24 @@ def test_where_the_clock_was_set_back_commits_are_in_the_order_of_their_packets(
     assert "offsets_moved_back" not in dict(kinds(**stepping(10, 20, 30, 40, 50, 60, 70)))
     (row,) = (row for row in said(**stepping(10, 20, 30, 40, 35, 60, 70)) if row["kind"] == "offsets_moved_back")
     assert row["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("brokers", "offsets", "times"),
+    [
+        pytest.param([1, 2, 1, 2], [60, 10, 61, 11], 0, id="two clusters"),
+        pytest.param([1, 2, 1, 2, 2], [60, 10, 61, 11, 5], 1, id="in one of two clusters"),
+        pytest.param([1, 2, 2], [60, 10, 11], 1, id="another coordinator"),
+        pytest.param([1, 2, 1], [60, 10, 11], 1, id="by another address of the coordinator"),
+    ],
+)
+def test_a_group_of_the_same_name_in_another_cluster_did_not_go_back(
+    brokers: list[int], offsets: list[int], times: int
+) -> None:
+    made = commits(*offsets)
+    for n, broker in enumerate(brokers):
+        made["exchanges"][n]["server_port"] = made["positions"][n]["server_port"] = broker
+    assert [row["count"] for row in said(**made) if row["kind"] == "offsets_moved_back"] == [times] * bool(times)
 
 
 def test_a_topic_that_was_made_anew_begins_at_the_first_offset_again() -> None:

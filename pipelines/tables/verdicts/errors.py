@@ -89,7 +89,7 @@ _SEEN = f"""
                 when n.api in {sql_list(_SENDING)} and b.site is not null then b.done_at
                 when n.api = 'Fetch' and r.site is not null then r.read_at
                 else g.until end as healed_time,
-            coalesce(b.refused, 0) as refused, b.refused_messages
+            coalesce(b.refused, 0) as refused, b.refused_messages, r.back
         from named n asof left join good g on n.protocol = g.protocol and n.who = g.who and n.family = g.family
             and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
             and n.time < g.time
@@ -100,7 +100,8 @@ _SEEN = f"""
             from v_sent where outcome = 'error' group by all
         ) b on n.site = b.site and n.exchange_id = b.exchange_id
         left join (
-            select site, exchange_id, case when bool_and(read_at is not null) then max(read_at) end as read_at
+            select site, exchange_id, case when bool_and(read_at is not null) then max(read_at) end as read_at,
+                max(value - read_from) as back
             from v_readagain group by all
         ) r on n.site = r.site and n.exchange_id = r.exchange_id
     )
@@ -114,10 +115,14 @@ _BAD_HERE = (
 )
 _SKIPPED = "healed and what = 'OFFSET_OUT_OF_RANGE' and api = 'Fetch'"
 _CAUSE = "case when sort not in ('login', 'fenced') then what end"  # the others are one cause, whatever its names
+_LOG_ENDS = (
+    "See why the log ended before that offset: its topic was made anew, or a leader took over that lacked messages. "
+    "What is read again may have been processed before."
+)
 _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
-    names_of(api) as apis, names_of(what) as names,
+    names_of(api) as apis, names_of(what) as names, max(back) as back,
     max(epoch_us(healed_time) - epoch_us(failing)) as after_us, any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
     case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
@@ -156,6 +161,9 @@ def _failed(row: Row) -> Ruling:
     what = _what(row)
     if row["healed"]:
         after = max(row["after_us"] * 1000, 0)
+        if row["cause"] == "OFFSET_OUT_OF_RANGE" and (row["back"] or 0) > 0:
+            back = f"it went back by {'up to ' if row['count'] > 1 else ''}{say.counted(row['back'], 'offset')}"
+            return Ruling("errors", f"{what}; {back} and read on there.", row, _explained(row), advice=_LOG_ENDS)
         done = (
             "the same batches were stored" if row["apis"] and set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
         )

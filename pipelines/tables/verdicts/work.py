@@ -55,7 +55,8 @@ SENT = f"""
 had stored it, null where none did; `nth_last` is 1 for the last attempt, and for each that no client makes again."""
 
 READ_AGAIN = """
-    select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at
+    select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at,
+        arg_min(n.value, n.time) as read_from
     from (
         select p.*, e.name = 'OFFSET_OUT_OF_RANGE' as out_of_range
         from positions p join errors e on e.site = p.site and e.exchange_id = p.exchange_id
@@ -69,5 +70,5 @@ READ_AGAIN = """
         and n.partition is not distinct from f.partition and n.time > f.time
         and (n.value = f.value or f.out_of_range)
     group by all"""
-"""v_readagain: fetch positions that were refused, and when the same reader read on there, of one out of range at all;
-null where it never did. What such a reader passed over is told by `messages_skipped`."""
+"""v_readagain: fetch positions that were refused, and when and where the same reader read on: there, of one out of
+range anywhere; null where it never did. What such a reader passed over is told by `messages_skipped`."""
