@@ -31,6 +31,7 @@ _DONE = {
     "messages_doubled": "came or stand more than once",
     "transaction_held": "waited for open transactions",
 }
+_CAME_AGAIN = "Let consumers commit or acknowledge what they processed before they leave, and tell doubles apart."
 
 
 @needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable')"), SomeRows(
@@ -52,6 +53,7 @@ def messages(capture: Capture) -> Iterator[Ruling]:
                 rows,
                 " ".join(each.sentence for each in statements[1:]) or None,
                 severity=severity,
+                advice=_CAME_AGAIN if all(each.what == DOUBLED for each in statements) else None,
                 work=[_impact(kind, each, rows) for each in statements],
             )
 
