@@ -193,9 +193,9 @@ def _refused(row: Row) -> Ruling:
     text = f"{messages} of {say.clients(row)}{_about(row)} {'was' if one else 'were'} refused for good: "
     text += f"{say.apis(row['apis'])} failed {say.times(row['count'])} with {row['cause']}, and no attempt to send "
     text += f"{'it' if one else 'them'} again was accepted."
-    works = of_counted(REFUSED, row)
-    impacts = [one | {"messages": lost if len(works) == 1 else None} for one in works]
-    return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=impacts)
+    impacts = of_counted(REFUSED, row)
+    work = [one | {"messages": lost if len(impacts) == 1 else None} for one in impacts]
+    return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=work)
 
 
 def _unasked(row: Row) -> Ruling:

@@ -87,32 +87,30 @@ _STUCK = f"""
 # --- groups ---
 
 # a clock that was set back tells no order: from then on packets do, until it is as late again
-_OF_PARTITION = "partition by protocol, topic, part, owner order by at_us + set_back_us, file, packet, number"
-_AT_ONE = _OF_PARTITION.replace("owner", "owner, coordinator")
+_IN_ORDER = "order by at_us + set_back_us, file, packet, number"
 # exchanges by which a group committed a smaller offset than before, once for each partition; those of a topic made anew
 # begin at 0 again, and where commits at each of two coordinators go on from their own these are two clusters
 _BACK = f"""
-    with back as (
-        select * exclude (file, packet, set_back_us, coordinator, before_there, then_there) from (
-            select *, lag(number) over ({_OF_PARTITION}) as before, lag(at_us) over ({_OF_PARTITION}) as before_us,
-                lag(coordinator) over ({_OF_PARTITION}) as coordinator_before,
-                lag(then_there) over ({_OF_PARTITION}) as then_there_before
-            from (
-                select *, lag(number) over ({_AT_ONE}) as before_there, lead(number) over ({_AT_ONE}) as then_there
-                from v_reached join (
-                    select site, exchange_id, file, packet, server as coordinator,
-                        max(epoch_us(time)) over (partition by file order by packet) - epoch_us(time) as set_back_us
-                    from v_calls semi join v_reached using (site, exchange_id)
-                ) using (site, exchange_id) where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
-            )
-        ) where number < before and (coordinator = coordinator_before
-            or coalesce(then_there_before < before, true) and coalesce(number < before_there, true))
+    with commits as (
+        select *, lag(number) over there as before_there, lead(number) over there as then_there
+        from v_reached join (
+            select site, exchange_id, file, packet, server as coordinator,
+                max(epoch_us(time)) over (partition by file order by packet) - epoch_us(time) as set_back_us
+            from v_calls semi join v_reached using (site, exchange_id)
+        ) using (site, exchange_id) where api <> 'OffsetFetch' and api <> 'GET_CONSUMER_OFFSET'
+        window there as (partition by protocol, topic, part, owner, coordinator {_IN_ORDER})
+    ), steps as (
+        select *, lag(number) over anywhere as before, lag(at_us) over anywhere as before_us,
+            lag(coordinator) over anywhere as coordinator_before, lag(then_there) over anywhere as then_there_before
+        from commits window anywhere as (partition by protocol, topic, part, owner {_IN_ORDER})
     )
     select x.* exclude (topics, "group"), owner as "group", [topic] as topics, topic, part, before - number as messages
-    from back join v_calls x using (site, exchange_id)
-    where not exists (
-        select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
-            and epoch_us(e.time) between before_us and at_us)"""
+    from steps join v_calls x using (site, exchange_id)
+    where number < before and (coordinator = coordinator_before
+            or coalesce(then_there_before < before, true) and coalesce(number < before_there, true))
+        and not exists (
+            select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
+                and epoch_us(e.time) between before_us and at_us)"""
 # requests of share groups that release or reject messages, each with how many
 _REFUSED = """
     select c.*, released, rejected, delivered from v_calls c join (
