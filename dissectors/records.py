@@ -453,6 +453,7 @@ class Position(NamedTuple):
     packet_ref: Annotated[PacketRef, "where its first byte is"] = None
     exchange_id: Annotated[ExchangeId, "of the exchange"] = None
     consumer: Annotated[Text, "name or number of a consumer that is in no group (iggy)"] = None
+    replicas: Annotated[Texts, "brokers that hold the partition, in sync or not (kafka)"] = None
 
 
 class Event(NamedTuple):

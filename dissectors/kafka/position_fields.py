@@ -1,16 +1,16 @@
 """Which fields of Kafka's messages say where a partition stands, by the schema's names: plan.py makes steps of them.
 
-A field means the same in every version that has it. From FIRST_ATTRIBUTE on, fields say more of another one: EPOCH and
-ISR of the one before them, GROUP_NAME of those behind it.
+A field means the same in every version that has it. From FIRST_ATTRIBUTE on, fields say more of another one: EPOCH,
+REPLICAS and ISR of the one before them, GROUP_NAME of those behind it.
 """
 
 from __future__ import annotations
 
 HIGH_WATERMARK, LAST_STABLE, LOG_START, COMMITTED, LEADER, ACQUIRED, FOUND, OLD_OFFSETS, TIMESTAMP = range(9)
-EPOCH, ISR, GROUP_NAME = range(9, 12)
+EPOCH, REPLICAS, ISR, GROUP_NAME = range(9, 13)
 FIRST_ATTRIBUTE = 9
 
-_LEADER = {"leaderId": LEADER, "leaderEpoch": EPOCH}
+_LEADER = {"leaderId": LEADER, "leaderEpoch": EPOCH, "replicaNodes": REPLICAS, "isrNodes": ISR}
 _COMMIT = {"committedOffset": COMMITTED, "committedLeaderEpoch": EPOCH}
 
 FIELDS: dict[str, dict[str, int]] = {
@@ -26,8 +26,8 @@ FIELDS: dict[str, dict[str, int]] = {
     "OffsetFetchResponse": {"groupId": GROUP_NAME, **_COMMIT},
     "OffsetCommitRequest": _COMMIT,
     "TxnOffsetCommitRequest": _COMMIT,
-    "MetadataResponse": {**_LEADER, "isrNodes": ISR},
-    "DescribeTopicPartitionsResponse": {**_LEADER, "isrNodes": ISR},
+    "MetadataResponse": _LEADER,
+    "DescribeTopicPartitionsResponse": _LEADER,
     "ShareFetchResponse": {"firstOffset": ACQUIRED},
 }
 """Message -> field -> what it says."""

@@ -44,6 +44,7 @@ from dissectors.kafka.position_fields import (
     LEADER,
     LOG_START,
     OLD_OFFSETS,
+    REPLICAS,
 )
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.words import ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
@@ -174,8 +175,9 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
                 table.put(slot, fields.POSITION_GROUP, notes.stated_text(i))
             elif open_ and what == EPOCH and value >= 0:
                 table.waiting[slot, fields.POSITION_LEADER_EPOCH] = value
-            elif open_ and what == ISR:
-                table.put(slot, fields.POSITION_ISR, [str(replica) for replica in notes.stated_numbers(i, 4)])
+            elif open_ and what in (REPLICAS, ISR):
+                place = fields.POSITION_ISR if what == ISR else fields.POSITION_REPLICAS
+                table.put(slot, place, [str(replica) for replica in notes.stated_numbers(i, 4)])
             continue
         if open_:
             table.add(slot)
@@ -211,7 +213,7 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
         table.waiting[slot, fields.POSITION_VALUE] = value
         table.put(slot, fields.POSITION_LEADER, str(value) if what == LEADER and value >= 0 else None)
         table.waiting[slot, fields.POSITION_LEADER_EPOCH] = ABSENT
-        table.waiting[slot, fields.POSITION_ISR] = ABSENT
+        table.waiting[slot, fields.POSITION_REPLICAS] = table.waiting[slot, fields.POSITION_ISR] = ABSENT
         open_ = True
     if open_:
         table.add(slot)

@@ -69,7 +69,7 @@ CAUSES = (
         "thing = 'transaction' and detail = 'aborted' and {topic}",
     ),
     Cause("IncompatibleSchema", "", "thing = 'schema' and {topic}"),
-    Cause("NOT_LEADER_OR_FOLLOWER|FENCED_LEADER_EPOCH", "leader_moved", "thing = 'partition' and {topic}"),
+    Cause("NOT_LEADER_OR_FOLLOWER|FENCED_LEADER_EPOCH", "leader_moved|out_of_sync", "thing = 'partition' and {topic}"),
     Cause(
         "",
         "messages_skipped|offsets_moved_back",

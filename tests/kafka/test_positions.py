@@ -12,7 +12,7 @@ from dissectors.kafka import PROTOCOL, schema
 from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.full import full, uuid_text
 from dissectors.kafka.plan import message_words
-from dissectors.kafka.position_fields import FIELDS, LEADER, OLD_OFFSETS
+from dissectors.kafka.position_fields import FIELDS, LEADER, OLD_OFFSETS, REPLICAS
 from dissectors.kafka.walk import walker
 from dissectors.limits import Limits
 from dissectors.options import Options
@@ -82,7 +82,7 @@ def test_an_array_that_the_bytes_cannot_hold_is_not_read() -> None:
     body = struct.pack(">i", 0) + struct.pack(">ih", 1, 0) + text("t") + struct.pack(">ihiiii", 1, 0, 5, 2, 0, 1 << 30)
     notes = note("MetadataResponse", 0, body)
     assert not notes.whole
-    assert [row[2] for row in notes.stated()] == [LEADER]
+    assert [row[2] for row in notes.stated()] == [LEADER, REPLICAS]
 
 
 # --- rows ---
@@ -173,14 +173,14 @@ def test_what_list_offsets_gives_depends_on_what_was_asked_for() -> None:
     assert offsets(-1, replica=2) == []  # the end of the log: not all of it may be read
 
 
-def test_metadata_says_who_leads_and_who_is_in_sync() -> None:
-    each = struct.pack(">hii", 0, 0, 2) + struct.pack(">iii", 2, 1, 2) + struct.pack(">iii", 2, 1, 2)
-    none = struct.pack(">hii", 5, 1, -1) + struct.pack(">i", 0) + struct.pack(">i", 0)
+def test_metadata_says_who_leads_who_has_the_partition_and_who_is_in_sync() -> None:
+    each = struct.pack(">hii", 0, 0, 2) + struct.pack(">iiii", 3, 1, 2, 3) + struct.pack(">iii", 2, 1, 2)
+    none = struct.pack(">hii", 5, 1, -1) + struct.pack(">ii", 1, 1) + struct.pack(">i", 0)
     body = struct.pack(">iih", 0, 1, 0) + text("t") + struct.pack(">i", 2) + each + none
     asked = struct.pack(">i", 1) + text("t")
     script = [(CLIENT, request(METADATA, 0, 1, asked)), (SERVER, response(METADATA, 0, 1, body))]
-    found = rows(feed_every_way(PROTOCOL, script), "what", "partition", "value", "leader", "isr")
-    assert found == [("leader", 0, 2, "2", ["1", "2"]), ("leader", 1, -1, None, [])]
+    found = rows(feed_every_way(PROTOCOL, script), "what", "partition", "value", "leader", "replicas", "isr")
+    assert found == [("leader", 0, 2, "2", ["1", "2", "3"], ["1", "2"]), ("leader", 1, -1, None, ["1"], [])]
 
 
 def test_offsets_of_several_groups_have_their_groups() -> None:

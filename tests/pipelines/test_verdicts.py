@@ -1281,6 +1281,60 @@ def test_questions_for_a_leader_that_there_is_not_are_no_storm() -> None:
     assert kinds(**leaders((0, 2), *((n / 2, -1) for n in range(1, 100)))) == [("no_leader", "critical")]
 
 
+def replicas(*told: tuple[float, Sequence[str]]) -> dict[str, Rows]:
+    """What answers to Metadata say of partition 0 of `orders`, which brokers 1 to 3 hold: those that are in sync."""
+    made = leaders(*((at, 1) for at, _ in told))
+    for row, (_, isr) in zip(made["positions"], told, strict=True):
+        row |= {"isr": list(isr), "replicas": ["1", "2", "3"]}
+    asked = {"file": "a.pcap", "packet": 1}
+    advertised = [place(0) | asked | {"kind": "advertised", "number": 3, "subject": "10.0.0.3:9092"}]
+    return made | {"events": advertised}
+
+
+@pytest.mark.parametrize(
+    ("told", "severity", "text"),
+    [
+        (
+            ((1, "123"), (5, "12"), (9, "12")),
+            "warning",
+            "is out of sync for 1 partition in topic orders since 12:00:05:",
+        ),
+        (((1, "12"), (9, "12")), "note", "is out of sync for 1 partition in topic orders since 12:00:01 or before:"),
+        (
+            ((1, "123"), (5, "12"), (9, "123")),
+            "note",
+            "was out of sync for 1 partition in topic orders since 12:00:05, until 12:00:09",
+        ),
+        (((1, "123"), (5, "12"), (6, "123")), None, ""),
+        (((1, "123"), (5, "123")), None, ""),
+    ],
+    ids=["to the end", "from before", "caught up", "started again", "in sync"],
+)
+def test_a_broker_that_holds_a_partition_and_is_not_in_sync_is_named(
+    told: Any, severity: str | None, text: str
+) -> None:
+    found = said(**replicas(*told))
+    assert [(row["kind"], row["severity"]) for row in found] == ([("out_of_sync", severity)] if severity else [])
+    for row in found:
+        assert row["sentence"].startswith(f"Broker 3 (10.0.0.3:9092) {text}"), row["sentence"]
+        assert row["sentence"].endswith("at worst 2 of 3 replicas in sync.")
+
+
+def test_each_broker_is_out_of_sync_for_its_own_time() -> None:
+    found = said(**replicas((1, "123"), (5, "12"), (9, "1"), (20, "12"), (30, "12")))
+    assert [(row["severity"], row["sentence"].split()[1]) for row in found] == [("warning", "3"), ("note", "2")]
+    assert "since 12:00:09, until 12:00:20" in found[1]["sentence"]
+
+
+def test_messages_that_were_refused_for_want_of_replicas_name_the_broker_that_is_out_of_sync() -> None:
+    capture = replicas((1, "123"), (5, "12"), (9, "12"))
+    refused = call(6, api="Produce", status="error")
+    capture["exchanges"].append(refused)
+    found = said(**capture, errors=[error(refused, "NOT_ENOUGH_REPLICAS")])
+    (row,) = [row for row in found if row["kind"] == "errors"]
+    assert "Broker 3 (10.0.0.3:9092) is out of sync" in row["advice"]
+
+
 # --- groups behind ---------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ from pipelines.tables.verdicts.unexplained import (
     METADATA_STORM,
     NO_LEADER,
     NOT_UNDERSTOOD,
+    OUT_OF_SYNC,
 )
 from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
 
@@ -50,6 +51,7 @@ CHECKS = (
     topic_moved,
     leader_moved,
     NO_LEADER,
+    OUT_OF_SYNC,
     wrong_protocol_version,
     framing_lost,
     tls_refused,

@@ -147,6 +147,9 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         ruling = _SAID[row["sort"]](row)
         if ruling.kind == "errors" and ruling.advice is None and row["message"]:
             ruling = replace(ruling, advice=f"The broker said: {say.words(row['message'])}.")
+        if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
+            why = [one.sentence for one in capture.told if one.kind == "out_of_sync"]
+            ruling = replace(ruling, advice=" ".join(["See why replicas are out of sync.", *why]))
         yield ruling
 
 

@@ -251,6 +251,12 @@ KINDS: dict[str, VerdictKind] = {
         "Look for the brokers that hold its replicas: their processes and disks, and which of them are in sync.",
         harm=STOPPED,
     ),
+    "out_of_sync": VerdictKind(
+        WARNING,
+        "A broker holds partitions and is not in sync with their leaders: it is down, or does not keep up.",
+        "Look at that broker: its process, its disk, the network from the leaders. Until it is in sync, another loss "
+        "may lose messages, and min.insync.replicas may refuse what producers send.",
+    ),
     "topic_moved": VerdictKind(
         WARNING,
         "A broker closed a topic's producers and consumers, and they were opened again, there or at another broker.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.sql.views import SomeRows
 from pipelines.tables.table import CONNECTION
-from pipelines.tables.verdicts.capture import MISMATCHED
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, RESETS, UNDERSTOOD
 from pipelines.tables.verdicts.told import Told
@@ -55,25 +55,36 @@ CONNECTIONS_RESET = Told(
 """Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
 
 _LEADERLESS = "protocol = 'kafka' and what = 'leader' and leader is null and partition is not null"
+_LAGGING = "protocol = 'kafka' and what = 'leader' and leader is not null and len(isr) < len(replicas)"
+# what answers say of the leaders of partitions of which one says a condition
+_OF_PLACES = """
+    select * from positions where protocol = 'kafka' and what = 'leader' and (topic, partition) in (
+        select (topic, partition) from positions where {})"""
+
+
+def _lasting(state: str, rows: str, place: str = "topic, partition") -> str:
+    """Rows of `positions` that say that `state` holds of a place, with how long it does there.
+
+    The columns beside: run, 0 where nothing else was told before; ended, when something else was told, null where
+    nothing was; began and seen, when it was told first and last.
+    """
+    return f"""(
+        select *, max(time) over span as seen, min(time) over span as began
+        from (
+            select *, count(*) filter (not ({state})) over place as run, min(time) filter (not ({state})) over (
+                place rows between current row and unbounded following) as ended
+            from ({rows}) window place as (partition by {place} order by time, packet, exchange_id)
+        ) where {state} window span as (partition by {place}, run))"""
+
 
 NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
     "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}, {until_when}: nobody could write there or read.",
-    lambda capture: f"""
-        with told as (
-            select *, count(leader) over place as run, min(time) filter (leader is not null) over (
-                place rows between current row and unbounded following) as ended
-            from positions
-            where protocol = 'kafka' and what = 'leader' and (topic, partition) in (
-                select (topic, partition) from positions where {_LEADERLESS})
-            window place as (partition by topic, partition order by time, packet, exchange_id)
-        ), spans as (
-            select *, max(time) over span as seen, min(time) over span as began
-            from told where leader is null window span as (partition by topic, partition, run)
-        )
+    f"""
         select c.* replace ([s.topic] as topics, 0 as cost_ns), s.topic, s.partition, ended is null as lasts,
             (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns
-        from spans s join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
+        from {_lasting("leader is null", _OF_PLACES.format(_LEADERLESS))} s
+            join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
         where epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
     by=("protocol", "topic"),
     more="""
@@ -84,6 +95,56 @@ NO_LEADER = Told(
         case when bool_or(lasts) then 'critical' else 'warning' end as severity""",
 ).check  # fmt: skip
 """Partitions that answers name without a leader, for longer than an election takes."""
+
+
+def _out_of_sync(capture: Capture) -> str:
+    """One row for each answer and broker that lags by it, with what is known of all partitions where that broker does.
+
+    Those of partitions where a later answer says that it caught up are told apart: `lasts` is false.
+    """
+    held = f"select *, unnest(replicas) as broker from ({_OF_PLACES.format(_LAGGING)}) where isr is not null"
+    lost = [server for one in capture.told if one.kind == "broker_lost" for server in one.rows["servers"]]
+    return f"""
+        with spans as (
+            select *, ended is null as lasts
+            from {_lasting("not list_contains(isr, broker)", held, "topic, partition, broker")}
+            where ended is null or epoch_us(ended) - epoch_us(began) >= {OUTAGE_NS // 1000}
+        ), brokers as (
+            select number::varchar as broker, case when number_of(subject) = 1 then min(subject) end as address
+            from events where kind = 'advertised' group by all
+        ), told as (
+            select site, exchange_id, broker, lasts, list_distinct(list(topic)) as topics, min(began) as began,
+                max(seen) as seen, max(ended) as ended, bool_and(run > 0) as seen_before, any_value(of_partitions) as
+                of_partitions, min(len(isr)) as least, max(len(replicas)) as of_replicas
+            from (select *, count(distinct (topic, partition)) over (partition by broker, lasts) as of_partitions
+                from spans)
+            group by all
+        )
+        select c.* replace (t.topics as topics, 0 as cost_ns, coalesce(address, server) as server),
+            t.* exclude (site, exchange_id, topics), address,
+            coalesce(address in {sql_list(lost or [""])}, false) as lost
+        from told t join v_calls c using (site, exchange_id) left join brokers using (broker)"""
+
+
+OUT_OF_SYNC = Told(
+    SomeRows("positions", _LAGGING), "out_of_sync",
+    "Broker {broker}{address} {lasts:?is/was} out of sync for {of_partitions:partition}{in_topics} "
+    "since {since:clock}{or_before}{until}: at worst {least} of {of_replicas:replica} in sync.",
+    _out_of_sync,
+    by=("protocol", "broker", "lasts"),
+    more=f"""
+        coalesce(' (' || any_value(address) || ')', '') as address, any_value(of_partitions) as of_partitions,
+        min(began) as since, case when bool_and(seen_before) then '' else ' or before' end as or_before,
+        coalesce(strftime(max(ended) at time zone 'UTC', ', until %H:%M:%S'), '') as until,
+        min(least) as least, max(of_replicas) as of_replicas,
+        case when not lasts or bool_or(lost) or not bool_and(seen_before)
+            or epoch_us(max(seen)) - epoch_us(min(began)) < {OUTAGE_NS // 1000} then 'note' end as severity,
+        case when not lasts then 'Nothing: it caught up.' end as advice""",
+).check  # fmt: skip
+"""Brokers that hold partitions and are not in sync with their leaders.
+
+A warning where one was in sync before, is not at the end, and was not lost: that is a verdict of its own.
+"""
 
 _LOOKUPS = (
     "Metadata", "FindCoordinator", "ApiVersions", "DescribeTopicPartitions", "LOOKUP", "PARTITIONED_METADATA",
