@@ -12,7 +12,7 @@ from pipelines.cli.printing import PLACE, PrintedField
 from pipelines.cli.reading import AskedPart, Captures, JudgedPayloads, Reading, TextOrJson, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.blind_spots import DAMAGED
-from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.kinds import CRITICAL, NOTE
 
 if TYPE_CHECKING:
     from pipelines.answers.summary import Summary
@@ -151,7 +151,8 @@ def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None) -> None:
         about = ("" if who in verdict["sentence"] else who, verdict_words.when(verdict), verdict_words.cost(verdict),
                  verdict_words.where(verdict))  # fmt: skip
         printing.show_text(" · ".join(part for part in about if part), indent=3)
-        if limit is None and verdict["detail"]:
+        shown_whole = limit is None or (verdict["rank"] == 1 and verdict["severity"] == CRITICAL)
+        if verdict["detail"] and shown_whole:
             printing.show_text(verdict["detail"], indent=3)
         printing.show_text(verdict["advice"], indent=3)
         if limit is None:

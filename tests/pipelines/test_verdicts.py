@@ -1332,7 +1332,7 @@ def test_messages_that_were_refused_for_want_of_replicas_name_the_broker_that_is
     capture["exchanges"].append(refused)
     found = said(**capture, errors=[error(refused, "NOT_ENOUGH_REPLICAS")])
     (row,) = [row for row in found if row["kind"] == "errors"]
-    assert "Broker 3 (10.0.0.3:9092) is out of sync" in row["advice"]
+    assert "Broker 3 (10.0.0.3:9092) is out of sync" in row["detail"]
 
 
 # --- groups behind ---------------------------------------------------------------------------------------------------
@@ -1553,6 +1553,21 @@ def test_a_group_that_its_broker_says_cannot_work_is_told_with_the_status() -> N
     well = call(3, api="StreamsGroupHeartbeat", group="g", topics=None)
     (row,) = said(exchanges=[beat, well], events=[status, event("status", well, group="g")], connections=[connection()])
     assert (row["severity"], "for 2.00 s" in row["sentence"]) == ("note", True)
+
+
+def test_messages_that_were_refused_are_told_apart_from_fetches_that_failed_alike() -> None:
+    sent, fetched = call(1, status="error"), call(2, api="Fetch", client_id="reader", status="error")
+    name = "UNKNOWN_TOPIC_OR_PARTITION"
+    rows = said(
+        exchanges=[sent, fetched],
+        batches=[batch(1, outcome="error", exchange_id=sent["exchange_id"])],
+        errors=[error(sent, name), error(fetched, name)],
+        connections=[connection()],
+    )
+    assert [(row["severity"], row["count"], row["clients"]) for row in rows if row["kind"] == "errors"] == [
+        ("critical", 1, ["10.0.0.2 payer"]),
+        ("warning", 1, ["10.0.0.2 reader"]),
+    ]
 
 
 def test_errors_about_a_topic_name_who_deleted_it_before() -> None:

@@ -131,7 +131,10 @@ _MORE = """
 
 @needs(SomeRows("v_errors", "true"))
 def errors(capture: Capture) -> Iterator[Ruling]:
-    """All errors but those that are part of normal work, by name; refused logins and fenced producers together."""
+    """All errors but those that are part of normal work, by name; refused logins and fenced producers together.
+
+    Batches that were refused for good are told apart from other requests that failed alike.
+    """
     told = [
         f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
         f"healed and {capture.explained()}",
@@ -141,15 +144,17 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         _DISCARDED,
     ]
     seen = f"""
-        select *, {_CAUSE} as cause from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
+        select *, {_CAUSE} as cause, api in {sql_list(_SENDING)} and bool_or(refused > 0) over (
+            partition by protocol, sort, {_CAUSE}, healed) as of_refused
+        from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
-    for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
+    for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
         ruling = _SAID[row["sort"]](row)
         if ruling.kind == "errors" and ruling.advice is None and row["message"]:
             ruling = replace(ruling, advice=f"The broker said: {say.words(row['message'])}.")
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
             why = [one.sentence for one in capture.told if one.kind == "out_of_sync"]
-            ruling = replace(ruling, advice=" ".join(["See why replicas are out of sync.", *why]))
+            ruling = replace(ruling, detail=" ".join([*why, *filter(None, [ruling.detail])]))
         yield ruling
 
 
