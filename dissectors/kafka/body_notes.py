@@ -73,13 +73,6 @@ class RecordSet:
     batches: list[RecordBatch]
     malformed: cython.bint = False
 
-    def __init__(self) -> None:
-        self.topic = None
-        self.partition = ABSENT
-        self.start = 0
-        self.size = 0
-        self.batches = []
-
 
 class Fault(NamedTuple):
     """One error code."""
@@ -176,9 +169,9 @@ class BodyNotes:
     @compiled
     def begin(self, data: bytes, message: MessageWords) -> None:
         """Forget the body before; the next one lies in `data`."""
-        place: cython.Py_ssize_t
-        for place in self.message.values:
-            self.kept[place, 1] = ABSENT
+        i: cython.Py_ssize_t
+        for i in range(len(self.message.places)):
+            self.kept[self.message.places[i], 1] = ABSENT
         self.data = data
         self.message = message
         self.whole = False
@@ -226,7 +219,7 @@ class BodyNotes:
         records: RecordSet
         i: cython.Py_ssize_t
         for i in range(self.record_sets.count):
-            records = RecordSet()
+            records = RecordSet.__new__(RecordSet)
             records.topic = self._topic(self.record_sets.cells[i, SET_TOPIC])
             records.partition = self.record_sets.cells[i, SET_PARTITION]
             records.start = self.record_sets.cells[i, SET_AT]

@@ -98,6 +98,7 @@ class KafkaConversation(Conversation):
     _lost: LostFraming | None  # while the request behind it is searched
     served: VersionsAnswer | None  # which versions the broker serves, once it has said so
     _frame_limit: Derived[cython.longlong]
+    _full: Derived[cython.bint]
     _requests: Derived[Walker]
     _answers: Derived[Walker]
 
@@ -134,7 +135,7 @@ class KafkaConversation(Conversation):
 
     def restored(self) -> None:
         """Set what follows from the options and from the tables that are wanted."""
-        self._frame_limit = self.options.limits.frame_bytes
+        self._frame_limit, self._full = self.options.limits.frame_bytes, self.sink.full
         self._requests, self._answers = walkers_of(self.sink)
 
     # --- what most connections never need ---
@@ -366,7 +367,7 @@ class KafkaConversation(Conversation):
                 notes = api.note_request(self._requests, frame.data, at, frame.end)
             else:
                 notes, have = self.recovery().notes(self._requests, api, frame, at)
-            if self.sink.full and self.sink.wants_body(api.name):
+            if self._full and self.sink.wants_body(api.name):
                 shown = True
                 bodies.show_request(self, frame, call, api, notes, at)
         except ReadError:
@@ -457,7 +458,7 @@ class KafkaConversation(Conversation):
                 notes = api.note_response(self._answers, frame.data, at, frame.end)
             else:
                 notes, have = self.recovery().notes(self._answers, api, frame, at)
-            if self.sink.full and self.sink.wants_body(api.name):
+            if self._full and self.sink.wants_body(api.name):
                 shown = True
                 body = bodies.shown_response(self, frame, call, api, notes, at)
         except ReadError:

@@ -58,10 +58,8 @@ class KafkaPendingRequests:
         call.number = self.arrived
         self.arrived += 1
         self.count += 1
-        if key in self.by_id:
+        if self.by_id.setdefault(key, call) is not call:
             self.again.setdefault(key, deque()).append(call)
-        else:
-            self.by_id[key] = call
         return self.take(next(iter(self.by_id))) if self.count > self.limit else None
 
     @compiled

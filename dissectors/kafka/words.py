@@ -77,6 +77,7 @@ class MessageWords:
     last: cython.Py_ssize_t  # nothing is noted by the words from here on
     least: cython.Py_ssize_t  # bytes of the shortest body
     values: dict[int, bool]  # the values that this version has: place -> whether it is a text
+    places: Ints  # of these
     scopes: tuple[str, ...]  # what its errors are about
 
     def __init__(
@@ -86,6 +87,7 @@ class MessageWords:
         self.last = last
         self.least = least
         self.values = values
+        self.places = array("i", values)
         self.scopes = scopes
 
 

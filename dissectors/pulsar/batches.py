@@ -102,7 +102,7 @@ class PulsarEntry:
     to_deliver: Sequence[int]
     computed: cython.longlong = 0
     verdict: str
-    plain: bytes | memoryview | None = None
+    plain: bytes | None = None
 
     def __init__(self) -> None:
         self.reader = WireReader()
@@ -236,7 +236,7 @@ def key_name(data: bytes, start: int, end: int) -> str:
     return key.text(KEY_KEY) or ""
 
 
-def unpacked(meta: MessageFields, payload: bytes | memoryview, limit: int) -> bytes | memoryview:
+def unpacked(meta: MessageFields, payload: bytes, limit: int) -> bytes:
     """The payload, decompressed. Raises CodecError."""
     number = meta.number(META_COMPRESSION, 0)
     if not number:
@@ -263,7 +263,7 @@ class Single(NamedTuple):
     end: int
 
 
-def singles(meta: MessageFields, payload: bytes | memoryview) -> Iterator[Single]:
+def singles(meta: MessageFields, payload: bytes) -> Iterator[Single]:
     """The messages of a decompressed payload. Raises MalformedEntryError.
 
     Of a batch that was compacted the metadata may list the places of the survivors. It then holds these alone, or all
@@ -272,12 +272,12 @@ def singles(meta: MessageFields, payload: bytes | memoryview) -> Iterator[Single
     if not meta.has(META_NUM_MESSAGES_IN_BATCH):
         yield Single(None, meta, 0, len(payload))
         return
-    count, data = meta.number(META_NUM_MESSAGES_IN_BATCH, 0), bytes(payload)
+    count = meta.number(META_NUM_MESSAGES_IN_BATCH, 0)
     survivors = meta.integers(META_COMPACTED_BATCH_INDEXES)
     numbers: Sequence[int] = range(count)
-    if survivors and sum(1 for _ in _walk(data, count, len(survivors))) < count:
+    if survivors and sum(1 for _ in _walk(payload, count, len(survivors))) < count:
         numbers = survivors
-    for number, (single, start, end) in zip(numbers, _walk(data, count, len(survivors)), strict=False):
+    for number, (single, start, end) in zip(numbers, _walk(payload, count, len(survivors)), strict=False):
         yield Single(number, single, start, end)
 
 

@@ -40,7 +40,7 @@ class Chunks:
         if entry.plain is None or number != len(parts):
             self._drop(key)
             return None
-        part = bytes(entry.plain)
+        part = entry.plain
         if number + 1 == meta.number(META_NUM_CHUNKS_FROM_MSG, 0):
             self._drop(key)
             return b"".join([*parts, part])

@@ -36,7 +36,7 @@ from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
 from dissectors.pulsar.events import ASKING, PulsarEvents
 from dissectors.pulsar.events import STATING as EVENTFUL_COMMANDS
-from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
+from dissectors.pulsar.fields import ACK_VALIDATION_ERROR, PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
 from dissectors.pulsar.frames import DEFAULT_MESSAGE_BYTES, PADDING, measure
 from dissectors.pulsar.loss import resync
 from dissectors.pulsar.loss.orphans import ID_FIELDS, LostRequests
@@ -273,7 +273,7 @@ class PulsarConversation(Conversation):
                 self.limit = min(self.limit, size + PADDING)
         if GRANTING[command.code]:
             self.permits.count(frame, command, own)
-        if REMARKED[command.code]:
+        if REMARKED[command.code] and (command.code != ACK or command.fields.has(ACK_VALIDATION_ERROR)):
             remark(self, self.rows, frame, command, own)
         if self.rows.report.wants_events:
             if EVENTFUL[command.code]:
@@ -376,8 +376,7 @@ class PulsarConversation(Conversation):
 
     @compiled
     def _close(self, frame: Frame, key: tuple[Any, ...], answer: PulsarRequest, error: ErrorCode | None) -> None:
-        request: PulsarRequest | None = self.pending.take(frame.direction, key)
-        assert request is not None
+        request: PulsarRequest = self.pending.take(frame.direction, key)
         if request.correlation_id == ABSENT:
             request.correlation_id = answer.correlation_id
         if self.rules is not None and (request.api_code == PRODUCER or request.api_code == SUBSCRIBE):

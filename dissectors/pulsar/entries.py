@@ -43,7 +43,7 @@ from dissectors.session.conversation import Conversation
 from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
-from dissectors.wire.memory import crc32c
+from dissectors.wire.memory import crc32c, part
 
 MS = 1_000_000
 LATEST_MS = ((1 << 63) - 1) // MS
@@ -218,11 +218,11 @@ class Entries:
             if entry.meta.has(META_ENCRYPTION_KEYS):
                 self._report_encryption(entry)
             elif frame.complete and (entry.verdict == "ok" or entry.verdict == "absent"):
-                entry.plain = memoryview(frame.data)[entry.payload : entry.stop]
+                entry.plain = part(frame.data, entry.payload, entry.stop)
                 if entry.codec() and not is_chunk(entry.meta):
                     entry.plain = self.unpack(entry, entry.plain)
 
-    def unpack(self, entry: PulsarEntry, payload: memoryview) -> bytes | memoryview | None:
+    def unpack(self, entry: PulsarEntry, payload: bytes) -> bytes | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
         sink, limit = self._conversation.sink, self._conversation.options.limits.decompressed_bytes
         room = sink.room if "messages" in sink.tables else limit

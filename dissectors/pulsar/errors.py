@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from dissectors.compiling import cython
+from dissectors.compiling.marks import compiled
 from dissectors.pulsar import api
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.commands import ERROR, SEND_ERROR
@@ -74,17 +76,17 @@ FAILURES = _failures()
 """Type of each command that can carry an error -> where it does."""
 
 
-def error_in(code: int, fields: MessageFields, topic: Topic | None) -> ErrorCode | None:
+@compiled
+def error_in(code: cython.longlong, fields: MessageFields, topic: Topic | None) -> ErrorCode | None:
     """The error that a command of a type carries, as the answer about a topic; None where it carries none."""
-    failure = FAILURES.get(code)
-    if failure is None:
+    if code not in FAILURES:
         return None
-    number = fields.number(failure.error, ABSENT)
-    failed = failure.response and fields.number(failure.response, ABSENT) == failure.failed
-    if number == ABSENT and not failure.always and not failed:
+    error, text, always, response, failed = FAILURES[code]
+    number: cython.longlong = fields.number(error, ABSENT)
+    if number == ABSENT and not always and not (response and fields.number(response, ABSENT) == failed):
         return None
     known = None if number == ABSENT else number
-    return error_code(known, NAMES.get(number), topic, message=fields.text(failure.text))
+    return error_code(known, NAMES.get(number), topic, message=fields.text(text))
 
 
 def error_code(

@@ -44,7 +44,7 @@ class EntryUnit(UnitFormat):
         if sealed or not meta.has(META_NUM_MESSAGES_IN_BATCH):
             return
         last = payload
-        for single in batches.singles(meta, memoryview(unit)[payload:]):
+        for single in batches.singles(meta, unit[payload:]):
             yield FieldSpan(last, payload + single.start, f"message {single.number} metadata")
             last = payload + single.end
             yield FieldSpan(payload + single.start, last, f"message {single.number} value")
@@ -66,7 +66,7 @@ class EntryUnit(UnitFormat):
             return False
         if meta.has(META_ENCRYPTION_KEYS) or batches.is_chunk(meta) or meta.number(META_UNCOMPRESSED_SIZE, 0) > LIMIT:
             return True
-        plain = batches.unpacked(meta, memoryview(data)[begin:], LIMIT)
+        plain = batches.unpacked(meta, data[begin:], LIMIT)
         last = 0
         for number, single in enumerate(batches.singles(meta, plain)):
             last = single.end

@@ -117,10 +117,9 @@ class PulsarPendingRequests:
         return any(order < hole for hole in self._holes[direction])
 
     @compiled
-    def take(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
-        """Remove the request that an answer from `direction` answers."""
-        table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
-        return self._pop(1 - direction, key) if key in table else None
+    def take(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest:
+        """Remove the request that an answer from `direction` answers; it must be open."""
+        return self._pop(1 - direction, key)
 
     def take_outlived(self, direction: cython.int, key: tuple[Any, ...], order: int) -> list[PulsarRequest]:
         """Remove those under a key whose answers must have been lost: older than a hole, and sent again since."""

@@ -35,7 +35,7 @@ from dissectors.session.conversation import Conversation
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 
-Unpack = Callable[[PulsarEntry, memoryview], "bytes | memoryview | None"]
+Unpack = Callable[[PulsarEntry, bytes], bytes | None]
 ReportFinding = Callable[[PulsarEntry, str, str], None]
 
 MS = 1_000_000  # ns, of the times in metadata
@@ -85,11 +85,11 @@ class MessageRows:
         if not entry.has_meta or batch.control:
             return
         if is_chunk(meta):
-            whole: bytes | memoryview | None = self.chunks.add(entry)
+            whole = self.chunks.add(entry)
             if meta.number(META_CHUNK_ID, 0) + 1 != meta.number(META_NUM_CHUNKS_FROM_MSG, 0):
                 return
             if whole is not None and entry.codec():
-                whole = self._unpack(entry, memoryview(whole))
+                whole = self._unpack(entry, whole)
             announced = meta.number(META_UNCOMPRESSED_SIZE, 0) or max(0, meta.number(META_TOTAL_CHUNK_MSG_SIZE, 0))
             size = announced if whole is None else len(whole)
             yield self._row(entry, batch, Single(None, meta, 0, size), whole)
@@ -119,7 +119,7 @@ class MessageRows:
             if count == most < places:
                 self._finding(entry, "limit", f"Of {places} messages of a batch only {most} are read")
 
-    def _row(self, entry: PulsarEntry, batch: PendingBatch, single: Single, data: bytes | memoryview | None) -> Columns:
+    def _row(self, entry: PulsarEntry, batch: PendingBatch, single: Single, data: bytes | None) -> Columns:
         own, index = single.meta, single.number
         field = _ALONE if index is None else _IN_BATCH
         sequence = entry.meta.number(META_SEQUENCE_ID, 0)
@@ -130,7 +130,7 @@ class MessageRows:
         key = _key(own, field)
         shown = self._payloads
         is_null = bool(own.number(field.null_value, 0))
-        value = bytes(data[single.start : single.end]) if shown and data is not None and not is_null else None
+        value = data[single.start : single.end] if shown and data is not None and not is_null else None
         place = position(entry.ledger, entry.entry)
         event_ms = own.number(field.event_time, 0)
         properties = own.each(field.properties)

@@ -60,8 +60,6 @@ def _ack(
     conversation: Conversation, rows: PulsarRows, frame: Frame, command: PulsarCommand, request: PulsarRequest
 ) -> None:
     """A consumer may say in an ACK that it throws the message away, and why: a finding, and a row of `errors`."""
-    if not command.fields.has(ACK_VALIDATION_ERROR):
-        return
     number = command.fields.number(ACK_VALIDATION_ERROR, 0)
     name = VALIDATION.get(number)
     topic = request.topic

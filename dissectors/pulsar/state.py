@@ -108,7 +108,13 @@ class PulsarState:
     @compiled
     def set_subject(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
         """Note in `request` which topics, producer or consumer a command is about."""
-        if layout.about:
+        if layout.about == "producer":
+            request.endpoint_id = fields.number(layout.subject, 0)
+            self._about_endpoint(request, self.names.producers.get(request.endpoint_id))
+        elif layout.about == "consumer":
+            request.endpoint_id = fields.number(layout.subject, 0)
+            self._about_endpoint(request, self.names.consumers.get(request.endpoint_id))
+        elif layout.about:
             SUBJECTS[layout.about](self, request, layout, fields)
 
     # --- updates ---
@@ -176,14 +182,6 @@ class PulsarState:
         name = fields.text(layout.subject)
         if name is not None:
             request.is_about(topic(name))
-
-    def _about_producer(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
-        request.endpoint_id = fields.number(layout.subject, 0)
-        self._about_endpoint(request, self.names.producers.get(request.endpoint_id))
-
-    def _about_consumer(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
-        request.endpoint_id = fields.number(layout.subject, 0)
-        self._about_endpoint(request, self.names.consumers.get(request.endpoint_id))
 
     def _about_scalable(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
         consumer_id = fields.number(SCALABLE_TOPIC_ASSIGNMENT_UPDATE_CONSUMER_ID, 0)
@@ -263,8 +261,6 @@ UPDATES: dict[int, Callable[[PulsarState, MessageFields, PulsarRequest], None]] 
 
 SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, CommandLayout, MessageFields], None]] = {
     "topic": PulsarState._about_topic,
-    "producer": PulsarState._about_producer,
-    "consumer": PulsarState._about_consumer,
     "scalable": PulsarState._about_scalable,
     "resource": PulsarState._about_resource,
     "partitions": PulsarState._about_partitions,

@@ -17,7 +17,7 @@ from dissectors.wire.memory import address_of, copy
 
 FNV_START, FNV_PRIME, LOW = 0xCBF29CE484222325, 0x100000001B3, 0x7FFFFFFFFFFFFFFF
 
-KEPT, OBJECT_BYTES = 1 << 8, 16  # objects that are known by their addresses, which are multiples of so many bytes
+KEPT, OBJECT_BITS = 1 << 8, 4  # objects that are known by their addresses, whose lowest bits are all alike
 
 _ARENA = 1 << 14
 _TEXTS = 512
@@ -56,7 +56,7 @@ class Texts:
     def of(self, text: str) -> cython.Py_ssize_t:
         """The number of a text. What is no Unicode in it is escaped."""
         address: cython.Py_ssize_t = address_of(text)
-        at: cython.Py_ssize_t = address // OBJECT_BYTES % KEPT
+        at: cython.Py_ssize_t = address >> OBJECT_BITS & KEPT - 1
         number: cython.Py_ssize_t = self._kept_numbers[at]
         if self._kept_addresses[at] == address:
             return number

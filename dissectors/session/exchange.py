@@ -254,8 +254,7 @@ class Report:
         table.waiting[slot, fields.EXCHANGE_PAYLOAD_BYTES] = request.payload_bytes
         table.waiting[slot, fields.EXCHANGE_QUEUED_NS] = request.queued_ns
         table.waiting[slot, fields.EXCHANGE_ERROR_COUNT] = 0
-        again: cython.bint = bool(self._resends.by_direction)
-        again = again and self._retransmitted(request.frame, response, until)
+        again: cython.bint = bool(self._resends.by_direction) and self._retransmitted(request.frame, response, until)
         table.waiting[slot, fields.EXCHANGE_RETRANSMITTED] = again
         self._write_frames(slot, request.frame, response)
         if response is not None:
@@ -301,10 +300,8 @@ class Report:
         last = request if response is None else response
         if last is None:
             return False
-        order = last.order if until is None else until
-        if request is not None and self._resends.within(request, order):
-            return True
-        return response is not None and self._resends.within(response, order)
+        order: cython.longlong = last.order if until is None else until
+        return self._resends.within(last, order) or (request is not None and self._resends.within(request, order))
 
     @compiled
     def _write_frames(self, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None) -> None:

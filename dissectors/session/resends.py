@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import final
 
+from dissectors.compiling import cython
+from dissectors.compiling.marks import compiled
+from dissectors.compiling.state import carried
 from dissectors.session.frame import FrameFacts
 from dissectors.tcp.chunk import Resent
 
@@ -11,14 +15,16 @@ AT_END = (1 << 63) - 1  # an order behind all others
 STRETCHES = 4096  # of a direction that are kept when it was decoded: those that lie last in the stream
 
 
+@final
+@carried
+@compiled
 class Resends:
     """The bytes of both directions of a connection that were sent more than once."""
 
-    __slots__ = ("by_direction",)
+    by_direction: dict[int, ResentStretches]  # empty, as of most connections, where nothing was sent more than once
 
     def __init__(self) -> None:
-        self.by_direction: dict[int, ResentStretches] = {}
-        """Empty, as of most connections, where nothing was sent more than once."""
+        self.by_direction = {}
 
     def add(self, direction: int, resent: Resent) -> None:
         """Note bytes of a direction that were sent again."""
@@ -29,24 +35,28 @@ class Resends:
         for side in self.by_direction.values():
             side.shorten()
 
-    def within(self, frame: FrameFacts, order: int) -> bool:
+    @compiled
+    def within(self, frame: FrameFacts, order: cython.longlong) -> cython.bint:
         """Whether a byte of a frame had been sent more than once by the delivery `order`."""
-        side = self.by_direction.get(frame.direction)
+        side: ResentStretches | None = self.by_direction.get(frame.direction)
         return side is not None and side.within(frame.offset, frame.offset + frame.size, order)
 
 
+@final
+@carried
+@compiled
 class ResentStretches:
     """Disjoint stretches [start, end) of stream offsets, ascending, each with the smallest order of a repetition.
 
     However often bytes are sent again, a question costs no more than the stretches that it meets.
     """
 
-    __slots__ = ("_ends", "_orders", "_starts")
+    _starts: list[int]
+    _ends: list[int]
+    _orders: list[int]
 
     def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._orders: list[int] = []
+        self._starts, self._ends, self._orders = [], [], []
 
     def add(self, start: int, end: int, order: int) -> None:
         """The bytes [start, end) were sent again."""
@@ -64,8 +74,7 @@ class ResentStretches:
                 new.append((end, right, known))
         if at < end:
             new.append((at, end, order))
-        columns = self._starts, self._ends, self._orders
-        for column, values in zip(columns, zip(*new, strict=True), strict=True):
+        for column, values in zip((self._starts, self._ends, self._orders), zip(*new, strict=True), strict=True):
             column[a:b] = values
 
     def shorten(self) -> None:
@@ -73,7 +82,8 @@ class ResentStretches:
         for column in (self._starts, self._ends, self._orders):
             del column[:-STRETCHES]
 
-    def within(self, start: int, end: int, order: int) -> bool:
+    @compiled
+    def within(self, start: cython.longlong, end: cython.longlong, order: cython.longlong) -> cython.bint:
         """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
         a, b = bisect_right(self._ends, start), bisect_left(self._starts, end)
         return a < b and min(self._orders[a:b]) <= order

@@ -22,6 +22,7 @@ from typing import NamedTuple, final
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers
+from dissectors.wire.memory import part
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 from dissectors.wire.varint import within
 
@@ -208,9 +209,7 @@ class MessageFields:
         """The bytes of a field; None where there is none."""
         if not self.has(number):
             return None
-        start: cython.Py_ssize_t = self._cells[number, 0]
-        stop: cython.Py_ssize_t = self._cells[number, 1]
-        return self.data[start:stop]
+        return part(self.data, self._cells[number, 0], self._cells[number, 1])
 
     @compiled
     def text(self, number: cython.Py_ssize_t) -> str | None:

@@ -63,7 +63,9 @@ class WireReader:
         if start < 0:
             raise IndexError(f"{start} is no index to read from")
         if data is not self.source:  # to make a view costs more than to read a number
-            view: Bytes = self._data_before if data is self._source_before else data
+            view: Bytes = self._data_before
+            if data is not self._source_before:
+                view = data
             self._data_before, self._source_before = self.data, self.source
             self.data, self.source = view, data
         self.pos = start
