@@ -795,6 +795,13 @@ def test_a_group_of_the_newer_protocol_rebalances_with_each_epoch(heard: Rows, t
     assert kinds(exchanges=beats, events=heard, connections=[connection()]) == [("rebalances", "note")] * told
 
 
+@pytest.mark.parametrize(("late", "severity"), [(8, "note"), (40, "warning")])
+def test_members_that_hear_of_epochs_read_on_until_all_know_the_new_one(late: float, severity: str) -> None:
+    heard = [epoch(1, 4), epoch(2, 5), epoch(2 + late, 5, "n")]
+    beats = [call(at, api="ConsumerGroupHeartbeat", group="g") for at in (1, 2, 2 + late)]
+    assert kinds(exchanges=beats, events=heard, connections=[connection()]) == [("rebalances", severity)]
+
+
 # --- offsets ---------------------------------------------------------------------------------------------------------
 
 
@@ -1245,6 +1252,22 @@ def test_a_member_that_its_group_removed_is_told_so_and_what_it_did_not_commit_i
     assert "read again" in row["advice"]
     (beat,) = said(exchanges=[asked[0], joined], errors=told[:1], connections=[connection()])
     assert (beat["severity"], "was a member again after" in beat["sentence"]) == ("note", True)
+
+
+def test_a_member_that_was_removed_had_left_or_been_silent() -> None:
+    beats = [call(at, api="ConsumerGroupHeartbeat", group="g", topics=None) for at in (1, 60, 61)]
+    beats[1]["status"] = "error"
+    told = [error(beats[1], "FENCED_MEMBER_EPOCH", topic=None)]
+    (row,) = said(exchanges=beats, errors=told, connections=[connection()])
+    assert "FENCED_MEMBER_EPOCH, once; it had been silent for 59.0 s; it was a member again" in row["sentence"]
+    leave = call(20, api="LeaveGroup", group="g", topics=None)
+    left = [event("left", leave, group="g", subject="m-1")]
+    (row,) = said(exchanges=[*beats, leave], errors=told, connections=[connection()], events=left)
+    assert "payer on 10.0.0.2 had left group g 40.0 s before it sent ConsumerGroupHeartbeat" in row["sentence"]
+    assert "max.poll.interval.ms" in row["advice"]
+    back = event("joined", call(30, api="JoinGroup", group="g"), group="g", subject="m-2")
+    (row,) = said(exchanges=[*beats, leave], errors=told, connections=[connection()], events=[*left, back])
+    assert "was not, or no longer, in group g" in row["sentence"]
 
 
 def leaders(*told: tuple[float, int]) -> dict[str, Rows]:

@@ -23,7 +23,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -45,8 +45,10 @@ _LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
 _NO_RIGHT = (
     "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
 )
-_GROUP_APIS = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit", "ConsumerGroupHeartbeat")
-_REMOVED = "(e.name = 'UNKNOWN_MEMBER_ID' and e.api in ('Heartbeat', 'OffsetCommit', 'TxnOffsetCommit'))"
+_HEARTBEATS = ("Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
+_GROUP_APIS = ("JoinGroup", "SyncGroup", "OffsetCommit", "TxnOffsetCommit", *_HEARTBEATS)
+_REMOVED = f"""(e.name in ('UNKNOWN_MEMBER_ID', 'FENCED_MEMBER_EPOCH')
+    and e.api in {sql_list((*_HEARTBEATS, "OffsetCommit", "TxnOffsetCommit"))})"""
 _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Describe$|DELETE_|Delete)"
 _ASKED = f"""(
     regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
@@ -71,7 +73,7 @@ _SEEN = f"""
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             case when e.api in {sql_list(_SENDING)} then coalesce(x.time, e.time) else e.time end as failing,
-            e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
+            coalesce(x.time, e.time) as asked, e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
         where not {{left_out}}
@@ -89,10 +91,16 @@ _SEEN = f"""
                 when n.api in {sql_list(_SENDING)} and b.site is not null then b.done_at
                 when n.api = 'Fetch' and r.site is not null then r.read_at
                 else g.until end as healed_time,
-            coalesce(b.refused, 0) as refused, b.refused_messages, r.back
+            coalesce(b.refused, 0) as refused, b.refused_messages, r.back,
+            case when m.kind = 'left' then epoch_us(n.asked) - epoch_us(m.time) end as gone_us,
+            epoch_us(n.asked) - epoch_us(q.time) as silent_us
         from named n asof left join good g on n.protocol = g.protocol and n.who = g.who and n.family = g.family
             and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
             and n.time < g.time
+        asof left join (select client, "group", time, kind from v_events where kind in ('joined', 'left')) m
+            on n.sort = 'removed' and n.who = m.client and n."group" = m."group" and n.asked > m.time
+        asof left join v_calls q
+            on n.sort = 'removed' and n.who = q.client and n."group" = q."group" and n.asked > q.time
         left join (
             select site, exchange_id, case when bool_and(done_at is not null) then max(done_at) end as done_at,
                 count(*) filter (done_at is null and nth_last = 1) as refused,
@@ -123,7 +131,9 @@ _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
     names_of(api) as apis, names_of(what) as names, max(back) as back,
-    max(epoch_us(healed_time) - epoch_us(failing)) as after_us, any_value(code) as code,
+    max(epoch_us(healed_time) - epoch_us(failing)) as after_us,
+    case when bool_and(gone_us is not null) then max(gone_us) end as gone_us, max(silent_us) as silent_us,
+    any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
     case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
         as left_us"""
@@ -259,12 +269,18 @@ def _instance(row: Row) -> Ruling:
 
 def _removed(row: Row) -> Ruling:
     """Requests of clients that their group does not know: what these read and did not commit is read again."""
-    commits = any(api != "Heartbeat" for api in row["apis"])
+    commits = not set(row["apis"]) <= set(_HEARTBEATS)
     be, they = say.verb(row, "was", "were"), say.verb(row, "it", "they")
-    text = f"{say.clients(row)} {be} not, or no longer, in {say.named(row['groups'], 'group') or 'a group'} when "
-    text += f"{they} sent {say.apis(row['apis'])}: {row['cause']}, {say.times(row['count'])}"
-    text += f"; {they} {be} a member again after {say.span(max(row['after_us'], 0) * 1000)}." if row["healed"] else "."
+    group, gone = say.named(row["groups"], "group") or "a group", row["gone_us"]
+    text = f"{say.clients(row)} {be} not, or no longer, in {group} when "
     advice = "A group removes members whose heartbeats do not come for session.timeout.ms, or that join too late."
+    if gone is not None:
+        text = f"{say.clients(row)} had left {group} {say.span(gone * 1000)} before "
+        advice = "A consumer leaves its group when its application does not poll for max.poll.interval.ms."
+    text += f"{they} sent {say.apis(row['apis'])}: {row['cause']}, {say.times(row['count'])}"
+    if gone is None and (silent := (row["silent_us"] or 0) * 1000) >= SESSION_NS:
+        text += f"; {they} had been silent for {say.span(silent)}"
+    text += f"; {they} {be} a member again after {say.span(max(row['after_us'], 0) * 1000)}." if row["healed"] else "."
     if commits:
         advice += (
             " Messages read since the last commit are read again. While a group has members, only they may commit."

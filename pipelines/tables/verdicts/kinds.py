@@ -265,7 +265,7 @@ KINDS: dict[str, VerdictKind] = {
     # --- groups, transactions, subscriptions ---
     "rebalances": VerdictKind(
         WARNING,
-        "A group rebalanced: its members did not consume meanwhile.",
+        "A group rebalanced: meanwhile members of a classic group did not consume.",
         "Start members together, give them group.instance.id, and look at members that time out.",
         harm=STOPPED,
     ),
