@@ -255,6 +255,17 @@ def _acknowledged(body: Body) -> Iterator[Happened]:
             yield Happened(name, group=body.get("groupId"), number=min(counts[kind], (1 << 63) - 1))
 
 
+def _acquired(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    """What a member of a share group gets that was delivered before."""
+    again = 0
+    for topic in body.get("responses") or ():
+        for partition in topic.get("partitions") or ():
+            for one in partition.get("acquiredRecords") or ():
+                again += max(0, one["lastOffset"] - one["firstOffset"] + 1) if one["deliveryCount"] > 1 else 0
+    if again:
+        yield Happened("delivered_again", number=min(again, (1 << 63) - 1))
+
+
 def _joined(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
     if not body.get("errorCode"):
         reason = (call.told or {}).get("reason")
@@ -344,6 +355,7 @@ _ANSWERS: Mapping[int, Callable[[KafkaRequest, Body, BodyNotes], Iterator[Happen
     DESCRIBE_CONFIGS: _described,
     DESCRIBE_QUOTAS: _quotas_described,
     DESCRIBE_CLUSTER: _brokers,
+    SHARE_FETCH: _acquired,
 }
 """API -> what an exchange says, by what is kept of its request and by the body of its answer."""
 _LAST_READ = {METADATA: "brokers"}

@@ -649,6 +649,18 @@ def test_a_share_group_says_what_it_released_and_rejected() -> None:
     assert (row["severity"], row["groups"]) == ("warning", ["g"])
 
 
+@pytest.mark.parametrize(
+    ("released", "told"),
+    [(6, "."), (2, "; 4 came again that nobody released: their lock ran out, or their member went.")],
+)
+def test_what_a_share_group_gets_again_was_released_or_its_lock_ran_out(released: int, told: str) -> None:
+    fetch = answered(1, api="ShareFetch", group="g", records=46)
+    given = [event("released", fetch, number=released), event("delivered_again", fetch, number=6)]
+    (row,) = said(exchanges=[fetch], events=given, connections=[connection()])
+    assert row["severity"] == "note"
+    assert row["sentence"].endswith(f"rejected 0 for good, of 46 delivered{told}")
+
+
 def pulsar(row: Row, **more: Any) -> Row:
     return {**row, "protocol": "pulsar", **more}
 
@@ -1252,6 +1264,13 @@ def test_a_member_that_its_group_removed_is_told_so_and_what_it_did_not_commit_i
     assert "read again" in row["advice"]
     (beat,) = said(exchanges=[asked[0], joined], errors=told[:1], connections=[connection()])
     assert (beat["severity"], "was a member again after" in beat["sentence"]) == ("note", True)
+
+
+def test_a_late_acknowledgement_is_not_healed_by_the_next_one() -> None:
+    late, next_one = (call(at, api="ShareAcknowledge", group="g", status=ok) for at, ok in ((1, "error"), (1.1, "ok")))
+    told = [error(late, "INVALID_RECORD_STATE")]
+    (row,) = said(exchanges=[late, next_one], errors=told, connections=[connection()])
+    assert (row["severity"], "no longer, hold: INVALID_RECORD_STATE, once." in row["sentence"]) == ("warning", True)
 
 
 def test_a_member_that_was_removed_had_left_or_been_silent() -> None:

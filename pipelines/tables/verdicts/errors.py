@@ -69,6 +69,7 @@ _SEEN = f"""
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
+                when e.name = 'INVALID_RECORD_STATE' then 'unlocked'
                 when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
@@ -114,7 +115,7 @@ _SEEN = f"""
         ) r on n.site = r.site and n.exchange_id = r.exchange_id
     )
     select *, time as until,
-        sort <> 'instance' and bool_and(healed_time is not null) over (
+        sort not in ('instance', 'unlocked') and bool_and(healed_time is not null) over (
             partition by protocol, who, family, topic_asked, "group", what) as healed
     from followed"""
 _DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
@@ -288,6 +289,17 @@ def _removed(row: Row) -> Ruling:
     return Ruling("errors", text, row, severity=NOTE if row["healed"] and not commits else None, advice=advice)
 
 
+def _unlocked(row: Row) -> Ruling:
+    """Acknowledgements of a share group's messages that were no longer locked: what comes next heals nothing."""
+    text = (
+        f"{say.clients(row)} acknowledged messages{_about(row, 'of')} that {say.verb(row, 'it', 'they')} did not, or "
+    )
+    text += f"no longer, hold: {row['cause']}, {say.times(row['count'])}."
+    advice = "A member holds a message for group.share.record.lock.duration.ms (30 s): let it take fewer at a time. "
+    advice += "Such a message is delivered again, and may be processed twice."
+    return Ruling("errors", text, row, advice=advice)
+
+
 def _corrupt(row: Row) -> Ruling:
     what = f"{say.counted(row['count'], 'request')} of {say.clients(row)}{_about(row)}"
     return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _explained(row))
@@ -295,7 +307,8 @@ def _corrupt(row: Row) -> Ruling:
 
 _SAID = {
     "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
-    "right": _right, "fenced": _fenced, "instance": _instance, "removed": _removed, "corrupt": _corrupt,
+    "right": _right, "fenced": _fenced, "instance": _instance, "removed": _removed, "unlocked": _unlocked,
+    "corrupt": _corrupt,
 }  # fmt: skip
 
 
