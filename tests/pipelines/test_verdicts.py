@@ -1319,6 +1319,15 @@ def test_a_partition_without_a_leader_for_longer_than_an_election_takes_has_stop
     assert all(row["sentence"].startswith(f"Partition 0 of topic orders {text}") for row in found)
 
 
+def test_a_leader_without_the_listener_that_was_asked_is_there() -> None:
+    told = leaders((1, 2), (5, -1), (9, -1), (20, 3))
+    for asked in told["exchanges"][1:3]:
+        asked |= {"status": "error", "error_name": "LISTENER_NOT_FOUND"}
+    (row,) = said(**told)
+    assert "had no leader for 15.0 s on the listener that was asked, until one was: nobody" in row["sentence"]
+    assert "advertised.listeners" in row["advice"]
+
+
 def test_questions_for_a_leader_that_there_is_not_are_no_storm() -> None:
     assert kinds(**leaders((0, 2), *((n / 2, -1) for n in range(1, 100)))) == [("no_leader", "critical")]
 

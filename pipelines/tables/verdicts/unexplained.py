@@ -55,10 +55,12 @@ CONNECTIONS_RESET = Told(
 """Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
 
 _LEADERLESS = "protocol = 'kafka' and what = 'leader' and leader is null and partition is not null"
+_NO_LISTENER = "coalesce(bool_and(error_name = 'LISTENER_NOT_FOUND'), false)"
 
 NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
-    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}, {until_when}: nobody could write there or read.",
+    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}{whose}, {until_when}: nobody could write there or "
+    "read.",
     lambda capture: f"""
         with told as (
             select *, count(leader) over place as run, min(time) filter (leader is not null) over (
@@ -76,11 +78,14 @@ NO_LEADER = Told(
         from spans s join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
         where epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
     by=("protocol", "topic"),
-    more="""
-        max(without_ns) as longest_ns,
+    more=f"""
+        max(without_ns) as longest_ns, case when {_NO_LISTENER} then ' on the listener that was asked' else '' end as
+        whose, case when {_NO_LISTENER} then 'LISTENER_NOT_FOUND: the leader is there, but advertises no address on '
+            || 'that listener. Compare listeners and advertised.listeners of all brokers.' end as advice,
         case number_of(partition) when 1 then 'Partition ' || min(partition)
             else number_of(partition) || ' partitions' end as parts,
-        case when bool_or(lasts) then 'until the end of the capture' else 'until another was elected' end as until_when,
+        case when bool_or(lasts) then 'until the end of the capture' when {_NO_LISTENER} then 'until one was'
+            else 'until another was elected' end as until_when,
         case when bool_or(lasts) then 'critical' else 'warning' end as severity""",
 ).check  # fmt: skip
 """Partitions that answers name without a leader, for longer than an election takes."""
