@@ -59,8 +59,8 @@ _NO_LISTENER = "coalesce(bool_and(error_name = 'LISTENER_NOT_FOUND'), false)"
 
 NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
-    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}{whose}, {until_when}: nobody could write there or "
-    "read.",
+    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}{whose}, {until_when}: nobody could write there "
+    "or read.",
     lambda capture: f"""
         with told as (
             select *, count(leader) over place as run, min(time) filter (leader is not null) over (
