@@ -248,16 +248,26 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
     assert "failed once with NOT_LEADER_OR_FOLLOWER; the same batches were stored after 251 ms" in row["sentence"]
 
 
-@pytest.mark.parametrize(("read_from", "severity"), [(0, "warning"), (700, "note")])
-def test_a_reader_whose_offset_is_behind_the_end_of_the_log_goes_back(read_from: int, severity: str) -> None:
+def refused_at_500(name: str, read_from: int) -> Rows:
+    """What is said of a reader whose position 500 was refused, and that read on elsewhere a second later."""
     failed, later = call(1, status="error", api="Fetch"), call(2, api="Fetch")
     stated = [
         place(at) | {"what": "fetch", "topic": "orders", "partition": 0, "value": offset, "client_id": "payer",
                      "exchange_id": of["exchange_id"]}
         for at, offset, of in ((1, 500, failed), (2, read_from, later))
     ]  # fmt: skip
-    errors = [error(failed, "OFFSET_OUT_OF_RANGE", partition=0, retriable=False)]
-    (row,) = said(exchanges=[failed, later], errors=errors, positions=stated, connections=[connection()])
+    errors = [error(failed, name, partition=0, retriable=False)]
+    return said(exchanges=[failed, later], errors=errors, positions=stated, connections=[connection()])
+
+
+def test_a_reader_of_a_topic_that_was_made_anew_reads_on_at_any_offset() -> None:
+    assert "a retry succeeded" in refused_at_500("UNKNOWN_TOPIC_ID", 0)[0]["sentence"]
+    assert "no later attempt succeeded" in refused_at_500("KAFKA_STORAGE_ERROR", 0)[0]["sentence"]
+
+
+@pytest.mark.parametrize(("read_from", "severity"), [(0, "warning"), (700, "note")])
+def test_a_reader_whose_offset_is_behind_the_end_of_the_log_goes_back(read_from: int, severity: str) -> None:
+    (row,) = refused_at_500("OFFSET_OUT_OF_RANGE", read_from)
     assert (row["kind"], row["severity"]) == ("errors", severity)
     assert ("it went back by 500 offsets and read on there" in row["sentence"]) == (read_from == 0)
 
