@@ -72,4 +72,5 @@ READ_AGAIN = """
         and (n.value = f.value or f.anywhere)
     group by all"""
 """v_readagain: fetch positions that were refused, and when and where the same reader read on: there, of one out of
-range, or in a topic that was made anew, anywhere; null where it never did. What such a reader passed over is told by `messages_skipped`."""
+range, or in a topic that was made anew, anywhere; null where it never did. What it passed over then is told by
+`messages_skipped`."""
