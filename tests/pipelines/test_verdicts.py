@@ -1289,6 +1289,7 @@ def test_a_member_that_was_removed_had_left_or_been_silent() -> None:
     told = [error(beats[1], "FENCED_MEMBER_EPOCH", topic=None)]
     (row,) = said(exchanges=beats, errors=told, connections=[connection()])
     assert "FENCED_MEMBER_EPOCH, once; it had been silent for 59.0 s; it was a member again" in row["sentence"]
+    assert (row["severity"], "read again" in row["advice"]) == ("warning", True)
     leave = call(20, api="LeaveGroup", group="g", topics=None)
     left = [event("left", leave, group="g", subject="m-1")]
     (row,) = said(exchanges=[*beats, leave], errors=told, connections=[connection()], events=left)

@@ -93,8 +93,8 @@ _SEEN = f"""
                 when n.api = 'Fetch' and r.site is not null then r.read_at
                 else g.until end as healed_time,
             coalesce(b.refused, 0) as refused, b.refused_messages, r.back,
-            case when m.kind = 'left' then epoch_us(n.asked) - epoch_us(m.time) end as gone_us,
-            epoch_us(n.asked) - epoch_us(q.time) as silent_us
+            case when m.kind = 'left' then epoch_us(n.asked) - epoch_us(m.time) end * 1000 as left_ago_ns,
+            (epoch_us(n.asked) - epoch_us(q.time)) * 1000 as silent_ns
         from named n asof left join good g on n.protocol = g.protocol and n.who = g.who and n.family = g.family
             and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
             and n.time < g.time
@@ -133,7 +133,7 @@ _MORE = """
     sum(refused_messages)::bigint as refused_messages,
     names_of(api) as apis, names_of(what) as names, max(back) as back,
     max(epoch_us(healed_time) - epoch_us(failing)) as after_us,
-    case when bool_and(gone_us is not null) then max(gone_us) end as gone_us, max(silent_us) as silent_us,
+    case when bool_and(left_ago_ns is not null) then max(left_ago_ns) end as left_ago_ns, max(silent_ns) as silent_ns,
     any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
     case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
@@ -270,23 +270,23 @@ def _instance(row: Row) -> Ruling:
 
 def _removed(row: Row) -> Ruling:
     """Requests of clients that their group does not know: what these read and did not commit is read again."""
-    commits = not set(row["apis"]) <= set(_HEARTBEATS)
-    be, they = say.verb(row, "was", "were"), say.verb(row, "it", "they")
-    group, gone = say.named(row["groups"], "group") or "a group", row["gone_us"]
-    text = f"{say.clients(row)} {be} not, or no longer, in {group} when "
+    be, they, who = say.verb(row, "was", "were"), say.verb(row, "it", "they"), say.clients(row)
+    group, left, silent = say.named(row["groups"], "group") or "a group", row["left_ago_ns"], row["silent_ns"] or 0
+    text = f"{who} {be} not, or no longer, in {group} when "
     advice = "A group removes members whose heartbeats do not come for session.timeout.ms, or that join too late."
-    if gone is not None:
-        text = f"{say.clients(row)} had left {group} {say.span(gone * 1000)} before "
+    if left is not None:
+        text = f"{who} had left {group} {say.span(left)} before "
         advice = "A consumer leaves its group when its application does not poll for max.poll.interval.ms."
     text += f"{they} sent {say.apis(row['apis'])}: {row['cause']}, {say.times(row['count'])}"
-    if gone is None and (silent := (row["silent_us"] or 0) * 1000) >= SESSION_NS:
-        text += f"; {they} had been silent for {say.span(silent)}"
+    paused = left is None and silent >= SESSION_NS
+    text += f"; {they} had been silent for {say.span(silent)}" if paused else ""
     text += f"; {they} {be} a member again after {say.span(max(row['after_us'], 0) * 1000)}." if row["healed"] else "."
-    if commits:
-        advice += (
-            " Messages read since the last commit are read again. While a group has members, only they may commit."
-        )
-    return Ruling("errors", text, row, severity=NOTE if row["healed"] and not commits else None, advice=advice)
+    again = paused or not set(row["apis"]) <= set(_HEARTBEATS)
+    if again:
+        advice += " Messages read since the last commit are read again."
+    if "OffsetCommit" in row["apis"]:
+        advice += " While a group has members, only they may commit."
+    return Ruling("errors", text, row, severity=NOTE if row["healed"] and not again else None, advice=advice)
 
 
 def _unlocked(row: Row) -> Ruling:
@@ -295,9 +295,8 @@ def _unlocked(row: Row) -> Ruling:
         f"{say.clients(row)} acknowledged messages{_about(row, 'of')} that {say.verb(row, 'it', 'they')} did not, or "
     )
     text += f"no longer, hold: {row['cause']}, {say.times(row['count'])}."
-    advice = "A member holds a message for group.share.record.lock.duration.ms (30 s): let it take fewer at a time. "
-    advice += "Such a message is delivered again, and may be processed twice."
-    return Ruling("errors", text, row, advice=advice)
+    advice = "Take fewer messages at a time: a member holds one for group.share.record.lock.duration.ms (30 s). "
+    return Ruling("errors", text, row, advice=f"{advice}Then others get it, and it may be processed twice.")
 
 
 def _corrupt(row: Row) -> Ruling:
