@@ -257,12 +257,10 @@ def _acknowledged(body: Body) -> Iterator[Happened]:
 
 def _acquired(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
     """What a member of a share group gets that was delivered before."""
-    again = 0
-    for topic in body.get("responses") or ():
-        for partition in topic.get("partitions") or ():
-            for one in partition.get("acquiredRecords") or ():
-                again += max(0, one["lastOffset"] - one["firstOffset"] + 1) if one["deliveryCount"] > 1 else 0
-    if again:
+    partitions = (one for topic in body.get("responses") or () for one in topic.get("partitions") or ())
+    acquired = (one for partition in partitions for one in partition.get("acquiredRecords") or ())
+    counts = (one["lastOffset"] - one["firstOffset"] + 1 for one in acquired if one["deliveryCount"] > 1)
+    if again := sum(max(0, count) for count in counts):
         yield Happened("delivered_again", number=min(again, (1 << 63) - 1))
 
 

@@ -42,9 +42,8 @@ NO_LOGIN = "Unauthenticated"
 """The name of the error by which Iggy refuses a request of a client that has not logged in."""
 
 _LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
-_NO_RIGHT = (
-    "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
-)
+_NO_RIGHT = """(e.name like '%AUTHORIZATION_FAILED'
+    or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"""
 _HEARTBEATS = ("Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 _GROUP_APIS = ("JoinGroup", "SyncGroup", "OffsetCommit", "TxnOffsetCommit", *_HEARTBEATS)
 _REMOVED = f"""(e.name in ('UNKNOWN_MEMBER_ID', 'FENCED_MEMBER_EPOCH')
@@ -69,8 +68,7 @@ _SEEN = f"""
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
-                when e.name = 'INVALID_RECORD_STATE' then 'unlocked'
-                when e.among_brokers then 'broker'
+                when e.name = 'INVALID_RECORD_STATE' then 'unlocked' when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             case when e.api in {sql_list(_SENDING)} then coalesce(x.time, e.time) else e.time end as failing,
@@ -99,9 +97,11 @@ _SEEN = f"""
             and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
             and n.time < g.time
         asof left join (select client, "group", time, kind from v_events where kind in ('joined', 'left')) m
-            on n.sort = 'removed' and n.who = m.client and n."group" = m."group" and n.asked > m.time
-        asof left join v_calls q
-            on n.sort = 'removed' and n.who = q.client and n."group" = q."group" and n.asked > q.time
+            on n.who = m.client and n."group" = m."group" and n.asked > m.time
+        asof left join (
+            select c.client, c."group", c.time from v_calls c
+                semi join (from named where sort = 'removed') r on c.client = r.who and c."group" = r."group"
+        ) q on n.who = q.client and n."group" = q."group" and n.asked > q.time
         left join (
             select site, exchange_id, case when bool_and(done_at is not null) then max(done_at) end as done_at,
                 count(*) filter (done_at is null and nth_last = 1) as refused,
@@ -175,9 +175,8 @@ def _failed(row: Row) -> Ruling:
         if row["cause"] == "OFFSET_OUT_OF_RANGE" and (row["back"] or 0) > 0:
             back = f"it went back by {'up to ' if row['count'] > 1 else ''}{say.counted(row['back'], 'offset')}"
             return Ruling("errors", f"{what}; {back} and read on there.", row, _explained(row), advice=_LOG_ENDS)
-        done = (
-            "the same batches were stored" if row["apis"] and set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
-        )
+        sent = row["apis"] and set(row["apis"]) <= set(_SENDING)
+        done = "the same batches were stored" if sent else "a retry succeeded"
         if after >= OUTAGE_NS and row["retriable"]:
             return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
         text = f"{what}; {done} after {say.span(after)}."
@@ -295,8 +294,8 @@ def _unlocked(row: Row) -> Ruling:
         f"{say.clients(row)} acknowledged messages{_about(row, 'of')} that {say.verb(row, 'it', 'they')} did not, or "
     )
     text += f"no longer, hold: {row['cause']}, {say.times(row['count'])}."
-    advice = "Take fewer messages at a time: a member holds one for group.share.record.lock.duration.ms (30 s). "
-    return Ruling("errors", text, row, advice=f"{advice}Then others get it, and it may be processed twice.")
+    advice = "A member holds a message for group.share.record.lock.duration.ms (30 s), then others get it, and it may "
+    return Ruling("errors", text, row, advice=f"{advice}be processed twice: let it take fewer at a time.")
 
 
 def _corrupt(row: Row) -> Ruling:

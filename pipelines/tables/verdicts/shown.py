@@ -247,8 +247,7 @@ _TOLD = (
         "saturated(max(delivered)) as delivered, case when sum(again) > coalesce(sum(released), 0) then concat('; ', "
         "sum(again) - coalesce(sum(released), 0), ' came again that nobody released: their lock ran out, or their "
         "member went') else '' end as why, "
-        f"case when sum(rejected) > 0 then '{WARNING}' else '{NOTE}' end "
-        "as severity",
+        f"case when sum(rejected) > 0 then '{WARNING}' else '{NOTE}' end as severity",
     ),
     Told(
         SomeRows("events", "kind = 'status'"), "group_not_ready",

@@ -71,6 +71,5 @@ READ_AGAIN = """
         and n.partition is not distinct from f.partition and n.time > f.time
         and (n.value = f.value or f.anywhere)
     group by all"""
-"""v_readagain: fetch positions that were refused, and when and where the same reader read on: there, of one out of
-range, or in a topic that was made anew, anywhere; null where it never did. What it passed over then is told by
-`messages_skipped`."""
+"""v_readagain: fetch positions that were refused, and when and where the same reader read on, null where it never did:
+there, or, of one out of range or in a topic that was made anew, anywhere. `messages_skipped` tells what it left out."""
