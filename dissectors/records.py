@@ -469,6 +469,8 @@ class Event(NamedTuple):
                          is the first one on its connection
         status           a group does not work for a reason that is no error (kafka); text: its name and detail, null
                          where it works again
+        delivered_again  messages of a share group that its member got, and that were delivered before (kafka);
+                         number: messages
         released         messages of a share group that its member gave back (kafka); number: messages
         rejected         likewise, that it refused for good; number: messages
         transaction_began    a producer begins with a transactional id (kafka) or a transaction (pulsar); subject: its

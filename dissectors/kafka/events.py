@@ -255,6 +255,15 @@ def _acknowledged(body: Body) -> Iterator[Happened]:
             yield Happened(name, group=body.get("groupId"), number=min(counts[kind], (1 << 63) - 1))
 
 
+def _acquired(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
+    """What a member of a share group gets that was delivered before."""
+    partitions = (one for topic in body.get("responses") or () for one in topic.get("partitions") or ())
+    acquired = (one for partition in partitions for one in partition.get("acquiredRecords") or ())
+    counts = (one["lastOffset"] - one["firstOffset"] + 1 for one in acquired if one["deliveryCount"] > 1)
+    if again := sum(max(0, count) for count in counts):
+        yield Happened("delivered_again", number=min(again, (1 << 63) - 1))
+
+
 def _joined(call: KafkaRequest, body: Body, notes: BodyNotes) -> Iterator[Happened]:
     if not body.get("errorCode"):
         reason = (call.told or {}).get("reason")
@@ -344,6 +353,7 @@ _ANSWERS: Mapping[int, Callable[[KafkaRequest, Body, BodyNotes], Iterator[Happen
     DESCRIBE_CONFIGS: _described,
     DESCRIBE_QUOTAS: _quotas_described,
     DESCRIBE_CLUSTER: _brokers,
+    SHARE_FETCH: _acquired,
 }
 """API -> what an exchange says, by what is kept of its request and by the body of its answer."""
 _LAST_READ = {METADATA: "brokers"}

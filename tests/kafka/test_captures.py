@@ -37,7 +37,7 @@ def captures(name: str) -> list[str]:
 @cache
 def rows(name: str) -> dict[str, list[dict[str, Any]]]:
     keylog = truth(name).get("tls_keylog")
-    tables = ("exchanges", "batches", "errors", "findings", "messages")
+    tables = ("exchanges", "batches", "errors", "findings", "messages", "events")
     found = dissectors.dissect(captures(name), tables, payloads=True, keylog=str(FOLDER / keylog) if keylog else None)
     return {table: content.to_pylist() for table, content in found.items()}
 
@@ -125,6 +125,8 @@ def test_members_of_a_share_group_received_what_they_acquired() -> None:
     name = "java43-share-group"
     fetches = [call for call in rows(name)["exchanges"] if call["api"] == "ShareFetch"]
     assert sum(call["records"] or 0 for call in fetches) == truth(name)["share"]["deliveries"]
+    again = [one["number"] for one in rows(name)["events"] if one["kind"] == "delivered_again"]
+    assert sum(again) == truth(name)["share"]["released"]
 
 
 def test_each_consumer_received_what_its_isolation_level_lets_through() -> None:

@@ -248,16 +248,26 @@ def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> Non
     assert "failed once with NOT_LEADER_OR_FOLLOWER; the same batches were stored after 251 ms" in row["sentence"]
 
 
-@pytest.mark.parametrize(("read_from", "severity"), [(0, "warning"), (700, "note")])
-def test_a_reader_whose_offset_is_behind_the_end_of_the_log_goes_back(read_from: int, severity: str) -> None:
+def refused_at_500(name: str, read_from: int) -> Rows:
+    """What is said of a reader whose position 500 was refused, and that read on elsewhere a second later."""
     failed, later = call(1, status="error", api="Fetch"), call(2, api="Fetch")
     stated = [
         place(at) | {"what": "fetch", "topic": "orders", "partition": 0, "value": offset, "client_id": "payer",
                      "exchange_id": of["exchange_id"]}
         for at, offset, of in ((1, 500, failed), (2, read_from, later))
     ]  # fmt: skip
-    errors = [error(failed, "OFFSET_OUT_OF_RANGE", partition=0, retriable=False)]
-    (row,) = said(exchanges=[failed, later], errors=errors, positions=stated, connections=[connection()])
+    errors = [error(failed, name, partition=0, retriable=False)]
+    return said(exchanges=[failed, later], errors=errors, positions=stated, connections=[connection()])
+
+
+def test_a_reader_of_a_topic_that_was_made_anew_reads_on_at_any_offset() -> None:
+    assert "a retry succeeded" in refused_at_500("UNKNOWN_TOPIC_ID", 0)[0]["sentence"]
+    assert "no later attempt succeeded" in refused_at_500("KAFKA_STORAGE_ERROR", 0)[0]["sentence"]
+
+
+@pytest.mark.parametrize(("read_from", "severity"), [(0, "warning"), (700, "note")])
+def test_a_reader_whose_offset_is_behind_the_end_of_the_log_goes_back(read_from: int, severity: str) -> None:
+    (row,) = refused_at_500("OFFSET_OUT_OF_RANGE", read_from)
     assert (row["kind"], row["severity"]) == ("errors", severity)
     assert ("it went back by 500 offsets and read on there" in row["sentence"]) == (read_from == 0)
 
@@ -649,6 +659,18 @@ def test_a_share_group_says_what_it_released_and_rejected() -> None:
     assert (row["severity"], row["groups"]) == ("warning", ["g"])
 
 
+@pytest.mark.parametrize(
+    ("released", "told"),
+    [(6, "."), (2, "; 4 came again that nobody released: their lock ran out, or their member went.")],
+)
+def test_what_a_share_group_gets_again_was_released_or_its_lock_ran_out(released: int, told: str) -> None:
+    fetch = answered(1, api="ShareFetch", group="g", records=46)
+    given = [event("released", fetch, number=released), event("delivered_again", fetch, number=6)]
+    (row,) = said(exchanges=[fetch], events=given, connections=[connection()])
+    assert row["severity"] == "note"
+    assert row["sentence"].endswith(f"rejected 0 for good, of 46 delivered{told}")
+
+
 def pulsar(row: Row, **more: Any) -> Row:
     return {**row, "protocol": "pulsar", **more}
 
@@ -793,6 +815,13 @@ def epoch(at: float, number: int, member: str = "m") -> Row:
 def test_a_group_of_the_newer_protocol_rebalances_with_each_epoch(heard: Rows, told: bool) -> None:
     beats = [call(one["time"].timestamp() - NOON.timestamp(), api="ConsumerGroupHeartbeat", group="g") for one in heard]
     assert kinds(exchanges=beats, events=heard, connections=[connection()]) == [("rebalances", "note")] * told
+
+
+@pytest.mark.parametrize(("late", "severity"), [(8, "note"), (40, "warning")])
+def test_members_that_hear_of_epochs_read_on_until_all_know_the_new_one(late: float, severity: str) -> None:
+    heard = [epoch(1, 4), epoch(2, 5), epoch(2 + late, 5, "n")]
+    beats = [call(at, api="ConsumerGroupHeartbeat", group="g") for at in (1, 2, 2 + late)]
+    assert kinds(exchanges=beats, events=heard, connections=[connection()]) == [("rebalances", severity)]
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
@@ -1247,6 +1276,30 @@ def test_a_member_that_its_group_removed_is_told_so_and_what_it_did_not_commit_i
     assert (beat["severity"], "was a member again after" in beat["sentence"]) == ("note", True)
 
 
+def test_a_late_acknowledgement_is_not_healed_by_the_next_one() -> None:
+    late, next_one = (call(at, api="ShareAcknowledge", group="g", status=ok) for at, ok in ((1, "error"), (1.1, "ok")))
+    told = [error(late, "INVALID_RECORD_STATE")]
+    (row,) = said(exchanges=[late, next_one], errors=told, connections=[connection()])
+    assert (row["severity"], "no longer, hold: INVALID_RECORD_STATE, once." in row["sentence"]) == ("warning", True)
+
+
+def test_a_member_that_was_removed_had_left_or_been_silent() -> None:
+    beats = [call(at, api="ConsumerGroupHeartbeat", group="g", topics=None) for at in (1, 60, 61)]
+    beats[1]["status"] = "error"
+    told = [error(beats[1], "FENCED_MEMBER_EPOCH", topic=None)]
+    (row,) = said(exchanges=beats, errors=told, connections=[connection()])
+    assert "FENCED_MEMBER_EPOCH, once; it had been silent for 59.0 s; it was a member again" in row["sentence"]
+    assert (row["severity"], "read again" in row["advice"]) == ("warning", True)
+    leave = call(20, api="LeaveGroup", group="g", topics=None)
+    left = [event("left", leave, group="g", subject="m-1")]
+    (row,) = said(exchanges=[*beats, leave], errors=told, connections=[connection()], events=left)
+    assert "payer on 10.0.0.2 had left group g 40.0 s before it sent ConsumerGroupHeartbeat" in row["sentence"]
+    assert "max.poll.interval.ms" in row["advice"]
+    back = event("joined", call(30, api="JoinGroup", group="g"), group="g", subject="m-2")
+    (row,) = said(exchanges=[*beats, leave], errors=told, connections=[connection()], events=[*left, back])
+    assert "was not, or no longer, in group g" in row["sentence"]
+
+
 def leaders(*told: tuple[float, int]) -> dict[str, Rows]:
     """What answers to Metadata say of partition 0 of `orders`: the leader's number, -1 for none."""
     asked = [call(at, api="Metadata", total_ns=MS) for at, _ in told]
@@ -1275,6 +1328,15 @@ def test_a_partition_without_a_leader_for_longer_than_an_election_takes_has_stop
     found = said(**leaders(*told))
     assert [(row["kind"], row["severity"]) for row in found] == ([("no_leader", severity)] if severity else [])
     assert all(row["sentence"].startswith(f"Partition 0 of topic orders {text}") for row in found)
+
+
+def test_a_leader_without_the_listener_that_was_asked_is_there() -> None:
+    told = leaders((1, 2), (5, -1), (9, -1), (20, 3))
+    for asked in told["exchanges"][1:3]:
+        asked |= {"status": "error", "error_name": "LISTENER_NOT_FOUND"}
+    (row,) = said(**told)
+    assert "had no leader for 15.0 s on the listener that was asked, until one was: nobody" in row["sentence"]
+    assert "advertised.listeners" in row["advice"]
 
 
 def test_questions_for_a_leader_that_there_is_not_are_no_storm() -> None:

@@ -23,7 +23,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -42,11 +42,12 @@ NO_LOGIN = "Unauthenticated"
 """The name of the error by which Iggy refuses a request of a client that has not logged in."""
 
 _LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
-_NO_RIGHT = (
-    "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
-)
-_GROUP_APIS = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit", "ConsumerGroupHeartbeat")
-_REMOVED = "(e.name = 'UNKNOWN_MEMBER_ID' and e.api in ('Heartbeat', 'OffsetCommit', 'TxnOffsetCommit'))"
+_NO_RIGHT = """(e.name like '%AUTHORIZATION_FAILED'
+    or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"""
+_HEARTBEATS = ("Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
+_GROUP_APIS = ("JoinGroup", "SyncGroup", "OffsetCommit", "TxnOffsetCommit", *_HEARTBEATS)
+_REMOVED = f"""(e.name in ('UNKNOWN_MEMBER_ID', 'FENCED_MEMBER_EPOCH')
+    and e.api in {sql_list((*_HEARTBEATS, "OffsetCommit", "TxnOffsetCommit"))})"""
 _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Describe$|DELETE_|Delete)"
 _ASKED = f"""(
     regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
@@ -67,11 +68,11 @@ _SEEN = f"""
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
-                when e.among_brokers then 'broker'
+                when e.name = 'INVALID_RECORD_STATE' then 'unlocked' when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             case when e.api in {sql_list(_SENDING)} then coalesce(x.time, e.time) else e.time end as failing,
-            e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
+            coalesce(x.time, e.time) as asked, e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
         where not {{left_out}}
@@ -89,10 +90,18 @@ _SEEN = f"""
                 when n.api in {sql_list(_SENDING)} and b.site is not null then b.done_at
                 when n.api = 'Fetch' and r.site is not null then r.read_at
                 else g.until end as healed_time,
-            coalesce(b.refused, 0) as refused, b.refused_messages, r.back
+            coalesce(b.refused, 0) as refused, b.refused_messages, r.back,
+            case when m.kind = 'left' then epoch_us(n.asked) - epoch_us(m.time) end * 1000 as left_ago_ns,
+            (epoch_us(n.asked) - epoch_us(q.time)) * 1000 as silent_ns
         from named n asof left join good g on n.protocol = g.protocol and n.who = g.who and n.family = g.family
             and n.topic_asked is not distinct from g.topic_asked and n."group" is not distinct from g."group"
             and n.time < g.time
+        asof left join (select client, "group", time, kind from v_events where kind in ('joined', 'left')) m
+            on n.who = m.client and n."group" = m."group" and n.asked > m.time
+        asof left join (
+            select c.client, c."group", c.time from v_calls c
+                semi join (from named where sort = 'removed') r on c.client = r.who and c."group" = r."group"
+        ) q on n.who = q.client and n."group" = q."group" and n.asked > q.time
         left join (
             select site, exchange_id, case when bool_and(done_at is not null) then max(done_at) end as done_at,
                 count(*) filter (done_at is null and nth_last = 1) as refused,
@@ -106,7 +115,7 @@ _SEEN = f"""
         ) r on n.site = r.site and n.exchange_id = r.exchange_id
     )
     select *, time as until,
-        sort <> 'instance' and bool_and(healed_time is not null) over (
+        sort not in ('instance', 'unlocked') and bool_and(healed_time is not null) over (
             partition by protocol, who, family, topic_asked, "group", what) as healed
     from followed"""
 _DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
@@ -123,7 +132,9 @@ _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
     names_of(api) as apis, names_of(what) as names, max(back) as back,
-    max(epoch_us(healed_time) - epoch_us(failing)) as after_us, any_value(code) as code,
+    max(epoch_us(healed_time) - epoch_us(failing)) as after_us,
+    case when bool_and(left_ago_ns is not null) then max(left_ago_ns) end as left_ago_ns, max(silent_ns) as silent_ns,
+    any_value(code) as code,
     arg_min(message, row(time, file, packet)) as message, bool_and(whole) as whole,
     case when bool_and(retriable) then (select max(epoch_us(end_time)) from connections) - min(epoch_us(time)) end
         as left_us"""
@@ -172,9 +183,8 @@ def _failed(row: Row) -> Ruling:
         if row["cause"] == "OFFSET_OUT_OF_RANGE" and (row["back"] or 0) > 0:
             back = f"it went back by {'up to ' if row['count'] > 1 else ''}{say.counted(row['back'], 'offset')}"
             return Ruling("errors", f"{what}; {back} and read on there.", row, _explained(row), advice=_LOG_ENDS)
-        done = (
-            "the same batches were stored" if row["apis"] and set(row["apis"]) <= set(_SENDING) else "a retry succeeded"
-        )
+        sent = row["apis"] and set(row["apis"]) <= set(_SENDING)
+        done = "the same batches were stored" if sent else "a retry succeeded"
         if after >= OUTAGE_NS and row["retriable"]:
             return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
         text = f"{what}; {done} after {say.span(after)}."
@@ -267,17 +277,33 @@ def _instance(row: Row) -> Ruling:
 
 def _removed(row: Row) -> Ruling:
     """Requests of clients that their group does not know: what these read and did not commit is read again."""
-    commits = any(api != "Heartbeat" for api in row["apis"])
-    be, they = say.verb(row, "was", "were"), say.verb(row, "it", "they")
-    text = f"{say.clients(row)} {be} not, or no longer, in {say.named(row['groups'], 'group') or 'a group'} when "
-    text += f"{they} sent {say.apis(row['apis'])}: {row['cause']}, {say.times(row['count'])}"
-    text += f"; {they} {be} a member again after {say.span(max(row['after_us'], 0) * 1000)}." if row["healed"] else "."
+    be, they, who = say.verb(row, "was", "were"), say.verb(row, "it", "they"), say.clients(row)
+    group, left, silent = say.named(row["groups"], "group") or "a group", row["left_ago_ns"], row["silent_ns"] or 0
+    text = f"{who} {be} not, or no longer, in {group} when "
     advice = "A group removes members whose heartbeats do not come for session.timeout.ms, or that join too late."
-    if commits:
-        advice += (
-            " Messages read since the last commit are read again. While a group has members, only they may commit."
-        )
-    return Ruling("errors", text, row, severity=NOTE if row["healed"] and not commits else None, advice=advice)
+    if left is not None:
+        text = f"{who} had left {group} {say.span(left)} before "
+        advice = "A consumer leaves its group when its application does not poll for max.poll.interval.ms."
+    text += f"{they} sent {say.apis(row['apis'])}: {row['cause']}, {say.times(row['count'])}"
+    paused = left is None and silent >= SESSION_NS
+    text += f"; {they} had been silent for {say.span(silent)}" if paused else ""
+    text += f"; {they} {be} a member again after {say.span(max(row['after_us'], 0) * 1000)}." if row["healed"] else "."
+    again = paused or not set(row["apis"]) <= set(_HEARTBEATS)
+    if again:
+        advice += " Messages read since the last commit are read again."
+    if "OffsetCommit" in row["apis"]:
+        advice += " While a group has members, only they may commit."
+    return Ruling("errors", text, row, severity=NOTE if row["healed"] and not again else None, advice=advice)
+
+
+def _unlocked(row: Row) -> Ruling:
+    """Acknowledgements of a share group's messages that were no longer locked: what comes next heals nothing."""
+    text = (
+        f"{say.clients(row)} acknowledged messages{_about(row, 'of')} that {say.verb(row, 'it', 'they')} did not, or "
+    )
+    text += f"no longer, hold: {row['cause']}, {say.times(row['count'])}."
+    advice = "A member holds a message for group.share.record.lock.duration.ms (30 s), then others get it, and it may "
+    return Ruling("errors", text, row, advice=f"{advice}be processed twice: let it take fewer at a time.")
 
 
 def _corrupt(row: Row) -> Ruling:
@@ -287,7 +313,8 @@ def _corrupt(row: Row) -> Ruling:
 
 _SAID = {
     "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
-    "right": _right, "fenced": _fenced, "instance": _instance, "removed": _removed, "corrupt": _corrupt,
+    "right": _right, "fenced": _fenced, "instance": _instance, "removed": _removed, "unlocked": _unlocked,
+    "corrupt": _corrupt,
 }  # fmt: skip
 
 

@@ -89,7 +89,7 @@ KINDS: dict[str, VerdictKind] = {
     "messages_skipped": VerdictKind(
         CRITICAL,
         "A group passed over messages that it never got.",
-        "Read them again while they are there: reset the group to the first offset named.",
+        "Reset the group to the first offset named; what was deleted by then, only its producers can send again.",
         harm=SKIPPED,
     ),
     "messages_doubled": VerdictKind(
@@ -271,7 +271,7 @@ KINDS: dict[str, VerdictKind] = {
     # --- groups, transactions, subscriptions ---
     "rebalances": VerdictKind(
         WARNING,
-        "A group rebalanced: its members did not consume meanwhile.",
+        "A group rebalanced: meanwhile members of a classic group did not consume.",
         "Start members together, give them group.instance.id, and look at members that time out.",
         harm=STOPPED,
     ),

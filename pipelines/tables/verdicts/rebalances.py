@@ -9,7 +9,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import LINKS, OUTAGE_NS, REBALANCE_NS, REBALANCES, SECOND, STOPPED
+from pipelines.tables.verdicts.thresholds import EPOCH_NS, LINKS, OUTAGE_NS, REBALANCE_NS, REBALANCES, SECOND, STOPPED
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
 _WHY = {
@@ -78,7 +78,8 @@ _STEPS = """
         and c.until >= r.time and c.time <= r.time + to_microseconds(r.duration_ns // 1000)
     where api in ('JoinGroup', 'SyncGroup', 'ConsumerGroupHeartbeat')"""
 _REBALANCED = f"""
-    select * from ({together(_STEPS, ["protocol", '"group"'])}) join ({_GROUPS}) on "group" = name"""
+    select * from ({together(_STEPS, ["protocol", '"group"'], "names_of(api) as apis")})
+        join ({_GROUPS}) on "group" = name"""
 
 
 def _how_long(row: Row) -> str:
@@ -110,11 +111,12 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
     gone = capture.rows(_GONE)
     for row in capture.rows(_REBALANCED):
         left = [one for one in gone if one["name"] == row["name"]]
+        stops = "JoinGroup" in row["apis"]  # members that hear of epochs read on meanwhile
         restless = (
-            max(row["longest_ns"], *(one["unread_ns"] for one in left), 0) >= REBALANCE_NS
-            or any(one["text"] for one in left)
+            row["longest_ns"] >= (REBALANCE_NS if stops else EPOCH_NS)
+            or any(one["text"] or one["unread_ns"] >= REBALANCE_NS for one in left)
             or row["uneasy"] >= REBALANCES
-            or (row["later"] >= REBALANCES and row["spent_ns"] >= STOPPED * row["within_ns"])
+            or (stops and row["later"] >= REBALANCES and row["spent_ns"] >= STOPPED * row["within_ns"])
         )
         yield Ruling(
             "rebalances",

@@ -111,12 +111,12 @@ _BACK = f"""
         and not exists (
             select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
                 and epoch_us(e.time) between before_us and at_us)"""
-# requests of share groups that release or reject messages, each with how many
+# requests of share groups that release or reject messages, or get some again, each with how many
 _REFUSED = """
-    select c.*, released, rejected, delivered from v_calls c join (
+    select c.*, released, rejected, again, delivered from v_calls c join (
         select site, exchange_id, sum(number) filter (kind = 'released') as released,
-            sum(number) filter (kind = 'rejected') as rejected
-        from events where kind in ('released', 'rejected') group by all) using (site, exchange_id)
+            sum(number) filter (kind = 'rejected') as rejected, sum(number) filter (kind = 'delivered_again') as again
+        from events where kind in ('released', 'rejected', 'delivered_again') group by all) using (site, exchange_id)
     left join (
         select "group", sum(records) as delivered from exchanges where api = 'ShareFetch' group by all
     ) d on d."group" is not distinct from c."group\""""
@@ -238,14 +238,16 @@ _TOLD = (
         more="number_of(part) as partitions, max(messages) as furthest",
     ),
     Told(
-        SomeRows("events", "kind in ('released', 'rejected')"), "share_group",
+        SomeRows("events", "kind in ('released', 'rejected', 'delivered_again')"), "share_group",
         "Share group {group} released {released:message} for another delivery and rejected {rejected} for good, of "
-        "{delivered:number} delivered.",
+        "{delivered:number} delivered{why}.",
         _REFUSED,
         by=("protocol", '"group"'),
         more="saturated(sum(released)) as released, saturated(sum(rejected)) as rejected, "
-        f"saturated(max(delivered)) as delivered, case when sum(rejected) > 0 then '{WARNING}' else '{NOTE}' end "
-        "as severity",
+        "saturated(max(delivered)) as delivered, case when sum(again) > coalesce(sum(released), 0) then concat('; ', "
+        "sum(again) - coalesce(sum(released), 0), ' came again that nobody released: their lock ran out, or their "
+        "member went') else '' end as why, "
+        f"case when sum(rejected) > 0 then '{WARNING}' else '{NOTE}' end as severity",
     ),
     Told(
         SomeRows("events", "kind = 'status'"), "group_not_ready",

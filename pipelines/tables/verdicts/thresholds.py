@@ -60,6 +60,12 @@ REBALANCES, STOPPED = 5, 0.1
 """Rebalances of one group after its first that are worth a verdict, however short, as each stops all members: where
 nobody came or left in order, or where they took such a share of the time. A rolling deploy takes less."""
 
+EPOCH_NS = 30 * SECOND
+"""Until all members know a new epoch: they read on, and hear of it by heartbeats, one every 5 s, so it takes some."""
+
+SESSION_NS = 6 * SECOND
+"""A group removes no member that was silent for less (group.min.session.timeout.ms)."""
+
 OUTAGE_NS = 2 * SECOND
 """From an error to the next success: clients retry within a second (retry.backoff.max.ms), so longer is an outage."""
 

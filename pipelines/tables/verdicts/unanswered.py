@@ -31,7 +31,8 @@ _REASONS = """
     where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
         and u.exchange_id like '%-c' || f.stream_offset
     union all
-    select u.site, u.connection, u.incarnation, u.exchange_id, 'Brokers refuse this version since Kafka 4.0' as reason
+    select u.site, u.connection, u.incarnation, u.exchange_id,
+        'Brokers refuse this version since Kafka 4.0: update the client' as reason
     from exchanges u
         anti join (select * from exchanges where kind = 'call') x
             on u.server_ip = x.server_ip and u.server_port = x.server_port and u.api = x.api and u.version = x.version
@@ -98,7 +99,6 @@ _CLOSED_ON = f"""
     names_of(api) as apis, max(request_bytes) as largest,
     names_of(coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
     case when count(idle_ns) = count(*) then min(idle_ns) end as idle_ns,
-    arg_min(reason, row(time, file, packet)) as reason,
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
 
 
@@ -110,7 +110,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login
             from ({_UNANSWERED})
             where not {capture.explained()})"""
-    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by"], _CLOSED_ON)):
+    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "reason"], _CLOSED_ON)):
         who = f"{say.apis(row['apis'])} of {say.clients(row)} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
@@ -118,7 +118,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=row["idle_ns"] and FORGOTTEN)
+            yield Ruling("closed_unanswered", _closed(row), row, _first(row), advice=_cause(row))
         else:
             yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)
 
@@ -138,15 +138,19 @@ def _closed(row: Row) -> str:
     return f"The connection to {broker} was closed instead of an answer to {requests}."
 
 
-def _cause(row: Row) -> str:
-    """The first request, and what the bytes say of why it has no answer."""
+def _first(row: Row) -> str:
+    """The first request."""
     first = row["first"]
     version = "" if first["version"] is None else f" version {first['version']}"
     api = first["api"] or "an unknown request"
     text = f"The first: {api}{version} of {say.number(first['request_bytes'] or 0)} bytes, "
-    text += f"{say.place(first['file'], first['packet'])}."
-    if row["reason"]:
-        return f"{text} {row['reason']}."
+    return f"{text}{say.place(first['file'], first['packet'])}."
+
+
+def _cause(row: Row) -> str | None:
+    """What the bytes say of why they have no answer."""
+    if row["idle_ns"] or row["reason"]:
+        return FORGOTTEN if row["idle_ns"] else f"{row['reason']}."
     if row["protocol"] == "kafka" and (row["largest"] or 0) > LARGEST_REQUEST:
-        return f"{text} {units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
-    return text
+        return f"{units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
+    return None

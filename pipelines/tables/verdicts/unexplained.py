@@ -55,6 +55,7 @@ CONNECTIONS_RESET = Told(
 """Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
 
 _LEADERLESS = "protocol = 'kafka' and what = 'leader' and leader is null and partition is not null"
+_NO_LISTENER = "coalesce(bool_and(error_name = 'LISTENER_NOT_FOUND'), false)"
 _LAGGING = "protocol = 'kafka' and what = 'leader' and leader is not null and len(isr) < len(replicas)"
 # what answers say of the leaders of partitions of which one says a condition
 _OF_PLACES = """
@@ -79,7 +80,8 @@ def _lasting(state: str, rows: str, place: str = "topic, partition") -> str:
 
 NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
-    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}, {until_when}: nobody could write there or read.",
+    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}{whose}, {until_when}: nobody could write there "
+    "or read.",
     f"""
         select c.* replace ([s.topic] as topics, 0 as cost_ns), s.topic, s.partition, ended is null as lasts,
             (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns
@@ -87,11 +89,14 @@ NO_LEADER = Told(
             join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
         where epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
     by=("protocol", "topic"),
-    more="""
-        max(without_ns) as longest_ns,
+    more=f"""
+        max(without_ns) as longest_ns, case when {_NO_LISTENER} then ' on the listener that was asked' else '' end as
+        whose, case when {_NO_LISTENER} then 'LISTENER_NOT_FOUND: the leader is there, but advertises no address on '
+            || 'that listener. Compare listeners and advertised.listeners of all brokers.' end as advice,
         case number_of(partition) when 1 then 'Partition ' || min(partition)
             else number_of(partition) || ' partitions' end as parts,
-        case when bool_or(lasts) then 'until the end of the capture' else 'until another was elected' end as until_when,
+        case when bool_or(lasts) then 'until the end of the capture' when {_NO_LISTENER} then 'until one was'
+            else 'until another was elected' end as until_when,
         case when bool_or(lasts) then 'critical' else 'warning' end as severity""",
 ).check  # fmt: skip
 """Partitions that answers name without a leader, for longer than an election takes."""

@@ -58,7 +58,8 @@ READ_AGAIN = """
     select f.site, f.exchange_id, f.topic, f.partition, f.value, min(n.time) as read_at,
         arg_min(n.value, n.time) as read_from
     from (
-        select p.*, e.name = 'OFFSET_OUT_OF_RANGE' as out_of_range
+        select p.*,
+            e.name in ('OFFSET_OUT_OF_RANGE', 'UNKNOWN_TOPIC_ID', 'INCONSISTENT_TOPIC_ID') as anywhere
         from positions p join errors e on e.site = p.site and e.exchange_id = p.exchange_id
             and e.topic is not distinct from p.topic and e.partition is not distinct from p.partition
         where p.what = 'fetch' and p.replica is null
@@ -68,7 +69,7 @@ READ_AGAIN = """
         where p.what = 'fetch' and p.replica is null
     ) n on n.client_ip = f.client_ip and n.client_id is not distinct from f.client_id and n.topic = f.topic
         and n.partition is not distinct from f.partition and n.time > f.time
-        and (n.value = f.value or f.out_of_range)
+        and (n.value = f.value or f.anywhere)
     group by all"""
-"""v_readagain: fetch positions that were refused, and when and where the same reader read on: there, of one out of
-range anywhere; null where it never did. What such a reader passed over is told by `messages_skipped`."""
+"""v_readagain: fetch positions that were refused, and when and where the same reader read on, null where it never did:
+there, or, of one out of range or in a topic that was made anew, anywhere. `messages_skipped` tells what it left out."""
