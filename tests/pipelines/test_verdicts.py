@@ -698,20 +698,51 @@ def test_an_error_says_which_broker_failed_or_what_the_broker_says_of_it(
     assert (row["advice"] == f"The broker said: {advice}") == (advice is not None)
 
 
-def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_went_back_for() -> None:
-    def delivery(at: float, position: str) -> Row:
-        return pulsar(
-            place(at), role="consume", topic="t", partition=-1, position=position, group="s", records=2, verdict="ok"
-        )
+def delivery(at: float, position: str, **more: Any) -> Row:
+    row = place(at) | {"exchange_id": f"m-{at}", "file": "a.pcap", "packet": int(at * 100)}
+    return (
+        pulsar(row, role="consume", topic="t", partition=-1, position=position, group="s", records=2, verdict="ok")
+        | more
+    )
 
+
+def test_messages_that_a_subscription_got_again_are_told_once_with_why() -> None:
     batches = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(3, "1:0")]
     (row,) = said(batches=batches)
-    assert row["sentence"] == "2 of 6 messages delivered to subscription s of topic t were redeliveries."
-    back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
-    assert said(batches=batches, exchanges=[back]) == []
+    text = "2 of 6 messages delivered to subscription s of topic t were redeliveries: the broker delivered them again."
+    assert (row["sentence"], row["severity"]) == (text, "warning")
+    asked = pulsar(call(2.5, api="REDELIVER_UNACKNOWLEDGED_MESSAGES", kind="oneway", group="s", topics=["t"]))
+    (row,) = said(batches=batches, exchanges=[asked])
+    assert (row["kind"], row["severity"]) == ("redelivered", "warning")
+    assert row["sentence"].endswith("a consumer asked for them again.")
+    assert "dead letter" in row["advice"]
+    (row,) = said(batches=[*batches, delivery(4, "1:0")], exchanges=[asked, asked | {"time": place(3.5)["time"]}])
+    assert "4 of 8 messages" in row["sentence"]
+    assert "1 message up to 3 times each: a consumer" in row["sentence"]
     seen_twice = [delivery(1, "1:0"), delivery(1.001, "1:0") | {"connection": "c9"}]
     relayed = event("proxied", pulsar(call(0.5, api="CONNECT")) | {"connection": "c9"}, subject="proxy")
     assert said(batches=seen_twice, events=[relayed]) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "comes", "severity"),
+    [
+        ({"api": "SEEK"}, 2, "note"),  # somebody went back
+        ({"api": "SUBSCRIBE"}, 2, "note"),  # of a consumer that went away
+        ({"api": "SUBSCRIBE"}, 3, "warning"),  # again and again
+    ],
+)
+def test_messages_that_come_again_as_they_should_are_no_warning(between: Row, comes: int, severity: str) -> None:
+    batches = [delivery(n + 1, "1:0") for n in range(comes)]
+    calls = [pulsar(call(n + 0.5, group="s", topics=["t"], **between)) for n in range(1, comes)]
+    assert kinds(batches=batches, exchanges=calls) == [("redelivered", severity)]
+
+
+def test_messages_that_were_given_up_after_they_came_again_are_told_by_their_dead_letter_topic() -> None:
+    asked = pulsar(call(2.5, api="REDELIVER_UNACKNOWLEDGED_MESSAGES", kind="oneway", group="s", topics=["t"]))
+    given_up = dead("persistent://public/default/t-s-DLQ")
+    found = kinds(batches=[delivery(1, "1:0"), delivery(3, "1:0"), given_up], exchanges=[asked])
+    assert found == [("dead_lettered", "warning"), ("redelivered", "note")]
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
