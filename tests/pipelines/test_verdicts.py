@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -1380,6 +1380,34 @@ def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_go
     left = event("left", one | {"time": NOON + timedelta(seconds=31)}, subject="m")
     assert told(durable, left) == ["consumer_behind"]
     assert told(left) == []
+
+
+@pytest.mark.parametrize(
+    ("acknowledges", "severity", "text"),
+    [
+        (lambda n: n % 2 == 0 or n < 20, "warning", "20 messages wait, the next of them 38.0 s old; w2"),
+        (lambda n: n != 21, "note", "w2 on 10.0.0.2 got 1 of them and"),  # it may take that long
+        (lambda n: True, None, ""),
+    ],
+    ids=["one consumer hangs", "one message takes long", "all work"],
+)
+def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_named(
+    acknowledges: Callable[[int], bool], severity: str | None, text: str
+) -> None:
+    given = behind([(n + 0.5, n) for n in range(60) if acknowledges(n)], AS_IT_COMES)
+    given = {name: [pulsar(row) for row in rows] for name, rows in given.items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    for row in given["batches"]:
+        row["first_timestamp"] = row["max_timestamp"] = NOON + timedelta(seconds=row["base_offset"])
+        if row["role"] == "consume":
+            row |= {"group": "g", "client_id": f"w{row['base_offset'] % 2 + 1}"}
+    delivered = [row for row in given["batches"] if row["role"] == "consume"]
+    given["exchanges"] += [row | {"api": "MESSAGE", "kind": "push"} for row in delivered]
+    given["events"] = [row | {"text": "Shared", "topic": "orders"} for row in given["events"]]
+    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert [row["severity"] for row in found] == ([severity] if severity else [])
+    assert [row["sentence"] for row in found if text not in row["sentence"]] == []
 
 
 STOOD = [(10, 10), *((n, n) for n in range(50, 61))]

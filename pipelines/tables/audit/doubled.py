@@ -80,8 +80,8 @@ VIEWS = {
             client <> client_before AS moved, connection <> connection_before AS reconnected
         FROM causes""",
     # Pulsar's deliveries of an entry to a subscription after its first one, and what lies between two of them; `most`:
-    # how many there are of it, `delivered`: the messages that the subscription got in all. A proxy passes each on: those
-    # of connections that it opened are compared among themselves
+    # how many there are of it, `delivered`: the messages that the subscription got in all. A proxy passes each on: what
+    # came on connections that it opened is compared among itself
     "v_redelivered": f"""
         WITH every AS (
             SELECT b.*, "group" AS owner, lag(time) OVER again AS before,
