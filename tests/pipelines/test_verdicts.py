@@ -684,7 +684,7 @@ def test_a_topic_that_brokers_refuse_to_open_again_says_in_their_words_why() -> 
     ("name", "message", "how", "advice"),
     [
         ("ConsumerBusy", "Subscription is of different type.", "", "Subscription is of different type."),
-        ("Incompatible", "org.a.b.SchemaError: Types: org.c.d.E: differ: \n{…}", "", "Types: differ."),
+        ("Incompatible", "org.a.b.Schema$Error: Types: org.c.d.E: differ: \n{…}", "", "Types: differ."),
         ("KAFKA_STORAGE_ERROR", None, " at 10.0.0.1:9092", None),
     ],
 )
@@ -1053,6 +1053,10 @@ def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() 
         (row,) = said(exchanges=[ping, other], connections=ended)
         assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
         assert row["sentence"] == f"{sentence} 30.0 s later."
+    again = [ping, ping | {"exchange_id": "PING-9", "time": NOON + timedelta(seconds=20)}, call(9, port=1) | ping]
+    again[2] |= {"api": "SEND", "exchange_id": "SEND-9"}  # has no answer either
+    (row,) = said(exchanges=again, connections=ended)
+    assert "had no answer from payer on 10.0.0.2, nor had 1 other request; 1 connection was closed" in row["sentence"]
     half = pulsar(connection(end=40, closed="open", closed_by="client"))  # the broker's host acknowledged it, no more
     assert kinds(exchanges=[ping, other], connections=[half, ended[1]]) == [("keepalive_timeout", "warning")]
     soon = pulsar(connection(end=13, closed="fin", closed_by="client"))  # it was still in flight
@@ -1181,6 +1185,21 @@ def test_a_fenced_producer_is_one_verdict_with_what_it_was_told_and_not_answered
     )
     assert (row["kind"], row["count"]) == ("producer_fenced", 2)
     assert "INVALID_PRODUCER_EPOCH and PRODUCER_FENCED" in row["sentence"]
+
+
+def test_a_login_that_a_broker_refuses_in_mid_connection_is_a_refused_login_in_its_words() -> None:
+    ended = pulsar(call(30, api="ERROR", kind="push", status="error", topics=None))
+    again = pulsar(call(31, api="CONNECT", status="error", topics=None))
+    told = [error(one, "AuthenticationError", topic=None, message="JWT expired") for one in (ended, again)]
+    (row,) = said(exchanges=[ended, again], errors=told, connections=[connection()])
+    assert (row["kind"], row["count"]) == ("auth_refused", 2)
+    assert row["advice"].endswith("The broker said: JWT expired.")
+
+
+def test_what_a_server_says_last_before_it_is_lost_is_no_error_as_well() -> None:
+    last = call(7.8, api="DISCONNECTED", kind="push", status="error", topics=None, client_id=None)
+    (row,) = said(exchanges=[last], errors=[error(last, "Disconnected", topic=None)], connections=KILLED)
+    assert row["kind"] == "broker_lost"
 
 
 def test_logins_that_were_refused_for_several_reasons_are_one_verdict() -> None:
