@@ -5,8 +5,8 @@ Each part of the query reads the parts before it once or twice: Spark plans a pa
 singly    subscriptions of Pulsar whose consumers acknowledge each message by itself, and that nobody set back
 numbered  Pulsar's entries, and what subscriptions acknowledged or, singly, got. Entries have no offsets: those that the
           capture shows are numbered in their order, by their messages
-cleared   what was acknowledged singly, with how many messages up to the furthest one then were (done), and when all
-          before it were (cleared_us)
+cleared   what was got, and acknowledged singly: with how many messages up to the furthest one then were (done), and
+          when all before it were (cleared_us)
 units     what was produced, each batch once, with its offsets and when its messages were made; with an owner, what the
           owner acknowledged
 passing   what was produced, with how far it goes without a message: a batch that marks the end of a transaction holds
@@ -93,6 +93,21 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     }
     entries, acked = (f"partition by {_OWNER} order by {by} rows between unbounded preceding and current row"
         for by in ("next", "acked_us, next"))  # fmt: skip
+    cleared = d.once(
+        "cleared",
+        f"""
+            select *, max(next) over ({acked}) - max(known) over ({acked}) + sum(size) over ({acked}) as done
+            from (
+                select *, max(acked_us) over ({entries}) as cleared_us, sum(size) over ({entries}) as known,
+                    coalesce(lead(next - size) over (partition by {_OWNER} order by next), next) as stands,
+                    min(next - size) over (partition by {_OWNER}) as start
+                from (
+                    select {_OWNER}, next, size, coalesce(min(seen_us), {_NEVER_US}) as acked_us,
+                        min(given_us) as given_us
+                    from numbered where alone = 1 and size is not null group by {_OWNER}, next, size
+                )
+            )""",
+    )
     so_far = "order by base, next rows between unbounded preceding and current row"
     return f"""
         with entries as (
@@ -107,41 +122,31 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
         ), told as (
             select protocol, topic, {part}, ledger, value as entry, {d.micros("time")} as seen_us, {group} as owner,
                 case when api = 'SEEK' then 1 else 0 end as sought,
-                case when what = 'pending' then 1 else 0 end as extra
+                case when what = 'pending' then 1 else 0 end as extra, cast(null as bigint) as given_us
             from positions
             where what in ('committed', 'pending') and protocol = 'pulsar' and topic is not null and time is not null
                 and {group} is not null
             union all
             select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry, cast(null as bigint) as seen_us,
-                {group} as owner, 0 as sought, 1 as extra
+                {group} as owner, 0 as sought, 1 as extra, {d.micros("time")} as given_us
             from batches
             where protocol = 'pulsar' and role = 'consume' and position like '%:%' and {group} is not null and {moved}
         ), numbered as (
             select *, cast(sum(records) over (partition by {_PLACE} order by ledger, entry) as bigint) as next,
                 max(case when owner is null then records end) over (partition by {_PLACE}, ledger, entry) as size
             from (
-                select *, cast(null as string) as owner, 0 as sought, 0 as alone from entries
+                select *, cast(null as string) as owner, 0 as sought, 0 as alone, cast(null as bigint) as given_us
+                from entries
                 union all
                 select protocol, topic, part, ledger, entry, 0 as records, cast(-1 as bigint) as first_us,
-                    cast(-1 as bigint) as max_us, seen_us, owner, sought, alone
+                    cast(-1 as bigint) as max_us, seen_us, owner, sought, alone, given_us
                 from (
                     select t.*, case when max(t.sought) over (partition by t.protocol, t.topic, t.part, t.owner) = 0
                         then coalesce(s.alone, 0) else 0 end as alone
                     from told t left join singly s on s.owner = t.owner and s.topic = t.topic
                 ) where alone = 1 or extra = 0
             )
-        ), cleared as (
-            select *, max(next) over ({acked}) - max(known) over ({acked}) + sum(size) over ({acked}) as done
-            from (
-                select *, max(acked_us) over ({entries}) as cleared_us, sum(size) over ({entries}) as known,
-                    coalesce(lead(next - size) over (partition by {_OWNER} order by next), next) as stands,
-                    min(next - size) over (partition by {_OWNER}) as start
-                from (
-                    select {_OWNER}, next, size, coalesce(min(seen_us), {_NEVER_US}) as acked_us
-                    from numbered where alone = 1 and size is not null group by {_OWNER}, next, size
-                )
-            ) where acked_us < {_NEVER_US}
-        ), units as (
+        ), {cleared}, units as (
             select protocol, topic, {part}, cast(null as string) as owner, 0 as sought, base_offset as base,
                 last_offset + 1 as next, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us,
                 max(case when control then 1 else 0 end) as control
@@ -163,7 +168,10 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             select {_PLACE}, owner, seen_us as at_us, next as number, sought, cast(null as bigint) as stands from units
             union all
             select {_OWNER}, acked_us as at_us, cast(done as bigint) as number, 0 as sought, start as stands
-            from cleared
+            from cleared where acked_us < {_NEVER_US}
+            union all
+            select {_OWNER}, min(given_us) as at_us, min(start) as number, 0 as sought, min(start) as stands
+            from cleared where given_us is not null group by {_OWNER}
             union all
             select {_OWNER}, cleared_us as at_us, cast(null as bigint) as number, 0 as sought, stands
             from cleared where cleared_us < {_NEVER_US}
@@ -185,6 +193,8 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             from (
                 select distinct protocol, topic, {part}, {reached_by(d)} as owner from positions
                 where what in ('committed', 'pending') and topic is not null and {reached_by(d)} is not null
+                union
+                select {_OWNER} from cleared
             ) cross join (select 0 as of_ends union all select 1 as of_ends) kinds
         ), steps as (
             select o.protocol, o.topic, o.part, o.owner, slot, max(at_us) as at_us,

@@ -714,6 +714,7 @@ def _singly(every: Rows, positions: Rows, moved: Rows, events: Rows, after: dict
     shared = {(e["group"], e["topic"]) for e in joined}
     sought = {(row["place"], row["owner"]) for row in every if row["sought"]}
     acked: dict[Any, dict[str, float]] = defaultdict(dict)
+    given: dict[Any, int] = {}
     inf = math.inf
     for row in [*positions, *moved]:
         place = (row["protocol"], row["topic"], row["partition"])
@@ -723,6 +724,8 @@ def _singly(every: Rows, positions: Rows, moved: Rows, events: Rows, after: dict
             position, at = f"{row['ledger']}:{row['value']}", float(_micros(row["time"]))
         elif row.get("role") == "consume" and row["position"]:
             position, at = row["position"], inf
+            if (place, position) in after:
+                given[place, row["group"]] = min(_micros(row["time"]), given.get((place, row["group"]), 1 << 62))
         else:
             continue
         if (place, position) in after:
@@ -733,6 +736,10 @@ def _singly(every: Rows, positions: Rows, moved: Rows, events: Rows, after: dict
         ends = sorted(end for at, end in after.items() if at[0] == place)
         size = {end: end - before for before, end in itertools.pairwise([0, *ends])}
         known = sorted((after[place, position], at) for position, at in entries.items())
+        start = known[0][0] - size[known[0][0]]
+        if (place, owner) in given:
+            first = {"at": given[place, owner], "value": start, "stands": start}
+            found.append({"place": place, "owner": owner, "sought": 0, **first})
         for at in sorted({at for _, at in known} - {inf}):
             furthest = max(end for end, when in known if when <= at)
             done = furthest - sum(size[end] for end, when in known if end <= furthest and when > at)

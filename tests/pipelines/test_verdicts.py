@@ -1369,7 +1369,7 @@ AS_IT_COMES = [(n + 0.1, n) for n in range(60)]
     [
         ([(n, n // 3) for n in range(6, 60, 6)], AS_IT_COMES, False, "warning", "42 messages wait"),
         ([(10, 10), (30, 30)], AS_IT_COMES, False, "note", "its members have got them since they last committed."),
-        ([(10, 10), (30, 30)], AS_IT_COMES[:30], False, "warning", "30 messages wait."),
+        ([(5, 5), (15, 15)], AS_IT_COMES[:15], False, "warning", "Group g stands at offset 15 of partition 0 of"),
         ([(10, 10), (30, 30)], AS_IT_COMES[:30], True, "note", "no members since 12:00:31, when the last one left"),
     ],
     ids=["slow", "commits seldom", "stopped", "done and gone"],
@@ -1384,6 +1384,14 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
     assert (row["severity"], row["groups"]) == (severity, ["g"])
     assert why in row["sentence"]
+
+
+def test_a_group_whose_members_in_turn_come_no_further_is_critical() -> None:
+    given = behind([(5, 5), (15, 15)], AS_IT_COMES[:15])
+    for at, port in ((20, 2), (35, 3)):
+        asked = {"what": "fetch", "topic": "orders", "partition": 0, "value": 15, "file": "a.pcap", "packet": 1}
+        given["positions"].append(place(at, port) | asked)
+    assert [row["severity"] for row in said(**given) if row["kind"] == "consumer_behind"] == ["critical"]
 
 
 def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
@@ -1405,10 +1413,11 @@ def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_go
     ("acknowledges", "severity", "text"),
     [
         (lambda n: n % 2 == 0 or n < 20, "warning", "20 messages wait, the next of them 38.0 s old; w2"),
+        (lambda n: False, "warning", "Group g stands still in partition 0 of topic orders: 60 messages wait"),
         (lambda n: n != 21, "note", "w2 on 10.0.0.2 got 1 of them and"),  # it may take that long
         (lambda n: True, None, ""),
     ],
-    ids=["one consumer hangs", "one message takes long", "all work"],
+    ids=["one consumer hangs", "all hang", "one message takes long", "all work"],
 )
 def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_named(
     acknowledges: Callable[[int], bool], severity: str | None, text: str

@@ -20,7 +20,10 @@ _REACHED_BY = reached_by(DuckDB())
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
-@needs(SomeRows("positions", "what in ('committed', 'pending')"))
+@needs(
+    SomeRows("positions", "what in ('committed', 'pending')"),
+    SomeRows("batches", "protocol = 'pulsar' and role = 'consume' and \"group\" is not null"),
+)
 def consumer_behind(capture: Capture) -> Iterator[Ruling]:
     """Groups that at the end of the capture stand still before messages, or fall behind, by group and topic.
 
@@ -63,11 +66,12 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 and a.ledger || ':' || a.value = d.position
             where nth = 1 group by all
         )
-        select x.* exclude (topics, "group"), h.unacked, h.holders, b.owner as "group", [b.topic] as topics, b.topic,
-            b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset, b.since,
+        select x.* exclude (topics, "group", status), h.unacked, h.holders, b.owner as "group",
+            [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
+            b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
             g.gone
-        from (from v_lagged where is_behind) b join (
+        from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
             from positions where what in ('committed', 'pending') group by all
@@ -107,7 +111,8 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
         if row["stopped"]:
-            text = f"Group {row['group']} stands at offset {worst['committed']} of {part}topic {place}"
+            where = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
+            text = f"Group {row['group']} stands {where} {part}topic {place}"
         else:
             text = f"Group {row['group']} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
         text += f": {say.counted(row['messages'], 'message', 'waits', 'wait')}{late}"
@@ -120,7 +125,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             text += "; its members have got them since they last committed"
         worst_of = CRITICAL if row["stopped"] and _members_read_on(capture, row["group"], row["topic"]) else WARNING
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
-        fine = row["gone_us"] is not None or in_work or (row["only_uncommitted"] and not row["stopped"])
+        fine = row["gone_us"] is not None or in_work or (row["only_uncommitted"] and worst_of == WARNING)
         others = [
             f"{_part(part['partition'], ' at ')}{part['committed']} of {part['end']}" for part in row["parts"][:5]
         ]
