@@ -77,7 +77,7 @@ _ENDED = "partition by transaction order by at_us desc, what desc"  # from a row
 
 
 def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
-    group = d.quoted("group")
+    group, none = d.quoted("group"), "cast(null as bigint)"
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
         ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
@@ -93,9 +93,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     }
     entries, acked = (f"partition by {_OWNER} order by {by} rows between unbounded preceding and current row"
         for by in ("next", "acked_us, next"))  # fmt: skip
-    cleared = d.once(
-        "cleared",
-        f"""
+    cleared = d.once("cleared", f"""
             select *, max(next) over ({acked}) - max(known) over ({acked}) + sum(size) over ({acked}) as done
             from (
                 select *, max(acked_us) over ({entries}) as cleared_us, sum(size) over ({entries}) as known,
@@ -103,11 +101,10 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                     min(next - size) over (partition by {_OWNER}) as start
                 from (
                     select {_OWNER}, next, size, coalesce(min(seen_us), {_NEVER_US}) as acked_us,
-                        min(given_us) as given_us
+                        min(nullif(first_us, -1)) as given_us
                     from numbered where alone = 1 and size is not null group by {_OWNER}, next, size
                 )
-            )""",
-    )
+            )""")  # fmt: skip
     so_far = "order by base, next rows between unbounded preceding and current row"
     return f"""
         with entries as (
@@ -116,30 +113,28 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             from batches where protocol = 'pulsar' and position like '%:%' and {moved}
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
         ), singly as (
-            select {group} as owner, topic, 1 as alone from events
+            select distinct {group} as owner, topic, 1 as alone from events
             where protocol = 'pulsar' and kind = 'joined' and text in ('Shared', 'Key_Shared')
-            group by {group}, topic
         ), told as (
             select protocol, topic, {part}, ledger, value as entry, {d.micros("time")} as seen_us, {group} as owner,
                 case when api = 'SEEK' then 1 else 0 end as sought,
-                case when what = 'pending' then 1 else 0 end as extra, cast(null as bigint) as given_us
+                case when what = 'pending' then 1 else 0 end as extra, cast(-1 as bigint) as first_us
             from positions
             where what in ('committed', 'pending') and protocol = 'pulsar' and topic is not null and time is not null
                 and {group} is not null
             union all
-            select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry, cast(null as bigint) as seen_us,
-                {group} as owner, 0 as sought, 1 as extra, {d.micros("time")} as given_us
+            select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry, {none} as seen_us,
+                {group} as owner, 0 as sought, 1 as extra, {d.micros("time")} as first_us
             from batches
             where protocol = 'pulsar' and role = 'consume' and position like '%:%' and {group} is not null and {moved}
         ), numbered as (
             select *, cast(sum(records) over (partition by {_PLACE} order by ledger, entry) as bigint) as next,
                 max(case when owner is null then records end) over (partition by {_PLACE}, ledger, entry) as size
             from (
-                select *, cast(null as string) as owner, 0 as sought, 0 as alone, cast(null as bigint) as given_us
-                from entries
+                select *, cast(null as string) as owner, 0 as sought, 0 as alone from entries
                 union all
-                select protocol, topic, part, ledger, entry, 0 as records, cast(-1 as bigint) as first_us,
-                    cast(-1 as bigint) as max_us, seen_us, owner, sought, alone, given_us
+                select {_PLACE}, ledger, entry, 0 as records, first_us, cast(-1 as bigint) as max_us, seen_us, owner,
+                    sought, alone
                 from (
                     select t.*, case when max(t.sought) over (partition by t.protocol, t.topic, t.part, t.owner) = 0
                         then coalesce(s.alone, 0) else 0 end as alone
@@ -165,22 +160,17 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 from units where owner is null
             )
         ), marks as (
-            select {_PLACE}, owner, seen_us as at_us, next as number, sought, cast(null as bigint) as stands from units
+            select {_PLACE}, owner, seen_us as at_us, next as number, sought, {none} as stands from units
             union all
-            select {_OWNER}, acked_us as at_us, cast(done as bigint) as number, 0 as sought, start as stands
-            from cleared where acked_us < {_NEVER_US}
+            select {_OWNER}, acked_us, cast(done as bigint), 0, start from cleared where acked_us < {_NEVER_US}
             union all
-            select {_OWNER}, min(given_us) as at_us, min(start) as number, 0 as sought, min(start) as stands
-            from cleared where given_us is not null group by {_OWNER}
+            select {_OWNER}, min(given_us), min(start), 0, min(start) from cleared group by {_OWNER}
             union all
-            select {_OWNER}, cleared_us as at_us, cast(null as bigint) as number, 0 as sought, stands
-            from cleared where cleared_us < {_NEVER_US}
+            select {_OWNER}, cleared_us, {none}, 0, stands from cleared where cleared_us < {_NEVER_US}
             union all
-            select {_OWNER}, at_us, number, 0 as sought, cast(null as bigint) as stands
-            from ({reached(d, alone=True)})
+            select {_OWNER}, at_us, number, 0 as sought, {none} as stands from ({reached(d, alone=True)})
             union all
-            select protocol, topic, {part}, cast(null as string) as owner, {at_us}, value as number, 0 as sought,
-                cast(null as bigint) as stands
+            select protocol, topic, {part}, cast(null as string) as owner, {at_us}, value, 0 as sought, {none}
             from positions
             where what = 'high_watermark' and protocol <> 'pulsar' and topic is not null and time is not null
         ), slots as (
@@ -206,8 +196,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 select * from slots
                 union all
                 select distinct {_PLACE}, cast(null as string) as owner, end_slot as slot, end_us as at_us,
-                    cast(null as bigint) as first_us, cast(null as bigint) as newest, cast(null as bigint) as furthest,
-                    0 as sought, cast(null as bigint) as stands
+                    {none} as first_us, {none} as newest, {none} as furthest, 0 as sought, {none} as stands
                 from slots cross join (
                     select max(at_us) as end_us, cast(floor(max(at_us) / {ask.bucket_us}) as bigint) as end_slot
                     from marks
@@ -231,17 +220,15 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             select *, {at["unit_base"]} as base, {at["unit_last"]} as last, {at["unit_first_us"]} as first_us,
                 {at["unit_max_us"]} as max_us, {at["unit_passed"]} as passed
             from (
-                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, cast(null as bigint) as at_us,
-                    cast(null as bigint) as moved_first_us, cast(null as bigint) as done, base as number,
-                    cast(null as bigint) as reach, 0 as kind, base as unit_base, next - 1 as unit_last,
-                    first_us as unit_first_us, max_us as unit_max_us, passed as unit_passed
+                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, {none} as at_us, {none} as moved_first_us,
+                    {none} as done, base as number, {none} as reach, 0 as kind, base as unit_base,
+                    next - 1 as unit_last, first_us as unit_first_us, max_us as unit_max_us, passed as unit_passed
                 from passing
                 union all
                 select {_OWNER}, slot, at_us, moved_first_us, number as done, coalesce(stands, number) as number,
                     case when end_number is not null then greatest(end_number, number) end as reach, 1 as kind,
-                    cast(null as bigint) as unit_base, cast(null as bigint) as unit_last,
-                    cast(null as bigint) as unit_first_us, cast(null as bigint) as unit_max_us,
-                    cast(null as bigint) as unit_passed
+                    {none} as unit_base, {none} as unit_last, {none} as unit_first_us, {none} as unit_max_us,
+                    {none} as unit_passed
                 from standing where number is not null
             )
         ), dated as (

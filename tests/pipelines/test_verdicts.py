@@ -1386,14 +1386,6 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     assert why in row["sentence"]
 
 
-def test_a_group_whose_members_in_turn_come_no_further_is_critical() -> None:
-    given = behind([(5, 5), (15, 15)], AS_IT_COMES[:15])
-    for at, port in ((20, 2), (35, 3)):
-        asked = {"what": "fetch", "topic": "orders", "partition": 0, "value": 15, "file": "a.pcap", "packet": 1}
-        given["positions"].append(place(at, port) | asked)
-    assert [row["severity"] for row in said(**given) if row["kind"] == "consumer_behind"] == ["critical"]
-
-
 def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
     def told(*events: Row) -> list[str]:
         given = {name: [pulsar(row) for row in rows] for name, rows in behind([(10, 10)], AS_IT_COMES[:11]).items()}

@@ -11,7 +11,6 @@ from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWN_DOING, OWNER,
 
 _WENT_BACK = "the group committed a smaller offset than before"
 SOUGHT, ASKED_AGAIN = "a consumer went back with SEEK", "a consumer asked for them again"
-NOT_COMMITTED = "a transaction that acknowledged them was not committed"
 UNASKED = "the broker delivered them again"
 """Why Pulsar delivers an entry again, in `why` of `v_redelivered`."""
 DELIVERED_TO = """protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
@@ -79,9 +78,8 @@ VIEWS = {
             greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
             client <> client_before AS moved, connection <> connection_before AS reconnected
         FROM causes""",
-    # Pulsar's deliveries of an entry to a subscription after its first one, and what lies between two of them; `most`:
-    # how many there are of it, `delivered`: the messages that the subscription got in all. A proxy passes each on: what
-    # came on connections that it opened is compared among itself
+    # deliveries of Pulsar's entries to a subscription after the first, and what lies between; `most`: how many are
+    # of the entry, `delivered`: of all messages. What came on connections of a proxy is compared among itself
     "v_redelivered": f"""
         WITH every AS (
             SELECT b.*, "group" AS owner, lag(time) OVER again AS before,
@@ -96,7 +94,7 @@ VIEWS = {
             e.exchange_id, most, delivered, CASE
                 WHEN seek.at >= before THEN '{SOUGHT}'
                 WHEN asked.at >= before THEN '{ASKED_AGAIN}'
-                WHEN pending.at >= before THEN '{NOT_COMMITTED}'
+                WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
                 WHEN active.at >= before THEN 'another consumer became the active one'
                 WHEN subscribed.at >= before OR connection <> connection_before THEN 'a consumer '
                     || 'subscribed anew, or another one took over, before they were acknowledged'

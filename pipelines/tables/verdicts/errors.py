@@ -119,21 +119,11 @@ _LOG_ENDS = (
     "See why the log ended before that offset: its topic was made anew, or a leader took over that lacked messages. "
     "What is read again may have been processed before."
 )
-_NO_QUORUM = (
-    "The node had no majority of its cluster with it, or was not the primary: look at which nodes were down or out of "
-    "reach at that time."
-)
-_QUOTA = (
-    "The backlog of a subscription is over the quota of the topic: look at the consumers of each, whether they "
-    "acknowledge, and remove subscriptions that nobody uses."
-)
 _ADVICE = {
-    "TransientNotAccepted": _NO_QUORUM,
-    "TransientNotCommitted": _NO_QUORUM,
-    "ProducerBlockedQuotaExceededError": _QUOTA,
-    "ProducerBlockedQuotaExceededException": _QUOTA,
+    "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
+    "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
 }
-"""Name of an error -> what to do, where that is not the same for all errors."""
+"""How names of errors begin -> what to do, where that is not the same for all errors."""
 _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
@@ -161,7 +151,8 @@ def errors(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed"], _MORE)):
         ruling = _SAID[row["sort"]](row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
-            known = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else _ADVICE.get(row["cause"])
+            known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), None)
+            known = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else known
             said = row["message"] and f"The broker said: {say.words(row['message'])}."
             ruling = replace(ruling, advice=" ".join(filter(None, (known, said))) or None)
         yield ruling

@@ -11,9 +11,9 @@ from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.kinds import BEHIND, CRITICAL, NOTE, WARNING
+from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
@@ -105,8 +105,11 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
-        if any(_told(row, told) for told in capture.told):
-            continue
+        same = [
+            one for one in capture.told if (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"])
+        ]
+        if any(one.kind == "delivery_stopped" or one.rows.get("entries", 0) >= row["messages"] for one in same):
+            continue  # it says why they wait: none is delivered, or the same come again
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
@@ -123,18 +126,15 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
         elif row["only_uncommitted"]:
             text += "; its members have got them since they last committed"
-        worst_of = CRITICAL if row["stopped"] and _members_read_on(capture, row["group"], row["topic"]) else WARNING
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
-        fine = row["gone_us"] is not None or in_work or (row["only_uncommitted"] and worst_of == WARNING)
-        others = [
-            f"{_part(part['partition'], ' at ')}{part['committed']} of {part['end']}" for part in row["parts"][:5]
-        ]
+        fine = row["gone_us"] is not None or in_work or row["only_uncommitted"]
+        others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
         yield Ruling(
             "consumer_behind",
             f"{text}.",
             row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
-            NOTE if fine else worst_of,
+            NOTE if fine else None,
             work=[
                 impact.impact(
                     BEHIND,
@@ -147,14 +147,6 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 for part in row["parts"]
             ],
         )  # fmt: skip
-
-
-def _told(row: Row, told: Ruling) -> bool:
-    """Whether a verdict says already why a subscription's messages wait: none is delivered, or the same come again."""
-    same = told.rows["groups"] == [row["group"]] and told.rows["topics"] == [row["topic"]]
-    return same and (
-        told.kind == "delivery_stopped" or (told.kind == "redelivered" and told.rows["entries"] >= row["messages"])
-    )
 
 
 def _caught_up(capture: Capture) -> Iterator[Ruling]:
@@ -201,16 +193,6 @@ def _late(lag_ns: int | None) -> str:
 
 def _part(partition: int | None, then: str = " of ") -> str:
     return "" if partition is None else f"partition {partition}{then}"
-
-
-def _members_read_on(capture: Capture, group: str, topic: str) -> bool:
-    """Whether several members in turn fetched at the offset at which a group stands: what they read stops them."""
-    (seen,) = capture.rows(f"""
-        select count(distinct (p.client_ip, p.connection, p.incarnation)) as readers
-        from positions p join v_lagged b on b.is_behind and b.topic = p.topic
-            and b.partition is not distinct from p.partition and p.value = b.committed
-        where p.what = 'fetch' and b.owner = {say.literal(group)} and b.topic = {say.literal(topic)}""")
-    return bool(seen["readers"] > 1)
 
 
 @needs(SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"))
@@ -271,10 +253,9 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
         from v_standing s join v_batches b using (site, connection, incarnation, "group", topic)
         where b.partition is not distinct from s.partition and b.role = 'consume' and b.protocol = 'pulsar'
             and b.time = s.last_got"""
-    more = f"""
+    more = """
         max(held) as held, max(waiting) as waiting, max(last_got) as since,
-        max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end,
-        {first_of("file", "packet")}"""
+        max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         span = say.span((say.micros(row["ends"]) - say.micros(row["since"])) * 1000)
         end = "the end of the capture" if row["to_the_end"] else "it left"

@@ -10,7 +10,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Row, Ruling, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 _AGAIN = """
     select b.*, r.why, r.most, r.delivered from v_redelivered r join v_batches b using (site, exchange_id)"""
@@ -27,33 +27,18 @@ _EXPECTED = "Nothing: what is not acknowledged is delivered again. Let consumers
 @needs(SomeRows("batches", DELIVERED_TO, least=2))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again; once, where a consumer left or a transaction failed, is how it works."""
+    given_up = {c.split()[0] for told in capture.told if told.kind == "dead_lettered" for c in told.rows["clients"]}
     for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE)):
-        moved = any(told.kind == "topic_moved" and row["topic"] in told.rows["topics"] for told in capture.told)
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
-        expected = row["why"] == SOUGHT or (row["most"] == 2 and row["why"] not in (ASKED_AGAIN, UNASKED))
-        asked = _REJECTED if row["why"] == ASKED_AGAIN else None
+        which = "" if row["most"] <= 2 else f", {say.counted(row['entries'], 'message')} up to {row['most']} times each"
+        asked = row["why"] == ASKED_AGAIN
+        expected = row["why"] == SOUGHT or (row["most"] == 2 and not asked and row["why"] != UNASKED)
+        set_aside = asked and not given_up.isdisjoint(client.split()[0] for client in row["clients"])
         yield Ruling(
             "redelivered",
             f"{units.count(row['messages'])} of {say.counted(row['delivered'], 'message')} delivered to subscription "
-            f"{row['group']} of topic {say.topic(row['topic'])} {were}{_which(row)}: {row['why']}.",
+            f"{row['group']} of topic {say.topic(row['topic'])} {were}{which}: {row['why']}.",
             row,
-            "Its topic moved." if moved else None,
-            NOTE if expected or _set_aside(capture, row) else None,
-            _EXPECTED if expected else asked,
+            severity=NOTE if expected or set_aside else None,
+            advice=_EXPECTED if expected else _REJECTED if asked else None,
         )
-
-
-def _set_aside(capture: Capture, row: Row) -> bool:
-    """Whether its consumers gave up on messages that came again: another verdict tells of these."""
-    hosts = {client.split()[0] for client in row["clients"]}
-    return row["why"] == ASKED_AGAIN and any(
-        told.kind == "dead_lettered" and hosts & {client.split()[0] for client in told.rows["clients"]}
-        for told in capture.told
-    )
-
-
-def _which(row: Row) -> str:
-    """How few messages came again how often, where some came more than twice."""
-    if row["most"] <= 2:
-        return ""
-    return f", {say.counted(row['entries'], 'message')} up to {row['most']} times each"

@@ -290,21 +290,13 @@ _TOLD = (
         by=("protocol", "server"),
         more="names_of(api) as apis",
     ),
-    Told(
+    *(Told(
         _PINGED, "keepalive_timeout",
-        "{count:PING} of {servers:broker} had no answer from {who}{beside}; {connections:connection/was/were} closed "
+        f"{{count:PING}} of {asks} had no answer from {silent}{{beside}}; {{connections:connection/was/were}} closed "
         "{closer}{longest} later.",
-        f"select * from ({_PINGS}) where initiator = 'server'",
+        f"select * from ({_PINGS}) where initiator is {also} distinct from 'server'",
         more=_CLOSER,
-    ),
-    Told(
-        _PINGED, "keepalive_timeout",
-        "{count:PING} of {who} had no answer from {servers:broker}{beside}; "
-        "{connections:connection/was/were} closed "
-        "{closer}{longest} later.",
-        f"select * from ({_PINGS}) where initiator is distinct from 'server'",
-        more=_CLOSER,
-    ),
+    ) for asks, silent, also in (("{servers:broker}", "{who}", "not"), ("{who}", "{servers:broker}", ""))),
     Told(
         SomeRows("connections", _HTTP), "foreign_peer",
         "{server} answered {who} in HTTP, {count:times}: it is no broker.",
