@@ -2,18 +2,22 @@
 
 Each part of the query reads the parts before it once or twice: Spark plans a part anew wherever it is read.
 
-numbered  Pulsar's entries, and what subscriptions acknowledged. Entries have no offsets: those that the capture shows
-          are numbered in their order, by their messages
+singly    subscriptions of Pulsar whose consumers acknowledge each message by itself, and that nobody set back
+numbered  Pulsar's entries, and what subscriptions acknowledged or, singly, got. Entries have no offsets: those that the
+          capture shows are numbered in their order, by their messages
+cleared   what was got, and acknowledged singly: with how many messages up to the furthest one then were (done), and
+          when all before it were (cleared_us)
 units     what was produced, each batch once, with its offsets and when its messages were made; with an owner, what the
           owner acknowledged
 passing   what was produced, with how far it goes without a message: a batch that marks the end of a transaction holds
           none, and a group need not read it
 marks     where partitions ended (without an owner: high watermarks, and what was produced), and how far owners came:
-          offsets that they committed, those of a transaction when it was committed
+          offsets that they committed, those of a transaction when it was committed; `stands`: where what they read next
+          lies, if not there, as they left out messages on the way
 slots     the last of both in each time bucket
 steps     for each owner, the buckets in which it or the end of its partition moved, and the last one of the capture
 standing  where the owner stood then: what a bucket does not say, the one before it does. Of Pulsar's acknowledgements
-          the furthest counts, from the newest SEEK on
+          the furthest counts, from the newest SEEK on; of those that were given singly, how many there are
 placed    with the batch that holds the message that the owner reads next
 shown     groups of Kafka that do something in the capture; of others somebody asked where they stand
 """
@@ -68,11 +72,12 @@ def reached(d: Dialect, *, alone: bool = False) -> str:
     """
 
 
+_NEVER_US = (1 << 63) - 1
 _ENDED = "partition by transaction order by at_us desc, what desc"  # from a row to the end of its transaction
 
 
 def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
-    group = d.quoted("group")
+    group, none = d.quoted("group"), "cast(null as bigint)"
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
         ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
@@ -86,6 +91,20 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
         name: d.latest(f"case when kind = 0 then {name} end", found)
         for name in ("unit_base", "unit_last", "unit_first_us", "unit_max_us", "unit_passed")
     }
+    entries, acked = (f"partition by {_OWNER} order by {by} rows between unbounded preceding and current row"
+        for by in ("next", "acked_us, next"))  # fmt: skip
+    cleared = d.once("cleared", f"""
+            select *, max(next) over ({acked}) - max(known) over ({acked}) + sum(size) over ({acked}) as done
+            from (
+                select *, max(acked_us) over ({entries}) as cleared_us, sum(size) over ({entries}) as known,
+                    coalesce(lead(next - size) over (partition by {_OWNER} order by next), next) as stands,
+                    min(next - size) over (partition by {_OWNER}) as start
+                from (
+                    select {_OWNER}, next, size, coalesce(min(seen_us), {_NEVER_US}) as acked_us,
+                        min(nullif(first_us, -1)) as given_us
+                    from numbered where alone = 1 and size is not null group by {_OWNER}, next, size
+                )
+            )""")  # fmt: skip
     so_far = "order by base, next rows between unbounded preceding and current row"
     return f"""
         with entries as (
@@ -93,20 +112,36 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 max(coalesce(records, 1)) as records, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
             from batches where protocol = 'pulsar' and position like '%:%' and {moved}
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
+        ), singly as (
+            select distinct {group} as owner, topic, 1 as alone from events
+            where protocol = 'pulsar' and kind = 'joined' and text in ('Shared', 'Key_Shared')
+        ), told as (
+            select protocol, topic, {part}, ledger, value as entry, {d.micros("time")} as seen_us, {group} as owner,
+                case when api = 'SEEK' then 1 else 0 end as sought,
+                case when what = 'pending' then 1 else 0 end as extra, cast(-1 as bigint) as first_us
+            from positions
+            where what in ('committed', 'pending') and protocol = 'pulsar' and topic is not null and time is not null
+                and {group} is not null
+            union all
+            select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry, {none} as seen_us,
+                {group} as owner, 0 as sought, 1 as extra, {d.micros("time")} as first_us
+            from batches
+            where protocol = 'pulsar' and role = 'consume' and position like '%:%' and {group} is not null and {moved}
         ), numbered as (
             select *, cast(sum(records) over (partition by {_PLACE} order by ledger, entry) as bigint) as next,
-                max(case when owner is null then 1 else 0 end) over (partition by {_PLACE}, ledger, entry) as shown
+                max(case when owner is null then records end) over (partition by {_PLACE}, ledger, entry) as size
             from (
-                select *, cast(null as string) as owner, 0 as sought from entries
+                select *, cast(null as string) as owner, 0 as sought, 0 as alone from entries
                 union all
-                select protocol, topic, {part}, ledger, value as entry, 0 as records, cast(-1 as bigint) as first_us,
-                    cast(-1 as bigint) as max_us, {d.micros("time")} as seen_us, {group} as owner,
-                    case when api = 'SEEK' then 1 else 0 end as sought
-                from positions
-                where what = 'committed' and protocol = 'pulsar' and topic is not null and time is not null
-                    and {group} is not null
+                select {_PLACE}, ledger, entry, 0 as records, first_us, cast(-1 as bigint) as max_us, seen_us, owner,
+                    sought, alone
+                from (
+                    select t.*, case when max(t.sought) over (partition by t.protocol, t.topic, t.part, t.owner) = 0
+                        then coalesce(s.alone, 0) else 0 end as alone
+                    from told t left join singly s on s.owner = t.owner and s.topic = t.topic
+                ) where alone = 1 or extra = 0
             )
-        ), units as (
+        ), {cleared}, units as (
             select protocol, topic, {part}, cast(null as string) as owner, 0 as sought, base_offset as base,
                 last_offset + 1 as next, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us,
                 max(case when control then 1 else 0 end) as control
@@ -115,7 +150,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             group by protocol, topic, coalesce(partition, -1), base_offset, last_offset
             union all
             select {_OWNER}, sought, next - records as base, next, first_us, max_us, seen_us, 0 as control
-            from numbered where shown = 1
+            from numbered where alone = 0 and size is not null
         ), passing as (
             select {_PLACE}, base, next, first_us, max_us,
                 case when control = 1 then max(next) over (partition by {_PLACE}, control, base - held) else base end
@@ -125,36 +160,43 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 from units where owner is null
             )
         ), marks as (
-            select {_PLACE}, owner, seen_us as at_us, next as number, sought from units
+            select {_PLACE}, owner, seen_us as at_us, next as number, sought, {none} as stands from units
             union all
-            select {_OWNER}, at_us, number, 0 as sought from ({reached(d, alone=True)})
+            select {_OWNER}, acked_us, cast(done as bigint), 0, start from cleared where acked_us < {_NEVER_US}
             union all
-            select protocol, topic, {part}, cast(null as string) as owner, {at_us}, value as number, 0 as sought
+            select {_OWNER}, min(given_us), min(start), 0, min(start) from cleared group by {_OWNER}
+            union all
+            select {_OWNER}, cleared_us, {none}, 0, stands from cleared where cleared_us < {_NEVER_US}
+            union all
+            select {_OWNER}, at_us, number, 0 as sought, {none} as stands from ({reached(d, alone=True)})
+            union all
+            select protocol, topic, {part}, cast(null as string) as owner, {at_us}, value, 0 as sought, {none}
             from positions
             where what = 'high_watermark' and protocol <> 'pulsar' and topic is not null and time is not null
         ), slots as (
             select {_OWNER}, cast(floor(at_us / {ask.bucket_us}) as bigint) as slot, max(at_us) as at_us,
                 min(at_us) as first_us, {d.first("number", "-at_us", "-number")} as newest,
-                max(number) as furthest, max(sought) as sought
+                max(number) as furthest, max(sought) as sought, max(stands) as stands
             from marks group by {_OWNER}, cast(floor(at_us / {ask.bucket_us}) as bigint)
         ), owners as (
             select *, case when of_ends = 0 then owner end as told_by
             from (
                 select distinct protocol, topic, {part}, {reached_by(d)} as owner from positions
                 where what in ('committed', 'pending') and topic is not null and {reached_by(d)} is not null
+                union
+                select {_OWNER} from cleared
             ) cross join (select 0 as of_ends union all select 1 as of_ends) kinds
         ), steps as (
             select o.protocol, o.topic, o.part, o.owner, slot, max(at_us) as at_us,
                 max(case when of_ends = 0 then first_us end) as moved_first_us,
                 max(case when of_ends = 0 then newest end) as newest,
-                max(case when of_ends = 0 then furthest end) as furthest, max(sought) as sought,
+                max(case when of_ends = 0 then furthest end) as furthest, max(sought) as sought, max(stands) as stands,
                 max(case when of_ends = 1 then furthest end) as end_number
             from (
                 select * from slots
                 union all
                 select distinct {_PLACE}, cast(null as string) as owner, end_slot as slot, end_us as at_us,
-                    cast(null as bigint) as first_us, cast(null as bigint) as newest, cast(null as bigint) as furthest,
-                    0 as sought
+                    {none} as first_us, {none} as newest, {none} as furthest, 0 as sought, {none} as stands
                 from slots cross join (
                     select max(at_us) as end_us, cast(floor(max(at_us) / {ask.bucket_us}) as bigint) as end_slot
                     from marks
@@ -164,7 +206,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             group by o.protocol, o.topic, o.part, o.owner, slot
         ), carried as (
             select {_OWNER}, slot, at_us, moved_first_us, newest, sum(sought) over ({running}) as life, furthest,
-                sought,
+                sought, max(stands) over ({running}) as stands,
                 {d.latest("newest", rows)} as standing, max(end_number) over ({running}) as end_number
             from steps
         ), standing as (
@@ -172,23 +214,21 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                     when protocol = 'pulsar' then max(case when sought = 1 then newest else furthest end) over (
                         partition by {_OWNER}, life order by slot rows between unbounded preceding and current row)
                     else standing end as number,
-                end_number
+                stands, end_number
             from carried
         ), placed as (
             select *, {at["unit_base"]} as base, {at["unit_last"]} as last, {at["unit_first_us"]} as first_us,
                 {at["unit_max_us"]} as max_us, {at["unit_passed"]} as passed
             from (
-                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, cast(null as bigint) as at_us,
-                    cast(null as bigint) as moved_first_us, base as number,
-                    cast(null as bigint) as reach, 0 as kind, base as unit_base, next - 1 as unit_last,
-                    first_us as unit_first_us, max_us as unit_max_us, passed as unit_passed
+                select {_PLACE}, '' as owner, cast(-1 as bigint) as slot, {none} as at_us, {none} as moved_first_us,
+                    {none} as done, base as number, {none} as reach, 0 as kind, base as unit_base,
+                    next - 1 as unit_last, first_us as unit_first_us, max_us as unit_max_us, passed as unit_passed
                 from passing
                 union all
-                select {_OWNER}, slot, at_us, moved_first_us, number,
+                select {_OWNER}, slot, at_us, moved_first_us, number as done, coalesce(stands, number) as number,
                     case when end_number is not null then greatest(end_number, number) end as reach, 1 as kind,
-                    cast(null as bigint) as unit_base, cast(null as bigint) as unit_last,
-                    cast(null as bigint) as unit_first_us, cast(null as bigint) as unit_max_us,
-                    cast(null as bigint) as unit_passed
+                    {none} as unit_base, {none} as unit_last, {none} as unit_first_us, {none} as unit_max_us,
+                    {none} as unit_passed
                 from standing where number is not null
             )
         ), dated as (
@@ -199,9 +239,9 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 case when number <= last then greatest(number, passed) else number end as reads
             from placed where kind = 1
         ), measured as (
-            select {_OWNER}, slot, at_us, moved_first_us, number, reach,
+            select {_OWNER}, slot, at_us, moved_first_us, done as number, reach,
                 case when reads = number then made_us end as made_us,
-                case when reads >= reach then 0 else reach - number end as behind,
+                case when reads >= reach then 0 else reach - done end as behind,
                 case when reads >= reach then 0
                     when reads < reach and made_us is not null then greatest(at_us - made_us, 0) end as late_us
             from dated
@@ -270,7 +310,8 @@ LAG = Table(
         TableColumn("partition", "partition number; null for a topic without", "code"),
         TableColumn("bucket", "start of the time bucket", "time"),
         TableColumn(
-            "committed", "offset of the next message that the group reads; pulsar: messages before it in the capture",
+            "committed", "offset of the next message that the group reads; pulsar: messages before it in the capture, "
+            "or acknowledged, where consumers share a subscription",
             "code",
         ),
         TableColumn("end_offset", "offset after the last message of the partition; null if not seen", "code"),

@@ -35,7 +35,9 @@ def tables(
     removals: (protocol, api, dialect, first version, last, last release that knows it, first that does not).
     served: key and version of Kafka's APIs -> the first release that serves it.
     """
-    lag = _lag(records["batches"], records.get("positions", []), records["exchanges"], bucket_us)
+    lag = _lag(
+        records["batches"], records.get("positions", []), records["exchanges"], records.get("events", []), bucket_us
+    )
     rebalances = _rebalances(records["exchanges"], records.get("events", []))
     happened = _happened(records["exchanges"], records.get("events", []), rebalances, records["connections"])
     return {
@@ -636,7 +638,7 @@ def _traffic(connections: Rows) -> Rows:
 _MEMBERS_ASK = {"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
 
 
-def _lag(batches: Rows, positions: Rows, exchanges: Rows, bucket_us: int) -> Rows:
+def _lag(batches: Rows, positions: Rows, exchanges: Rows, events: Rows, bucket_us: int) -> Rows:
     units: dict[Any, Rows] = defaultdict(list)
     ends: dict[Any, list[tuple[int, int]]] = defaultdict(list)
     after: dict[Any, int] = {}
@@ -658,7 +660,7 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, bucket_us: int) -> Row
     for row in positions:
         if row["what"] == "high_watermark" and row["protocol"] != "pulsar" and row["topic"]:
             ends[row["protocol"], row["topic"], row["partition"]].append((_micros(row["time"]), row["value"]))
-    every = _reached(positions, after)
+    every = _singly(_reached(positions, after), positions, moved, events, after)
     final = max([row["at"] for row in every] + [at for marks in ends.values() for at, _ in marks], default=0)
     reached = _grouped(every, lambda row: (row["place"], row["owner"]))
     shown = {row["group"] for row in exchanges if row["protocol"] == "kafka" and row["api"] in _MEMBERS_ASK}
@@ -706,6 +708,47 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
     return found
 
 
+def _singly(every: Rows, positions: Rows, moved: Rows, events: Rows, after: dict[Any, int]) -> Rows:
+    """With the acknowledgements of Shared and Key_Shared subscriptions, which nobody set back, counted one by one."""
+    joined = [e for e in events if e["kind"] == "joined" and e["text"] in ("Shared", "Key_Shared")]
+    shared = {(e["group"], e["topic"]) for e in joined}
+    sought = {(row["place"], row["owner"]) for row in every if row["sought"]}
+    acked: dict[Any, dict[str, float]] = defaultdict(dict)
+    given: dict[Any, int] = {}
+    inf = math.inf
+    for row in [*positions, *moved]:
+        place = (row["protocol"], row["topic"], row["partition"])
+        if place[0] != "pulsar" or (row["group"], row["topic"]) not in shared or (place, row["group"]) in sought:
+            continue
+        if "what" in row and row["what"] in ("committed", "pending"):
+            position, at = f"{row['ledger']}:{row['value']}", float(_micros(row["time"]))
+        elif row.get("role") == "consume" and row["position"]:
+            position, at = row["position"], inf
+            if (place, position) in after:
+                given[place, row["group"]] = min(_micros(row["time"]), given.get((place, row["group"]), 1 << 62))
+        else:
+            continue
+        if (place, position) in after:
+            entries = acked[place, row["group"]]
+            entries[position] = min(at, entries.get(position, inf))
+    found = [row for row in every if (row["place"], row["owner"]) not in acked]
+    for (place, owner), entries in acked.items():
+        ends = sorted(end for at, end in after.items() if at[0] == place)
+        size = {end: end - before for before, end in itertools.pairwise([0, *ends])}
+        known = sorted((after[place, position], at) for position, at in entries.items())
+        start = known[0][0] - size[known[0][0]]
+        if (place, owner) in given:
+            first = {"at": given[place, owner], "value": start, "stands": start}
+            found.append({"place": place, "owner": owner, "sought": 0, **first})
+        for at in sorted({at for _, at in known} - {inf}):
+            furthest = max(end for end, when in known if when <= at)
+            done = furthest - sum(size[end] for end, when in known if end <= furthest and when > at)
+            open_ends = [end - size[end] for end, when in known if when > at]
+            stands = min(open_ends, default=known[-1][0])
+            found.append({"place": place, "owner": owner, "at": int(at), "value": done, "sought": 0, "stands": stands})
+    return found
+
+
 def _lag_of(
     place: Any, owner: str, reached: Rows, ends: list[tuple[int, int]], units: Rows, bucket_us: int, final: int
 ) -> Iterable[Row]:
@@ -713,6 +756,7 @@ def _lag_of(
     grown = _grouped([{"at": at, "end": end} for at, end in ends], lambda row: row["at"] // bucket_us)
     number: int | None = None
     end: int | None = None
+    stands: int | None = None
     markers = {u["base"] for u in units if u["control"]}
     rows: Rows = []
     for slot in sorted(said.keys() | grown.keys() | {final // bucket_us}):
@@ -727,8 +771,10 @@ def _lag_of(
                 number = newest
             else:
                 number = furthest if number is None else max(number, furthest)
+            stands = max([row["stands"] for row in said[slot] if "stands" in row], default=stands)
         if number is not None:
             rows.append({"slot": slot, "at": max(times), "number": number, "end": end})
+            rows[-1]["stands"] = number if stands is None else stands
     moves = [row["at"] for n, row in enumerate(rows) if n == 0 or row["number"] != rows[n - 1]["number"]]
     usual = (max(moves) - min(moves)) / max(len(moves) - 1, 1) if moves else 0
     grew: list[bool] = []
@@ -752,7 +798,7 @@ def _lag_of(
         elif row["at"] - moved > max(10_000_000, min(30_000_000, 3 * usual)):
             status = "stopped"
         else:
-            late = (_late(number, behind, row["at"], units) or 0) >= 10_000_000_000
+            late = (_late(row["stands"], behind, row["at"], units) or 0) >= 10_000_000_000
             earlier = (lags[-3] if len(lags) >= 3 else None) or 0
             if sum(grew[-3:]) == 3 or (late and behind >= earlier):
                 status = "falls behind"
@@ -763,7 +809,7 @@ def _lag_of(
         yield {
             "protocol": place[0], "group": owner, "topic": place[1], "partition": place[2],
             "bucket": EPOCH + timedelta(microseconds=row["slot"] * bucket_us), "committed": number,
-            "end_offset": reach, "messages": behind, "lag_ns": _late(row["number"], behind, row["at"], units),
+            "end_offset": reach, "messages": behind, "lag_ns": _late(row["stands"], behind, row["at"], units),
             "status": status,
         }  # fmt: skip
 

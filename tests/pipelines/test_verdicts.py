@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -706,7 +706,7 @@ def test_a_topic_that_brokers_refuse_to_open_again_says_in_their_words_why() -> 
     ("name", "message", "how", "advice"),
     [
         ("ConsumerBusy", "Subscription is of different type.", "", "Subscription is of different type."),
-        ("Incompatible", "org.a.b.SchemaError: Types: org.c.d.E: differ: \n{…}", "", "Types: differ."),
+        ("Incompatible", "org.a.b.Schema$Error: Types: org.c.d.E: differ: \n{…}", "", "Types: differ."),
         ("KAFKA_STORAGE_ERROR", None, " at 10.0.0.1:9092", None),
     ],
 )
@@ -720,20 +720,51 @@ def test_an_error_says_which_broker_failed_or_what_the_broker_says_of_it(
     assert (row["advice"] == f"The broker said: {advice}") == (advice is not None)
 
 
-def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_went_back_for() -> None:
-    def delivery(at: float, position: str) -> Row:
-        return pulsar(
-            place(at), role="consume", topic="t", partition=-1, position=position, group="s", records=2, verdict="ok"
-        )
+def delivery(at: float, position: str, **more: Any) -> Row:
+    row = place(at) | {"exchange_id": f"m-{at}", "file": "a.pcap", "packet": int(at * 100)}
+    return (
+        pulsar(row, role="consume", topic="t", partition=-1, position=position, group="s", records=2, verdict="ok")
+        | more
+    )
 
+
+def test_messages_that_a_subscription_got_again_are_told_once_with_why() -> None:
     batches = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(3, "1:0")]
     (row,) = said(batches=batches)
-    assert row["sentence"] == "2 of 6 messages delivered to subscription s of topic t were redeliveries."
-    back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
-    assert said(batches=batches, exchanges=[back]) == []
+    text = "2 of 6 messages delivered to subscription s of topic t were redeliveries: the broker delivered them again."
+    assert (row["sentence"], row["severity"]) == (text, "warning")
+    asked = pulsar(call(2.5, api="REDELIVER_UNACKNOWLEDGED_MESSAGES", kind="oneway", group="s", topics=["t"]))
+    (row,) = said(batches=batches, exchanges=[asked])
+    assert (row["kind"], row["severity"]) == ("redelivered", "warning")
+    assert row["sentence"].endswith("a consumer asked for them again.")
+    assert "dead letter" in row["advice"]
+    (row,) = said(batches=[*batches, delivery(4, "1:0")], exchanges=[asked, asked | {"time": place(3.5)["time"]}])
+    assert "4 of 8 messages" in row["sentence"]
+    assert "1 message up to 3 times each: a consumer" in row["sentence"]
     seen_twice = [delivery(1, "1:0"), delivery(1.001, "1:0") | {"connection": "c9"}]
     relayed = event("proxied", pulsar(call(0.5, api="CONNECT")) | {"connection": "c9"}, subject="proxy")
     assert said(batches=seen_twice, events=[relayed]) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "comes", "severity"),
+    [
+        ({"api": "SEEK"}, 2, "note"),  # somebody went back
+        ({"api": "SUBSCRIBE"}, 2, "note"),  # of a consumer that went away
+        ({"api": "SUBSCRIBE"}, 3, "warning"),  # again and again
+    ],
+)
+def test_messages_that_come_again_as_they_should_are_no_warning(between: Row, comes: int, severity: str) -> None:
+    batches = [delivery(n + 1, "1:0") for n in range(comes)]
+    calls = [pulsar(call(n + 0.5, group="s", topics=["t"], **between)) for n in range(1, comes)]
+    assert kinds(batches=batches, exchanges=calls) == [("redelivered", severity)]
+
+
+def test_messages_that_were_given_up_after_they_came_again_are_told_by_their_dead_letter_topic() -> None:
+    asked = pulsar(call(2.5, api="REDELIVER_UNACKNOWLEDGED_MESSAGES", kind="oneway", group="s", topics=["t"]))
+    given_up = dead("persistent://public/default/t-s-DLQ")
+    found = kinds(batches=[delivery(1, "1:0"), delivery(3, "1:0"), given_up], exchanges=[asked])
+    assert found == [("dead_lettered", "warning"), ("redelivered", "note")]
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -1051,6 +1082,10 @@ def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() 
         (row,) = said(exchanges=[ping, other], connections=ended)
         assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
         assert row["sentence"] == f"{sentence} 30.0 s later."
+    again = [ping, ping | {"exchange_id": "PING-9", "time": NOON + timedelta(seconds=20)}, call(9, port=1) | ping]
+    again[2] |= {"api": "SEND", "exchange_id": "SEND-9"}  # has no answer either
+    (row,) = said(exchanges=again, connections=ended)
+    assert "had no answer from payer on 10.0.0.2, nor had 1 other request; 1 connection was closed" in row["sentence"]
     half = pulsar(connection(end=40, closed="open", closed_by="client"))  # the broker's host acknowledged it, no more
     assert kinds(exchanges=[ping, other], connections=[half, ended[1]]) == [("keepalive_timeout", "warning")]
     soon = pulsar(connection(end=13, closed="fin", closed_by="client"))  # it was still in flight
@@ -1179,6 +1214,21 @@ def test_a_fenced_producer_is_one_verdict_with_what_it_was_told_and_not_answered
     )
     assert (row["kind"], row["count"]) == ("producer_fenced", 2)
     assert "INVALID_PRODUCER_EPOCH and PRODUCER_FENCED" in row["sentence"]
+
+
+def test_a_login_that_a_broker_refuses_in_mid_connection_is_a_refused_login_in_its_words() -> None:
+    ended = pulsar(call(30, api="ERROR", kind="push", status="error", topics=None))
+    again = pulsar(call(31, api="CONNECT", status="error", topics=None))
+    told = [error(one, "AuthenticationError", topic=None, message="JWT expired") for one in (ended, again)]
+    (row,) = said(exchanges=[ended, again], errors=told, connections=[connection()])
+    assert (row["kind"], row["count"]) == ("auth_refused", 2)
+    assert row["advice"].endswith("The broker said: JWT expired.")
+
+
+def test_what_a_server_says_last_before_it_is_lost_is_no_error_as_well() -> None:
+    last = call(7.8, api="DISCONNECTED", kind="push", status="error", topics=None, client_id=None)
+    (row,) = said(exchanges=[last], errors=[error(last, "Disconnected", topic=None)], connections=KILLED)
+    assert row["kind"] == "broker_lost"
 
 
 def test_logins_that_were_refused_for_several_reasons_are_one_verdict() -> None:
@@ -1435,7 +1485,7 @@ AS_IT_COMES = [(n + 0.1, n) for n in range(60)]
     [
         ([(n, n // 3) for n in range(6, 60, 6)], AS_IT_COMES, False, "warning", "42 messages wait"),
         ([(10, 10), (30, 30)], AS_IT_COMES, False, "note", "its members have got them since they last committed."),
-        ([(10, 10), (30, 30)], AS_IT_COMES[:30], False, "warning", "30 messages wait."),
+        ([(5, 5), (15, 15)], AS_IT_COMES[:15], False, "warning", "Group g stands at offset 15 of partition 0 of"),
         ([(10, 10), (30, 30)], AS_IT_COMES[:30], True, "note", "no members since 12:00:31, when the last one left"),
     ],
     ids=["slow", "commits seldom", "stopped", "done and gone"],
@@ -1465,6 +1515,35 @@ def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_go
     left = event("left", one | {"time": NOON + timedelta(seconds=31)}, subject="m")
     assert told(durable, left) == ["consumer_behind"]
     assert told(left) == []
+
+
+@pytest.mark.parametrize(
+    ("acknowledges", "severity", "text"),
+    [
+        (lambda n: n % 2 == 0 or n < 20, "warning", "20 messages wait, the next of them 38.0 s old; w2"),
+        (lambda n: False, "warning", "Group g stands still in partition 0 of topic orders: 60 messages wait"),
+        (lambda n: n != 21, "note", "w2 on 10.0.0.2 got 1 of them and"),  # it may take that long
+        (lambda n: True, None, ""),
+    ],
+    ids=["one consumer hangs", "all hang", "one message takes long", "all work"],
+)
+def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_named(
+    acknowledges: Callable[[int], bool], severity: str | None, text: str
+) -> None:
+    given = behind([(n + 0.5, n) for n in range(60) if acknowledges(n)], AS_IT_COMES)
+    given = {name: [pulsar(row) for row in rows] for name, rows in given.items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    for row in given["batches"]:
+        row["first_timestamp"] = row["max_timestamp"] = NOON + timedelta(seconds=row["base_offset"])
+        if row["role"] == "consume":
+            row |= {"group": "g", "client_id": f"w{row['base_offset'] % 2 + 1}"}
+    delivered = [row for row in given["batches"] if row["role"] == "consume"]
+    given["exchanges"] += [row | {"api": "MESSAGE", "kind": "push"} for row in delivered]
+    given["events"] = [row | {"text": "Shared", "topic": "orders"} for row in given["events"]]
+    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert [row["severity"] for row in found] == ([severity] if severity else [])
+    assert [row["sentence"] for row in found if text not in row["sentence"]] == []
 
 
 STOOD = [(10, 10), *((n, n) for n in range(50, 61))]

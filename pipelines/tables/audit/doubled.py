@@ -10,6 +10,12 @@ from pipelines.sql.words import RELAYED
 from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWN_DOING, OWNER, Ask, Statement, messages_of, statement
 
 _WENT_BACK = "the group committed a smaller offset than before"
+SOUGHT, ASKED_AGAIN = "a consumer went back with SEEK", "a consumer asked for them again"
+UNASKED = "the broker delivered them again"
+"""Why Pulsar delivers an entry again, in `why` of `v_redelivered`."""
+DELIVERED_TO = """protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
+                AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'"""
+"""batches: whether Pulsar delivered it to a subscription that keeps what is not acknowledged."""
 
 
 def _last(name: str, rows: str, keys: Mapping[str, str], until: str = "e.time") -> str:
@@ -72,6 +78,33 @@ VIEWS = {
             greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
             client <> client_before AS moved, connection <> connection_before AS reconnected
         FROM causes""",
+    # deliveries of Pulsar's entries to a subscription after the first, and what lies between; `most`: how many are
+    # of the entry, `delivered`: of all messages. What came on connections of a proxy is compared among itself
+    "v_redelivered": f"""
+        WITH every AS (
+            SELECT b.*, "group" AS owner, lag(time) OVER again AS before,
+                lag(connection) OVER again AS connection_before,
+                count(*) OVER (PARTITION BY topic, partition, "group", position, relayed) AS most,
+                sum(records) OVER (PARTITION BY topic, "group") AS delivered
+            FROM batches b LEFT JOIN ({RELAYED}) USING (site, connection, incarnation)
+            WHERE {DELIVERED_TO}
+            WINDOW again AS (PARTITION BY topic, partition, "group", position, relayed ORDER BY time, file, packet)
+        )
+        SELECT 'pulsar' AS protocol, e.topic, e.partition, owner, e.position, records, time, file, packet, e.site,
+            e.exchange_id, most, delivered, CASE
+                WHEN seek.at >= before THEN '{SOUGHT}'
+                WHEN asked.at >= before THEN '{ASKED_AGAIN}'
+                WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
+                WHEN active.at >= before THEN 'another consumer became the active one'
+                WHEN subscribed.at >= before OR connection <> connection_before THEN 'a consumer '
+                    || 'subscribed anew, or another one took over, before they were acknowledged'
+                ELSE '{UNASKED}' END AS why
+        FROM (FROM every WHERE before IS NOT NULL) e
+        {_told("seek", "SEEK")}
+        {_told("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES")}
+        {_told("active", "ACTIVE_CONSUMER_CHANGE")}
+        {_told("subscribed", "SUBSCRIBE")}
+        {_last("pending", _PENDING, {**_SUBSCRIPTION, "entry": "e.position"})}""",
 }
 """Queries that the look reads by name; they read those of `losses`."""
 
@@ -120,32 +153,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
 
 def delivered_again(ask: Ask) -> Iterator[Statement]:
     """Entries that consumers of a subscription of Pulsar got more than once, by what lies between two deliveries."""
-    for row in ask(
-        _by_cause(f"""
-        WITH every AS (
-            SELECT b.*, "group" AS owner, lag(time) OVER again AS before,
-                lag(connection) OVER again AS connection_before
-            FROM batches b LEFT JOIN ({RELAYED}) USING (site, connection, incarnation)
-            WHERE protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
-                AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'
-            WINDOW again AS (PARTITION BY topic, partition, "group", position, relayed ORDER BY time, file, packet)
-        )
-        SELECT 'pulsar' AS protocol, e.topic, e.partition, owner, e.position AS base, records, time, file,
-            packet, CASE
-                WHEN seek.at >= before THEN 'a consumer went back with SEEK'
-                WHEN asked.at >= before THEN 'a consumer asked for them again'
-                WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
-                WHEN active.at >= before THEN 'another consumer became the active one'
-                WHEN subscribed.at >= before OR connection <> connection_before THEN 'a consumer '
-                    || 'subscribed anew, or another one took over, before they were acknowledged'
-                ELSE 'the broker delivered them again' END AS why
-        FROM (FROM every WHERE before IS NOT NULL) e
-        {_told("seek", "SEEK")}
-        {_told("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES")}
-        {_told("active", "ACTIVE_CONSUMER_CHANGE")}
-        {_told("subscribed", "SUBSCRIBE")}
-        {_last("pending", _PENDING, {**_SUBSCRIPTION, "entry": "e.position"})}""")
-    ):
+    for row in ask(_by_cause("SELECT *, position AS base FROM v_redelivered")):
         yield statement(
             DOUBLED, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to subscription "

@@ -179,6 +179,9 @@ EXPLAINS = {
     "no_leader": """
         api = 'Metadata' and list_has_any(coalesce(topics, []), list_value{topics}) and epoch_us(time) >= {first}""",
     "producer_fenced": f"client in {{clients}} and kind = 'unanswered' and epoch_us(until) >= {{first}} - {SOON_US}",
+    "keepalive_timeout": f"""
+        kind = 'unanswered' and server in {{servers}} and ({_PLACE}) in (
+            select ({_PLACE}) from exchanges where api = 'PING' and kind = 'unanswered')""",
     "connections_reset": f"client in {{clients}} and server in {{servers}} and {_WHILE}",
     "path_lost": f"({_PLACE}) in (select ({_PLACE}) from {UNDELIVERED})",
     "framing_lost": f"""
@@ -186,9 +189,9 @@ EXPLAINS = {
     "wrong_protocol_version": f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})",
 }
 """Kind of verdict -> the requests that it explains: what clients of a lost broker met from then on, what was asked of a
-topic that moved, questions for a leader that there is not, what a fenced producer was not answered any more, what
-follows a request of a wrong length. Conditions on v_calls; in braces, of the verdict: its brokers, clients and topics,
-and its first and last time in µs."""
+topic that moved, questions for a leader that there is not, what a fenced producer was not answered any more, what had
+no answer as a PING had none, what follows a request of a wrong length. Conditions on v_calls; in braces, of the
+verdict: its brokers, clients and topics, and its first and last time in µs."""
 
 
 class Capture(Views):

@@ -21,7 +21,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import HEARD, MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
-from pipelines.tables.verdicts.kinds import CRITICAL, NOTE, REFUSED
+from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -63,8 +63,8 @@ _SEEN = f"""
         select e.* exclude ("group", until),
             coalesce(e.name, 'error ' || e.code) as what, x."group" as "group",
             {_FAMILY.replace("api", "e.api")} as family,
-            case when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
-                when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
+            case when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
+                when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
@@ -128,6 +128,11 @@ _LOG_ENDS = (
     "See why the log ended before that offset: its topic was made anew, or a leader took over that lacked messages. "
     "What is read again may have been processed before."
 )
+_ADVICE = {
+    "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
+    "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
+}
+"""How names of errors begin -> what to do, where that is not the same for all errors."""
 _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
@@ -148,7 +153,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
     """
     told = [
         f"what in {sql_list(LEADER_ELSEWHERE)} and {capture.kept(MOVED)}",
-        f"healed and {capture.explained()}",
+        f"(healed or sort = 'unasked') and {capture.explained()}",
         capture.kept(HEARD),
         *([_SKIPPED] if any(one.kind == "messages_skipped" for one in capture.told) else ()),
         *([_BAD_HERE] if any(one.kind == "bad_checksum" for one in capture.told) else ()),
@@ -161,8 +166,11 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
         ruling = _SAID[row["sort"]](row)
-        if ruling.kind == "errors" and ruling.advice is None and row["message"]:
-            ruling = replace(ruling, advice=f"The broker said: {say.words(row['message'])}.")
+        if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
+            known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), None)
+            known = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else known
+            said = row["message"] and f"The broker said: {say.words(row['message'])}."
+            ruling = replace(ruling, advice=" ".join(filter(None, (known, said))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
             why = [one.sentence for one in capture.told if one.kind == "out_of_sync"]
             ruling = replace(ruling, detail=" ".join([*why, *filter(None, [ruling.detail])]))
@@ -190,7 +198,7 @@ def _failed(row: Row) -> Ruling:
         text = f"{what}; {done} after {say.span(after)}."
         return Ruling("errors", text, row, severity=NOTE, advice=f"Nothing: {done}.")
     if not row["whole"]:
-        text = f"{what}; the capture lacks bytes, so a successful retry may be missing from it."
+        text = f"{what}; the capture lacks bytes, so what the client did then may be missing from it."
         return Ruling("errors", text, row, severity=NOTE)
     if row["left_us"] is not None and row["left_us"] < RETRY_US:
         text = f"{what}; the capture ends {say.span(row['left_us'] * 1000)} later, perhaps before a retry."

@@ -41,7 +41,8 @@ def messages(capture: Capture) -> Iterator[Ruling]:
     """A verdict for each kind, protocol and severity."""
     alike: dict[tuple[str, str, str], list[Statement]] = defaultdict(list)
     for each in audit(capture, capture.cut):
-        if each.what in _KIND and (each.messages or each.what == HELD):
+        again = each.protocol == "pulsar" and each.what == DOUBLED  # `redelivered` tells of these
+        if each.what in _KIND and not again and (each.messages or each.what == HELD):
             alike[_KIND[each.what], each.protocol, _severity(each)].append(each)
     for (kind, protocol, severity), statements in alike.items():
         statements.sort(key=lambda each: -(each.messages or 0))

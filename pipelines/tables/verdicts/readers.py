@@ -11,16 +11,19 @@ from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.kinds import BEHIND, CRITICAL, NOTE, WARNING
+from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Ruling, first_of, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
-@needs(SomeRows("positions", "what in ('committed', 'pending')"))
+@needs(
+    SomeRows("positions", "what in ('committed', 'pending')"),
+    SomeRows("batches", "protocol = 'pulsar' and role = 'consume' and \"group\" is not null"),
+)
 def consumer_behind(capture: Capture) -> Iterator[Ruling]:
     """Groups that at the end of the capture stand still before messages, or fall behind, by group and topic.
 
@@ -48,17 +51,34 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
 
 def _behind(capture: Capture) -> Iterator[Ruling]:
     said = f"""
-        select x.* exclude (topics, "group"), b.owner as "group", [b.topic] as topics, b.topic, b.partition, b.messages,
-            b.lag_ns, b.status, b.committed, b.end_offset, b.since,
+        with held as (  -- by consumers of Pulsar, as they share a subscription: delivered, and not acknowledged
+            select d."group" as owner, d.topic, d.partition, arg_min(d.site, d.time) as site,
+                arg_min(d.exchange_id, d.time) as exchange_id, number_of(d.client) as holders,
+                saturated(sum(d.records)) as unacked
+            from (
+                select *, row_number() over (partition by "group", topic, partition, position order by time desc) as nth
+                from v_batches where protocol = 'pulsar' and role = 'consume' and ("group", topic) in (
+                    select (e."group", e.topic) from events e join v_lagged l on l.is_behind and e."group" = l.owner
+                        and e.topic = l.topic
+                    where e.kind = 'joined' and e.text in ('Shared', 'Key_Shared'))
+            ) d anti join positions a on a.protocol = 'pulsar' and a.what in ('committed', 'pending')
+                and a."group" = d."group" and a.topic = d.topic and a.partition is not distinct from d.partition
+                and a.ledger || ':' || a.value = d.position
+            where nth = 1 group by all
+        )
+        select x.* exclude (topics, "group", status), h.unacked, h.holders, b.owner as "group",
+            [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
+            b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
             g.gone
-        from (from v_lagged where is_behind) b join (
+        from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
             from positions where what in ('committed', 'pending') group by all
         ) p on p.protocol = b.protocol and p.topic = b.topic and p.partition is not distinct from b.partition
             and p.owner = b.owner
-        join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        left join held h on h.owner = b.owner and h.topic = b.topic and h.partition is not distinct from b.partition
+        join v_calls x on x.site = coalesce(h.site, p.site) and x.exchange_id = coalesce(h.exchange_id, p.exchange_id)
         left join (
             select c.owner, b.topic, b.partition, max(b.last_offset) + 1 as delivered,
                 max(b.last_offset) filter (b.time < c.last_commit - to_microseconds({OUTAGE_NS // 1000})) + 1 as earlier
@@ -80,31 +100,41 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
-        number_of(partition) as partitions, min(since) as since,
+        number_of(partition) as partitions, min(since) as since, saturated(sum(unacked)) as unacked,
+        max(holders) as holders,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
+        same = [
+            one for one in capture.told if (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"])
+        ]
+        if any(one.kind == "delivery_stopped" or one.rows.get("entries", 0) >= row["messages"] for one in same):
+            continue  # it says why they wait: none is delivered, or the same come again
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
         if row["stopped"]:
-            text = f"Group {row['group']} stands at offset {worst['committed']} of {part}topic {place}"
+            where = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
+            text = f"Group {row['group']} stands {where} {part}topic {place}"
         else:
             text = f"Group {row['group']} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
-        text += f": {units.counted(row['messages'], 'message')} wait{late}"
+        text += f": {say.counted(row['messages'], 'message', 'waits', 'wait')}{late}"
+        if row["unacked"]:
+            who = say.clients(row) if row["holders"] == 1 else say.counted(row["holders"], "consumer")
+            text += f"; {who} got {units.count(row['unacked'])} of them and acknowledged none"
         if row["gone_us"] is not None:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
         elif row["only_uncommitted"]:
             text += "; its members have got them since they last committed"
-        worst_of = CRITICAL if row["stopped"] and _members_read_on(capture, row["group"], row["topic"]) else WARNING
-        fine = row["gone_us"] is not None or (row["only_uncommitted"] and not row["stopped"])
-        others = [f"partition {part['partition']} at {part['committed']} of {part['end']}" for part in row["parts"][:5]]
+        in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
+        fine = row["gone_us"] is not None or in_work or row["only_uncommitted"]
+        others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
         yield Ruling(
             "consumer_behind",
             f"{text}.",
             row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
-            NOTE if fine else worst_of,
+            NOTE if fine else None,
             work=[
                 impact.impact(
                     BEHIND,
@@ -161,18 +191,8 @@ def _late(lag_ns: int | None) -> str:
     return f", the next of them {say.span(lag_ns)} old" if lag_ns else ""
 
 
-def _part(partition: int | None) -> str:
-    return "" if partition is None else f"partition {partition} of "
-
-
-def _members_read_on(capture: Capture, group: str, topic: str) -> bool:
-    """Whether several members in turn fetched at the offset at which a group stands: what they read stops them."""
-    (seen,) = capture.rows(f"""
-        select count(distinct (p.client_ip, p.connection, p.incarnation)) as readers
-        from positions p join v_lagged b on b.is_behind and b.topic = p.topic
-            and b.partition is not distinct from p.partition and p.value = b.committed
-        where p.what = 'fetch' and b.owner = {say.literal(group)} and b.topic = {say.literal(topic)}""")
-    return bool(seen["readers"] > 1)
+def _part(partition: int | None, then: str = " of ") -> str:
+    return "" if partition is None else f"partition {partition}{then}"
 
 
 @needs(SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"))
@@ -233,10 +253,9 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
         from v_standing s join v_batches b using (site, connection, incarnation, "group", topic)
         where b.partition is not distinct from s.partition and b.role = 'consume' and b.protocol = 'pulsar'
             and b.time = s.last_got"""
-    more = f"""
+    more = """
         max(held) as held, max(waiting) as waiting, max(last_got) as since,
-        max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end,
-        {first_of("file", "packet")}"""
+        max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         span = say.span((say.micros(row["ends"]) - say.micros(row["since"])) * 1000)
         end = "the end of the capture" if row["to_the_end"] else "it left"

@@ -1,64 +1,44 @@
-"""Messages that a subscription got more than once."""
+"""Messages that a subscription of Pulsar got more than once, by why: `audit` states the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.sql.words import RELAYED
+from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SOUGHT, UNASKED
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Row, Ruling, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
-_DELIVERED = """
-    protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
-        and topic not like 'non-persistent://%'"""
-# a delivery is seen on both sides of a proxy: those of a connection that a proxy opened are compared among themselves
-_MESSAGE = 'topic, partition, position, "group", relayed'
-_TWICE = f"""select 1 from batches left join ({RELAYED}) using (site, connection, incarnation)
-    where {_DELIVERED} group by {_MESSAGE} having count(*) > 1 limit 1"""
-# deliveries of one position to one subscription, but for the first; who seeks asks for them
-_AGAIN = f"""
-    with sent as (
-        select *, row_number() over (same order by time, file, packet) as nth,
-            lag(time) over (same order by time, file, packet) as before
-        from v_batches left join ({RELAYED}) using (site, connection, incarnation) where {_DELIVERED}
-        window same as (partition by {_MESSAGE})
-    ), seeks as (
-        select "group", topics[1] as topic, time from exchanges where protocol = 'pulsar' and api = 'SEEK'
-    )
-    select * from sent s where nth > 1 and not exists (
-        select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
+_AGAIN = """
+    select b.*, r.why, r.most, r.delivered from v_redelivered r join v_batches b using (site, exchange_id)"""
+_MORE = """
+    saturated(sum(records)) as messages, max(most) as most, number_of(position) as entries,
+    saturated(max(delivered)) as delivered"""
+_REJECTED = (
+    "Look at why its consumers reject these messages or take longer than ackTimeout; a dead letter policy "
+    "(maxRedeliverCount) sets those aside that nobody can process."
+)
+_EXPECTED = "Nothing: what is not acknowledged is delivered again. Let consumers tell doubles apart."
 
 
-@needs(SomeRows("batches", _DELIVERED, least=2))
+@needs(SomeRows("batches", DELIVERED_TO, least=2))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
-    """Of each subscription, what it got again."""
-    if not capture.rows(_TWICE):
-        return
-    more = "saturated(sum(records)) as messages, max(nth) as most, number_of(position) as entries"
-    for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"'], more)):
-        group, topic = row["group"], row["topic"]
-        (whole,) = capture.rows(f"""
-            select saturated(sum(records)) as messages from batches where role = 'consume'
-                and topic = {say.literal(topic)} and "group" = {say.literal(group)}""")
-        moved = any(told.kind == "topic_moved" and topic in told.rows["topics"] for told in capture.told)
-        often = f"One came {row['most']} times." if row["most"] > 2 else ""
+    """Of each subscription, what it got again; once, where a consumer left or a transaction failed, is how it works."""
+    given_up = {c.split()[0] for told in capture.told if told.kind == "dead_lettered" for c in told.rows["clients"]}
+    for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE)):
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
+        which = "" if row["most"] <= 2 else f", {say.counted(row['entries'], 'message')} up to {row['most']} times each"
+        asked = row["why"] == ASKED_AGAIN
+        expected = row["why"] == SOUGHT or (row["most"] == 2 and not asked and row["why"] != UNASKED)
+        set_aside = asked and not given_up.isdisjoint(client.split()[0] for client in row["clients"])
         yield Ruling(
             "redelivered",
-            f"{units.count(row['messages'])} of {say.counted(whole['messages'], 'message')} delivered to subscription "
-            f"{group} of topic {say.topic(topic)} {were}{_which(row)}.",
+            f"{units.count(row['messages'])} of {say.counted(row['delivered'], 'message')} delivered to subscription "
+            f"{row['group']} of topic {say.topic(row['topic'])} {were}{which}: {row['why']}.",
             row,
-            " ".join(filter(None, (often, "Its topic moved." if moved else ""))) or None,
-            NOTE if moved and row["most"] == 2 else None,
+            severity=NOTE if expected or set_aside else None,
+            advice=_EXPECTED if expected else _REJECTED if asked else None,
         )
-
-
-def _which(row: Row) -> str:
-    """How few messages came again how often, where some came more than twice."""
-    if row["most"] <= 2:
-        return ""
-    return f": {say.counted(row['entries'], 'message', 'comes', 'come')} again and again"

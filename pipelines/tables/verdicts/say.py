@@ -12,7 +12,7 @@ from pipelines.formats import units, who
 from pipelines.sql import database
 
 FEW = 2  # names that a sentence gives before it counts
-_EXCEPTION = re.compile(r"\b(?:\w+\.){2,}\w+: ")
+_EXCEPTION = re.compile(r"\b(?:\w+\.){2,}[\w$]+: ")
 
 
 def client(address_and_id: str) -> str:

@@ -134,13 +134,20 @@ _STATUS = f"""
 # Pulsar's PINGs without an answer on whole connections, and how long that was until these were closed
 _PINGS = f"""
     select * from (
-        select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by
+        select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by,
+            case when row_number() over (partition by {_PLACE} order by x.time) = 1 then u.others end as others
         from v_calls x semi join v_whole using ({_PLACE}) join connections n using ({_PLACE})
+            left join (
+                select {_PLACE}, count(*) as others from exchanges where kind = 'unanswered' and api <> 'PING'
+                group by all
+            ) u using ({_PLACE})
         where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar'
             and (n.closed <> 'open' or n.closed_by is not null)
     ) where cost_ns >= {KEEP_ALIVE_NS}"""
 _PINGED = SomeRows("exchanges", "protocol = 'pulsar' and api = 'PING' and kind = 'unanswered'")
 _CLOSER = """
+    number_of((connection, incarnation)) as connections, case when sum(others) > 0
+        then ', nor had ' || sum(others) || ' other request' || if(sum(others) > 1, 's', '') else '' end as beside,
     max(cost_ns) as longest_ns, case when number_of(closed_by) = 1 then case min(closed_by)
         when 'client' then 'by the client ' when 'server' then 'by the broker ' when 'both' then 'by both sides '
         else '' end else '' end as closer"""
@@ -285,20 +292,13 @@ _TOLD = (
         by=("protocol", "server"),
         more="names_of(api) as apis",
     ),
-    Told(
+    *(Told(
         _PINGED, "keepalive_timeout",
-        "{count:PING} of {servers:broker} had no answer from {who}; {count:connection/was/were} closed "
+        f"{{count:PING}} of {asks} had no answer from {silent}{{beside}}; {{connections:connection/was/were}} closed "
         "{closer}{longest} later.",
-        f"select * from ({_PINGS}) where initiator = 'server'",
+        f"select * from ({_PINGS}) where initiator is {also} distinct from 'server'",
         more=_CLOSER,
-    ),
-    Told(
-        _PINGED, "keepalive_timeout",
-        "{count:PING} of {who} had no answer from {servers:broker}; {count:connection/was/were} closed "
-        "{closer}{longest} later.",
-        f"select * from ({_PINGS}) where initiator is distinct from 'server'",
-        more=_CLOSER,
-    ),
+    ) for asks, silent, also in (("{servers:broker}", "{who}", "not"), ("{who}", "{servers:broker}", ""))),
     Told(
         SomeRows("connections", _HTTP), "foreign_peer",
         "{server} answered {who} in HTTP, {count:times}: it is no broker.",
