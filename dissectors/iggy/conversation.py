@@ -181,9 +181,10 @@ class IggyConversation(Conversation):
             )
         )
 
-    def locate(self, frame: Frame, at: int) -> tuple[int, int]:
+    @compiled(python=False)
+    def locate(self, frame: Frame, at: cython.Py_ssize_t) -> tuple[int, int]:
         """Time and packet of a byte of a frame; of an answer that was held back they are those of its first byte."""
-        return (frame.first_ns, frame.packet_ref) if self.legacy.resolving else super().locate(frame, at)
+        return (frame.first_ns, frame.packet_ref) if self.legacy.resolving else Conversation.locate(self, frame, at)
 
     def _report_dialect(self) -> None:
         if self._first is not None:

@@ -21,6 +21,7 @@ from dissectors.kafka.messages import KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.record_batch import RecordBatch, is_cut, read_batches
 from dissectors.rows.layout import ABSENT
+from dissectors.session.conversation import Conversation
 from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, TooLargeError
@@ -86,7 +87,8 @@ class BatchVerifier:
         for batch in found:
             batch.time, batch.packet_ref = frame.first_ns, frame.packet_ref
             if not frame.undivided:
-                batch.time, batch.packet_ref = self.conversation.locate(frame, batch.start)
+                conversation: Conversation = self.conversation
+                batch.time, batch.packet_ref = conversation.locate(frame, batch.start)
             batch.stream_offset = frame.offset + batch.start - frame.start
             if batch.whole:
                 if batch.magic == 2:

@@ -167,9 +167,11 @@ class Framing(ConnectionReporter):
         found = [(a + shift, b + shift) for a, b in self.inboxes[frame.direction].holes(frame.offset, end)]
         return [*found, (frame.end, stop)] if frame.end < stop else found
 
-    def locate(self, frame: Frame, at: int) -> tuple[int, int]:
+    @compiled(python=False)
+    def locate(self, frame: Frame, at: cython.Py_ssize_t) -> tuple[int, int]:
         """Time (ns) and packet of the byte at index `at` of a frame that is being handed over."""
-        found = self.inboxes[frame.direction].located(frame.offset + at - frame.start)
+        inbox: Inbox = self.inboxes[frame.direction]
+        found = inbox.located(frame.offset + at - frame.start)
         return found or (frame.first_ns, frame.packet_ref)  # it was handed over long ago
 
     def pieces(self, direction: int, start: int, end: int) -> list[Piece]:

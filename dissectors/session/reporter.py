@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.findings import finding
@@ -130,7 +131,8 @@ class ConnectionReporter:
             )
         )
 
-    def locate(self, frame: Frame, at: int) -> tuple[int, int]:
+    @compiled(python=False)
+    def locate(self, frame: Frame, at: cython.Py_ssize_t) -> tuple[int, int]:
         """Time (ns) and packet of the byte at index `at` of a frame that is being handed over."""
         raise NotImplementedError
 
