@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
@@ -24,6 +25,7 @@ from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
+from pipelines.tables.verdicts.told import said, words
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -129,6 +131,7 @@ _LOG_ENDS = (
     "What is read again may have been processed before."
 )
 _ADVICE = {
+    "NOT_ENOUGH_REPLICAS": "See why brokers are out of sync with the leader: their processes, disks and network.",
     "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
     "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
 }
@@ -165,12 +168,12 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
-        ruling = _SAID[row["sort"]](row)
+        ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), None)
             known = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else known
-            said = row["message"] and f"The broker said: {say.words(row['message'])}."
-            ruling = replace(ruling, advice=" ".join(filter(None, (known, said))) or None)
+            quoted = row["message"] and f"The broker said: {say.words(row['message'])}."
+            ruling = replace(ruling, advice=" ".join(filter(None, (known, quoted))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
             why = [one.sentence for one in capture.told if one.kind == "out_of_sync"]
             ruling = replace(ruling, detail=" ".join([*why, *filter(None, [ruling.detail])]))
@@ -224,37 +227,6 @@ def _refused(row: Row) -> Ruling:
     return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=work)
 
 
-def _unasked(row: Row) -> Ruling:
-    who = f"{say.clients(row)}{_about(row)}"
-    text = f"The broker reported {row['cause']} to {who} {say.times(row['count'])}, not as an answer to a request."
-    return Ruling("errors", text, row, _explained(row))
-
-
-def _orphan(row: Row) -> Ruling:
-    who = say.clients(row)
-    text = f"{who} got {say.counted(row['count'], 'answer')} with {row['cause']} to requests that are not known."
-    advice = "Look at what came before: the requests may precede the capture, or be bytes that the broker misread."
-    return Ruling("errors", text, row, _explained(row), advice=advice)
-
-
-def _asked(row: Row) -> Ruling:
-    asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
-    text = f"{asked} got {row['cause']} {say.times(row['count'])}."
-    return Ruling("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it exists.")
-
-
-def _broker(row: Row) -> Ruling:
-    text = f"{_what(row)}, between brokers{'; a retry succeeded' if row['healed'] else ''}."
-    advice = "Nothing: while leaders change, brokers refuse requests that come too late."
-    return Ruling("errors", text, row, severity=NOTE, advice=advice)
-
-
-def _login(row: Row) -> Ruling:
-    logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
-    text = f"The broker refused {logins}: {say.joined(row['names'])}."
-    return Ruling("auth_refused", text, row, _explained(row))
-
-
 def _right(row: Row) -> Ruling:
     who, what = say.clients(row), f"{say.apis(row['apis'])}{_about(row, 'on')}"
     if row["cause"] == NO_LOGIN:
@@ -266,21 +238,6 @@ def _right(row: Row) -> Ruling:
     lost = row["refused_messages"]
     text += f"; {say.counted(lost, 'message', 'was', 'were')} refused for good." if lost else "."
     return Ruling("not_authorized", text, row, _explained(row))
-
-
-def _fenced(row: Row) -> Ruling:
-    who = f"{say.clients(row)}{_about(row)}"
-    fenced = f"{say.verb(row, 'was', 'were')} fenced {say.times(row['count'])}"
-    text = f"{who} {fenced}, as another producer holds the id or topic: {say.joined(row['names'])}."
-    return Ruling("producer_fenced", text, row, _explained(row))
-
-
-def _instance(row: Row) -> Ruling:
-    """Static members of a group with one id: each takes the place of the other, and joining again heals nothing."""
-    who = f"{say.clients(row)}{_about(row)} {say.verb(row, 'was', 'were')} fenced {say.times(row['count'])}"
-    advice = "Give each member a group.instance.id of its own: of two with the same, each takes the other's place."
-    text = f"{who}: another member uses the same group.instance.id."
-    return Ruling("errors", text, row, _explained(row), advice=advice)
 
 
 def _removed(row: Row) -> Ruling:
@@ -304,26 +261,52 @@ def _removed(row: Row) -> Ruling:
     return Ruling("errors", text, row, severity=NOTE if row["healed"] and not again else None, advice=advice)
 
 
-def _unlocked(row: Row) -> Ruling:
-    """Acknowledgements of a share group's messages that were no longer locked: what comes next heals nothing."""
-    text = (
-        f"{say.clients(row)} acknowledged messages{_about(row, 'of')} that {say.verb(row, 'it', 'they')} did not, or "
-    )
-    text += f"no longer, hold: {row['cause']}, {say.times(row['count'])}."
-    advice = "A member holds a message for group.share.record.lock.duration.ms (30 s), then others get it, and it may "
-    return Ruling("errors", text, row, advice=f"{advice}be processed twice: let it take fewer at a time.")
+class _Sentence(NamedTuple):
+    """What is said of rows of a sort that need no more than a sentence, as `told.py` says it."""
+
+    text: str
+    kind: str = "errors"
+    advice: str | None = None
+    severity: str | None = None
 
 
-def _corrupt(row: Row) -> Ruling:
-    what = f"{say.counted(row['count'], 'request')} of {say.clients(row)}{_about(row)}"
-    return Ruling("refused_as_corrupt", f"The broker rejected {what} as corrupt: {row['cause']}.", row, _explained(row))
-
-
-_SAID = {
-    "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
-    "right": _right, "fenced": _fenced, "instance": _instance, "removed": _removed, "unlocked": _unlocked,
-    "corrupt": _corrupt,
+_SENTENCES = {
+    "unasked": _Sentence("The broker reported {cause} to {who}{about} {count:times}, not as an answer to a request."),
+    "orphan": _Sentence("{who} got {count:answer} with {cause} to requests that are not known.", advice=
+        "Look at what came before: the requests may precede the capture, or be bytes that the broker misread."),
+    "asked": _Sentence("{apis} of {who}{about} got {cause} {count:times}.", severity=NOTE, advice=
+        "Nothing, if the client only asked whether it exists."),
+    "broker": _Sentence("{what_failed}, between brokers{retried}.", severity=NOTE, advice=
+        "Nothing: while leaders change, brokers refuse requests that come too late."),
+    "login": _Sentence("The broker refused {count:login} of {who}: {names:names}.", "auth_refused"),
+    "fenced": _Sentence("{who}{about} {was} fenced {count:times}, as another producer holds the id or topic: "
+        "{names:names}.", "producer_fenced"),
+    # static members of a group with one id: joining again heals nothing
+    "instance": _Sentence("{who}{about} {was} fenced {count:times}: another member uses the same group.instance.id.",
+        advice="Give each member a group.instance.id of its own: of two with the same, each takes the other's place."),
+    # acknowledgements of a share group's messages: what comes next heals nothing
+    "unlocked": _Sentence("{who} acknowledged messages{about_it} that {they} did not, or no longer, hold: {cause}, "
+        "{count:times}.", advice="A member holds a message for group.share.record.lock.duration.ms (30 s), then others "
+        "get it, and it may be processed twice: let it take fewer at a time."),
+    "corrupt": _Sentence("The broker rejected {count:request} of {who}{about} as corrupt: {cause}.",
+        "refused_as_corrupt"),
 }  # fmt: skip
+"""By sort."""
+
+
+def _sentence(row: Row) -> Ruling:
+    known = _SENTENCES[row["sort"]]
+    more = {
+        "about": _about(row), "about_it": _about(row, "of"), "was": say.verb(row, "was", "were"),
+        "they": say.verb(row, "it", "they"), "what_failed": _what(row),
+        "retried": "; a retry succeeded" if row["healed"] else "",
+    }  # fmt: skip
+    text = said(known.text, words(row) | more)
+    return Ruling(known.kind, text, row, _explained(row), severity=known.severity, advice=known.advice)
+
+
+_SAID = {"failed": _failed, "right": _right, "removed": _removed}
+"""By sort, where more is to be said."""
 
 
 def _about(row: Row, word: str = "for") -> str:
@@ -336,6 +319,6 @@ def _explained(row: Row) -> str | None:
     """What the error means, where it is one, and the text that came with the first."""
     name = row["cause"] or (row["names"][0] if len(row["names"]) == 1 else None)
     meaning = name and error_meaning(row["protocol"], row["code"], name)
-    said = f"{name}: {meaning}." if meaning else None
+    means = f"{name}: {meaning}." if meaning else None
     quoted = f"The broker says: {row['message'].rstrip('. ')}." if row["message"] else None
-    return " ".join(filter(None, (said, quoted))) or None
+    return " ".join(filter(None, (means, quoted))) or None

@@ -50,19 +50,19 @@ def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
     """One verdict for each group of rows."""
     rows = told.rows if isinstance(told.rows, str) else told.rows(capture)
     for row in capture.rows(together(rows, told.by, told.more)):
-        words = _words(row)
-        detail = None if None in _numbers(told.detail, words) else said(told.detail, words) or None
+        named = words(row)
+        detail = None if None in _numbers(told.detail, named) else said(told.detail, named) or None
         severity = told.severity or row.get("severity")
-        yield Ruling(told.verdict, said(told.sentence, words), row, detail, severity, told.advice or row.get("advice"))
+        yield Ruling(told.verdict, said(told.sentence, named), row, detail, severity, told.advice or row.get("advice"))
 
 
-def said(sentence: str, words: Row) -> str:
+def said(sentence: str, named: Row) -> str:
     """A sentence with the columns that it names."""
-    return _Sentences().vformat(sentence, (), words)
+    return _Sentences().vformat(sentence, (), named)
 
 
-def _words(row: Row) -> Row:
-    """What a sentence may name."""
+def words(row: Row) -> Row:
+    """What a sentence may name, of a row that `together` gives."""
     topics = say.named(row["topics"], "topic")
     return row | {
         "who": say.clients(row),
@@ -75,10 +75,10 @@ def _words(row: Row) -> Row:
     }
 
 
-def _numbers(text: str, words: Row) -> list[Any]:
+def _numbers(text: str, named: Row) -> list[Any]:
     """The values that a text names, those that are 0 as None."""
-    named = (Formatter().get_field(name, (), words)[0] for _, name, _, _ in Formatter().parse(text) if name)
-    return [value if value != 0 else None for value in named]
+    found = (Formatter().get_field(name, (), named)[0] for _, name, _, _ in Formatter().parse(text) if name)
+    return [value if value != 0 else None for value in found]
 
 
 class _Sentences(Formatter):
