@@ -17,7 +17,7 @@ from dissectors.wire.memory import address_of, copy
 
 FNV_START, FNV_PRIME, LOW = 0xCBF29CE484222325, 0x100000001B3, 0x7FFFFFFFFFFFFFFF
 
-KEPT, OBJECT_BITS = 1 << 8, 4  # objects that are known by their addresses, whose lowest bits are all alike
+KEPT, OBJECT_BITS = 1 << 12, 4  # objects that are known by their addresses, whose lowest bits are all alike
 
 _ARENA = 1 << 14
 _TEXTS = 512
