@@ -163,8 +163,8 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         _DISCARDED,
     ]
     seen = f"""
-        select *, {_CAUSE} as cause, api in {sql_list(_SENDING)} and bool_or(refused > 0) over (
-            partition by protocol, sort, {_CAUSE}, healed) as of_refused
+        select *, {_CAUSE} as cause, sort = 'failed' and api in {sql_list(_SENDING)}
+            and bool_or(refused > 0) over (partition by protocol, sort, what, healed) as of_refused
         from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
