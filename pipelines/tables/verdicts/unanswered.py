@@ -26,13 +26,13 @@ _PINGS = ("PING", "PONG")  # `keepalive_timeout` tells of them
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
 _REASONS = """
-    select u.site, u.connection, u.incarnation, u.exchange_id, f.message as reason
+    select u.site, u.connection, u.incarnation, u.exchange_id, f.kind as why, f.message as reason
     from findings f join exchanges u using (site, connection, incarnation)
     where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
         and u.exchange_id like '%-c' || f.stream_offset
     union all
-    select u.site, u.connection, u.incarnation, u.exchange_id,
-        'Brokers refuse this version since Kafka 4.0: update the client' as reason
+    select u.site, u.connection, u.incarnation, u.exchange_id, 'unserved_version' as why,
+        'Brokers refuse this version since Kafka 4.0' as reason
     from exchanges u
         anti join (select * from exchanges where kind = 'call') x
             on u.server_ip = x.server_ip and u.server_port = x.server_port and u.api = x.api and u.version = x.version
@@ -41,12 +41,13 @@ _REASONS = """
             select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
 _UNANSWERED = f"""
     select u.* replace (case when n.closed <> 'open' then greatest(n.end_time, u.until) else u.until end as until),
-        n.closed <> 'open' as over, f.idle_ns, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
+        n.closed <> 'open' as over, f.idle_ns, case when n.closed <> 'open' then n.closed_by end as closed_by,
+        r.why, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
         left join v_forgotten f using (site, connection, incarnation)
         left join (
-            select site, connection, incarnation, exchange_id, max(reason) as reason from ({_REASONS})
+            select site, connection, incarnation, exchange_id, max(why) as why, max(reason) as reason from ({_REASONS})
             group by all
         ) r on u.site = r.site and u.connection = r.connection and u.incarnation = r.incarnation
             and u.exchange_id = r.exchange_id
@@ -96,7 +97,7 @@ def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
 
 _NAMED = 3  # APIs with their versions that a sentence names
 _CLOSED_ON = f"""
-    names_of(api) as apis, max(request_bytes) as largest,
+    arg_min(reason, row(time, file, packet)) as reason, names_of(api) as apis, max(request_bytes) as largest,
     names_of(coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
     case when count(idle_ns) = count(*) then min(idle_ns) end as idle_ns,
     {first_of("api", "version", "request_bytes", "file", "packet")}"""
@@ -110,7 +111,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login
             from ({_UNANSWERED})
             where not {capture.explained()})"""
-    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "reason"], _CLOSED_ON)):
+    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
         who = f"{say.apis(row['apis'])} of {say.clients(row)} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
@@ -118,7 +119,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            yield Ruling("closed_unanswered", _closed(row), row, _first(row), advice=_cause(row))
+            yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=_advice(row))
         else:
             yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)
 
@@ -138,19 +139,29 @@ def _closed(row: Row) -> str:
     return f"The connection to {broker} was closed instead of an answer to {requests}."
 
 
-def _first(row: Row) -> str:
-    """The first request."""
+def _cause(row: Row) -> str:
+    """The first request, and what the bytes say of why it has no answer."""
     first = row["first"]
     version = "" if first["version"] is None else f" version {first['version']}"
     api = first["api"] or "an unknown request"
     text = f"The first: {api}{version} of {say.number(first['request_bytes'] or 0)} bytes, "
-    return f"{text}{say.place(first['file'], first['packet'])}."
+    text += f"{say.place(first['file'], first['packet'])}."
+    if row["reason"]:
+        return f"{text} {row['reason']}."
+    if _is_too_large(row):
+        return f"{text} {units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
+    return text
 
 
-def _cause(row: Row) -> str | None:
-    """What the bytes say of why they have no answer."""
-    if row["idle_ns"] or row["reason"]:
-        return FORGOTTEN if row["idle_ns"] else f"{row['reason']}."
-    if row["protocol"] == "kafka" and (row["largest"] or 0) > LARGEST_REQUEST:
-        return f"{units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
-    return None
+def _is_too_large(row: Row) -> bool:
+    return row["protocol"] == "kafka" and (row["largest"] or 0) > LARGEST_REQUEST
+
+
+def _advice(row: Row) -> str | None:
+    """What to do, where the bytes say why they have no answer."""
+    if row["idle_ns"]:
+        return FORGOTTEN
+    if row["why"] == "unserved_version":
+        return "Use a client and a broker that have a version of this request in common."
+    too_large = row["why"] == "oversized_frame" or _is_too_large(row)
+    return "Let the client send less in one request, or let the broker take more." if too_large else None
