@@ -67,5 +67,7 @@ def test_offsets_of_consumers_of_iggy_that_are_in_no_group_are_told_with_their_n
     assert all((row["group"] is None) != (row["consumer"] is None) for row in positions)
     alone = {row["consumer"] for row in positions if row["what"] == "committed" and row["group"] is None}
     assert alone == {"dev-reader", "11"}
-    known = lag(dissectors.dissect([SAMPLES / "iggy-messages.pcap"], tables=["exchanges", "positions", "batches"]))
+    known = lag(
+        dissectors.dissect([SAMPLES / "iggy-messages.pcap"], tables=["exchanges", "positions", "batches", "events"])
+    )
     assert {row["group"] for row in known} == {"dev-cg", "consumer dev-reader", "consumer 11"}
