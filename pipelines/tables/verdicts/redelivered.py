@@ -27,13 +27,15 @@ _EXPECTED = "Nothing: what is not acknowledged is delivered again. Let consumers
 @needs(SomeRows("batches", DELIVERED_TO, least=2))
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again; once, where a consumer left or a transaction failed, is how it works."""
-    given_up = {c.split()[0] for told in capture.told if told.kind == "dead_lettered" for c in told.rows["clients"]}
+    dead = [told.rows for told in capture.told if told.kind == "dead_lettered"]
+    given_up = [name for rows in dead for name in (*rows["topics"], *rows["clients"])]
     for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE)):
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
         which = "" if row["most"] <= 2 else f", {say.counted(row['entries'], 'message')} up to {row['most']} times each"
         asked = row["why"] == ASKED_AGAIN
         expected = row["why"] == SOUGHT or (row["most"] == 2 and not asked and row["why"] != UNASKED)
-        set_aside = asked and not given_up.isdisjoint(client.split()[0] for client in row["clients"])
+        source = f"{say.topic(row['topic'])}-{row['group']}-"  # how clients name what they set aside, or who does it
+        set_aside = asked and any(source in name for name in given_up)
         yield Ruling(
             "redelivered",
             f"{units.count(row['messages'])} of {say.counted(row['delivered'], 'message')} delivered to subscription "

@@ -119,11 +119,10 @@ def _out_of_sync(capture: Capture) -> str:
             from events where kind = 'advertised' group by all
         ), told as (
             select site, exchange_id, broker, lasts, list_distinct(list(topic)) as topics, min(began) as began,
-                max(seen) as seen, max(ended) as ended, bool_and(run > 0) as seen_before, any_value(of_partitions) as
-                of_partitions, min(len(isr)) as least, max(len(replicas)) as of_replicas
+                max(seen) as seen, max(ended) as ended, bool_and(run > 0) as seen_before, min(len(isr)) as least,
+                any_value(of_partitions) as of_partitions, max(len(replicas)) as of_replicas
             from (select *, count(distinct (topic, partition)) over (partition by broker, lasts) as of_partitions
-                from spans)
-            group by all
+                from spans) group by all
         )
         select c.* replace (t.topics as topics, 0 as cost_ns, coalesce(address, server) as server),
             t.* exclude (site, exchange_id, topics), address,
