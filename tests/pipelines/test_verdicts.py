@@ -740,7 +740,7 @@ def test_messages_that_a_subscription_got_again_are_told_once_with_why() -> None
     assert "dead letter" in row["advice"]
     (row,) = said(batches=[*batches, delivery(4, "1:0")], exchanges=[asked, asked | {"time": place(3.5)["time"]}])
     assert "4 of 8 messages" in row["sentence"]
-    assert "1 message up to 3 times each: a consumer" in row["sentence"]
+    assert "2 messages up to 3 times each: a consumer" in row["sentence"]
     seen_twice = [delivery(1, "1:0"), delivery(1.001, "1:0") | {"connection": "c9"}]
     relayed = event("proxied", pulsar(call(0.5, api="CONNECT")) | {"connection": "c9"}, subject="proxy")
     assert said(batches=seen_twice, events=[relayed]) == []

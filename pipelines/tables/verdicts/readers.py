@@ -105,11 +105,11 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
-        same = [
-            one for one in capture.told if (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"])
-        ]
-        if any(one.kind == "delivery_stopped" or one.rows.get("entries", 0) >= row["messages"] for one in same):
-            continue  # it says why they wait: none is delivered, or the same come again
+        said_why = any(  # none is delivered, or the same come again
+            one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"]
+            for one in capture.told
+            if (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"])
+        )
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
@@ -127,7 +127,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         elif row["only_uncommitted"]:
             text += "; its members have got them since they last committed"
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
-        fine = row["gone_us"] is not None or in_work or row["only_uncommitted"]
+        fine = row["gone_us"] is not None or said_why or in_work or row["only_uncommitted"]
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
         yield Ruling(
             "consumer_behind",

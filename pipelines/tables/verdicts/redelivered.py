@@ -13,9 +13,11 @@ from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _AGAIN = """
-    select b.*, r.why, r.most, r.delivered from v_redelivered r join v_batches b using (site, exchange_id)"""
+    select b.*, r.why, r.most, r.delivered, row_number() over (
+        partition by b.topic, b.partition, b."group", b.position, r.why order by b.records desc, b.time) as nth
+    from v_redelivered r join v_batches b using (site, exchange_id)"""
 _MORE = """
-    saturated(sum(records)) as messages, max(most) as most, number_of(position) as entries,
+    saturated(sum(records)) as messages, max(most) as most, saturated(sum(records) filter (nth = 1)) as again,
     saturated(max(delivered)) as delivered"""
 _REJECTED = (
     "Look at why its consumers reject these messages or take longer than ackTimeout; a dead letter policy "
@@ -29,9 +31,11 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again; once, where a consumer left or a transaction failed, is how it works."""
     dead = [told.rows for told in capture.told if told.kind == "dead_lettered"]
     given_up = [name for rows in dead for name in (*rows["topics"], *rows["clients"])]
-    for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE)):
+    rows = capture.rows(together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE))
+    in_all = f"In all, {units.counted(sum(row['again'] for row in rows), 'message')} came more than once."
+    for row in rows:
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
-        which = "" if row["most"] <= 2 else f", {say.counted(row['entries'], 'message')} up to {row['most']} times each"
+        which = "" if row["most"] <= 2 else f", {say.counted(row['again'], 'message')} up to {row['most']} times each"
         asked = row["why"] == ASKED_AGAIN
         expected = row["why"] == SOUGHT or (row["most"] == 2 and not asked and row["why"] != UNASKED)
         source = f"{say.topic(row['topic'])}-{row['group']}-"  # how clients name what they set aside, or who does it
@@ -41,6 +45,7 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
             f"{units.count(row['messages'])} of {say.counted(row['delivered'], 'message')} delivered to subscription "
             f"{row['group']} of topic {say.topic(row['topic'])} {were}{which}: {row['why']}.",
             row,
+            in_all if len(rows) > 1 else None,
             severity=NOTE if expected or set_aside else None,
             advice=_EXPECTED if expected else _REJECTED if asked else None,
         )

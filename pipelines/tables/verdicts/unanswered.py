@@ -42,7 +42,8 @@ _REASONS = """
 _UNANSWERED = f"""
     select u.* replace (case when n.closed <> 'open' then greatest(n.end_time, u.until) else u.until end as until),
         n.closed <> 'open' as over, f.idle_ns, case when n.closed <> 'open' then n.closed_by end as closed_by,
-        r.why, r.reason
+        r.reason, coalesce(
+            r.why, if(u.protocol = 'kafka' and u.request_bytes > {LARGEST_REQUEST}, 'oversized_frame', null)) as why
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
         left join v_forgotten f using (site, connection, incarnation)
@@ -95,6 +96,10 @@ def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+_ADVICE = {
+    "unserved_version": "Use a client and a broker that have a version of this request in common.",
+    "oversized_frame": "Let the client send less in one request, or let the broker take more.",
+}
 _NAMED = 3  # APIs with their versions that a sentence names
 _CLOSED_ON = f"""
     arg_min(reason, row(time, file, packet)) as reason, names_of(api) as apis, max(request_bytes) as largest,
@@ -119,7 +124,8 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=_advice(row))
+            advice = FORGOTTEN if row["idle_ns"] else _ADVICE.get(row["why"])
+            yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=advice)
         else:
             yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)
 
@@ -148,20 +154,6 @@ def _cause(row: Row) -> str:
     text += f"{say.place(first['file'], first['packet'])}."
     if row["reason"]:
         return f"{text} {row['reason']}."
-    if _is_too_large(row):
+    if row["why"] == "oversized_frame":
         return f"{text} {units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
     return text
-
-
-def _is_too_large(row: Row) -> bool:
-    return row["protocol"] == "kafka" and (row["largest"] or 0) > LARGEST_REQUEST
-
-
-def _advice(row: Row) -> str | None:
-    """What to do, where the bytes say why they have no answer."""
-    if row["idle_ns"]:
-        return FORGOTTEN
-    if row["why"] == "unserved_version":
-        return "Use a client and a broker that have a version of this request in common."
-    too_large = row["why"] == "oversized_frame" or _is_too_large(row)
-    return "Let the client send less in one request, or let the broker take more." if too_large else None
