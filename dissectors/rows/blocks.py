@@ -256,4 +256,4 @@ def _distinct(values: Sequence[Any], numbers: Ints, absent: Bools) -> tuple[list
     used[which] = True
     used[-1] = False
     place = np.where(used, np.cumsum(used) - 1, ABSENT)
-    return [values[i] for i in np.flatnonzero(used).tolist()], place.take(which)
+    return [values[i] for i in np.flatnonzero(used).tolist()], place[which]

@@ -31,7 +31,7 @@ class ConnectionColumns:
             new = [[*map(self._number, _VALUES(conn))] for conn in self._conns.values[known:]]
             self._columns = np.hstack([self._columns, np.array(new, np.int64).T])
         which = np.where(absent, 0, conns + 1)
-        return [column.take(which) for column in self._columns]
+        return [column[which] for column in self._columns]
 
     @property
     def ids(self) -> bytes:

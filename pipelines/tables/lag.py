@@ -72,6 +72,7 @@ def reached(d: Dialect, *, alone: bool = False) -> str:
     """
 
 
+SHARING = "kind = 'joined' and text in ('Shared', 'Key_Shared')"  # events of consumers that acknowledge one by one
 _NEVER_US = (1 << 63) - 1
 _ENDED = "partition by transaction order by at_us desc, what desc"  # from a row to the end of its transaction
 
@@ -114,7 +115,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
         ), singly as (
             select distinct {group} as owner, topic, 1 as alone from events
-            where protocol = 'pulsar' and kind = 'joined' and text in ('Shared', 'Key_Shared')
+            where protocol = 'pulsar' and {SHARING}
         ), told as (
             select protocol, topic, {part}, ledger, value as entry, {d.micros("time")} as seen_us, {group} as owner,
                 case when api = 'SEEK' then 1 else 0 end as sought,

@@ -90,8 +90,8 @@ VIEWS = {
             WHERE {DELIVERED_TO}
             WINDOW again AS (PARTITION BY topic, partition, "group", position, relayed ORDER BY time, file, packet)
         )
-        SELECT 'pulsar' AS protocol, e.topic, e.partition, owner, e.position, records, time, file, packet, e.site,
-            e.exchange_id, most, delivered, CASE
+        SELECT 'pulsar' AS protocol, e.topic, e.partition, owner, e.position AS base, records, time, file, packet,
+            e.site, e.exchange_id, most, delivered, CASE
                 WHEN seek.at >= before THEN '{SOUGHT}'
                 WHEN asked.at >= before THEN '{ASKED_AGAIN}'
                 WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
@@ -153,7 +153,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
 
 def delivered_again(ask: Ask) -> Iterator[Statement]:
     """Entries that consumers of a subscription of Pulsar got more than once, by what lies between two deliveries."""
-    for row in ask(_by_cause("SELECT *, position AS base FROM v_redelivered")):
+    for row in ask(_by_cause("FROM v_redelivered")):
         yield statement(
             DOUBLED, row,
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to subscription "
@@ -173,10 +173,14 @@ def _by_cause(deliveries: str) -> str:
         SELECT protocol, topic, owner, why, count(*) FILTER (nth = 1) AS batches, min(time) AS time, max(time) AS until,
             sum(records) FILTER (nth = 1) AS messages, sum(records) AS deliveries,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM (
-            SELECT *, row_number() OVER (PARTITION BY {OWNER}, base, why ORDER BY records DESC, time) AS nth
-            FROM ({deliveries})
-        ) GROUP BY ALL"""
+        FROM ({in_turn(deliveries)}) GROUP BY ALL"""
+
+
+def in_turn(deliveries: str) -> str:
+    """Deliveries as `_by_cause` takes them, with `nth` among those of one batch or entry for one cause: a SELECT."""
+    return f"""
+        SELECT *, row_number() OVER (PARTITION BY {OWNER}, base, why ORDER BY records DESC, time) AS nth
+        FROM ({deliveries})"""
 
 
 def _extra(row: Row) -> str:

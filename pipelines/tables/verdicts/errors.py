@@ -170,8 +170,8 @@ def errors(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
         ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
-            known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), None)
-            known = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else known
+            usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
+            known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), usual)
             quoted = row["message"] and f"The broker said: {say.words(row['message'])}."
             ruling = replace(ruling, advice=" ".join(filter(None, (known, quoted))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LATE_US, reached_by, with_longest
+from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
@@ -59,8 +59,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 select *, row_number() over (partition by "group", topic, partition, position order by time desc) as nth
                 from v_batches where protocol = 'pulsar' and role = 'consume' and ("group", topic) in (
                     select (e."group", e.topic) from events e join v_lagged l on l.is_behind and e."group" = l.owner
-                        and e.topic = l.topic
-                    where e.kind = 'joined' and e.text in ('Shared', 'Key_Shared'))
+                        and e.topic = l.topic where {SHARING})
             ) d anti join positions a on a.protocol = 'pulsar' and a.what in ('committed', 'pending')
                 and a."group" = d."group" and a.topic = d.topic and a.partition is not distinct from d.partition
                 and a.ledger || ':' || a.value = d.position
@@ -221,7 +220,7 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
         ), acknowledged as (
             select {of_consumer}, a.ledger || ':' || a.value as position, row(a.ledger, a.value) as place,
                 (a."group", a.topic) not in (
-                    select ("group", topic) from events where kind = 'joined' and text in ('Shared', 'Key_Shared')
+                    select ("group", topic) from events where {SHARING}
                         and "group" is not null and topic is not null) as may_be_cumulative
             from permitted c join positions a on a.protocol = 'pulsar' and a.what = 'committed' and a.api = 'ACK'
                 and a."group" = c."group" and a.topic = c.topic and a.partition is not distinct from c.partition

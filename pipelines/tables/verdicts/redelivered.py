@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SOUGHT, UNASKED
+from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SOUGHT, UNASKED, in_turn
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Ruling, together
 
-_AGAIN = """
-    select b.*, r.why, r.most, r.delivered, row_number() over (
-        partition by b.topic, b.partition, b."group", b.position, r.why order by b.records desc, b.time) as nth
-    from v_redelivered r join v_batches b using (site, exchange_id)"""
+_AGAIN = f"""
+    select b.*, r.why, r.most, r.delivered, r.nth
+    from ({in_turn("FROM v_redelivered")}) r join v_batches b using (site, exchange_id)"""
 _MORE = """
     saturated(sum(records)) as messages, max(most) as most, saturated(sum(records) filter (nth = 1)) as again,
     saturated(max(delivered)) as delivered"""

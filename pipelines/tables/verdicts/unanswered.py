@@ -103,9 +103,9 @@ _ADVICE = {
 _NAMED = 3  # APIs with their versions that a sentence names
 _CLOSED_ON = f"""
     arg_min(reason, row(time, file, packet)) as reason, names_of(api) as apis, max(request_bytes) as largest,
-    names_of(coalesce(api, 'an unknown request') || coalesce(' version ' || version, '')) as asked,
+    names_of(asked_for) as asked,
     case when count(idle_ns) = count(*) then min(idle_ns) end as idle_ns,
-    {first_of("api", "version", "request_bytes", "file", "packet")}"""
+    {first_of("asked_for", "request_bytes", "file", "packet")}"""
 
 
 @needs(SomeRows("v_calls", "kind = 'unanswered' or answer = 'late'"))
@@ -113,7 +113,8 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"""
         select * replace (case when not login then closed_by end as closed_by) from (
-            select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login
+            select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login,
+                coalesce(api, 'an unknown request') || coalesce(' version ' || version, '') as asked_for
             from ({_UNANSWERED})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
@@ -148,9 +149,7 @@ def _closed(row: Row) -> str:
 def _cause(row: Row) -> str:
     """The first request, and what the bytes say of why it has no answer."""
     first = row["first"]
-    version = "" if first["version"] is None else f" version {first['version']}"
-    api = first["api"] or "an unknown request"
-    text = f"The first: {api}{version} of {say.number(first['request_bytes'] or 0)} bytes, "
+    text = f"The first: {first['asked_for']} of {say.number(first['request_bytes'] or 0)} bytes, "
     text += f"{say.place(first['file'], first['packet'])}."
     if row["reason"]:
         return f"{text} {row['reason']}."

@@ -54,13 +54,14 @@ CONNECTIONS_RESET = Told(
 ).check  # fmt: skip
 """Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
 
-_LEADERLESS = "protocol = 'kafka' and what = 'leader' and leader is null and partition is not null"
+_LEADS = "protocol = 'kafka' and what = 'leader'"
+_LEADERLESS = f"{_LEADS} and leader is null and partition is not null"
 _NO_LISTENER = "coalesce(bool_and(error_name = 'LISTENER_NOT_FOUND'), false)"
-_LAGGING = "protocol = 'kafka' and what = 'leader' and leader is not null and len(isr) < len(replicas)"
+_LAGGING = f"{_LEADS} and leader is not null and len(isr) < len(replicas)"
 # what answers say of the leaders of partitions of which one says a condition
-_OF_PLACES = """
-    select * from positions where protocol = 'kafka' and what = 'leader' and (topic, partition) in (
-        select (topic, partition) from positions where {})"""
+_OF_PLACES = f"""
+    select * from positions where {_LEADS} and (topic, partition) in (
+        select (topic, partition) from positions where {{}})"""
 
 
 def _lasting(state: str, rows: str, place: str = "topic, partition") -> str:
