@@ -47,7 +47,7 @@ MOST: dict[str, int] = {
     "pipelines/spark": 2_100,
     "pipelines/sql": 1_000,
     "pipelines/storage": 2_650,
-    "pipelines/tables": 11_095,
+    "pipelines/tables": 11_135,
     "pyspark_brokerscope": 25,
     "pyspark_pcap": 25,
 }
@@ -76,6 +76,7 @@ SUM = [
     (20, "verdicts: offsets behind the end of a log, groups of the same name in two clusters"),
     (50, "verdicts: members that left or were silent, share groups' expired locks, leaders without the listener asked"),
     (60, "lag of shared subscriptions of Pulsar counts each acknowledgement; why messages came again, and what to do"),
+    (40, "verdicts: bursts of slow requests at even distances, advice by stage, first questions that nobody answers"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

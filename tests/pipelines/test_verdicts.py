@@ -413,6 +413,22 @@ def test_a_wait_for_other_members_is_not_slow() -> None:
         assert "slow_requests" not in [kind for kind, _ in found]
 
 
+@pytest.mark.parametrize(
+    ("times", "rhythm"),
+    [
+        ((10, 11, 40, 69, 100), "They came in 4 bursts, one every 30.0 s or so."),
+        ((10, 20, 90, 100), ""),  # they come when they like
+        ((10, 40, 70), ""),  # three may be chance
+        ((10, 14, 18, 22, 26), ""),  # one after the other
+    ],
+)
+def test_requests_that_are_slow_at_even_distances_show_a_rhythm(times: tuple[int, ...], rhythm: str) -> None:
+    slow = [call(at, total_ns=2 * SECOND, wait_ns=2 * SECOND, **AT_ONCE) for at in times]
+    (row,) = said(exchanges=slow, connections=[connection()])
+    assert row["detail"] == f"100 % of their time went to the broker. {rhythm}".strip()
+    assert "garbage collection" in row["advice"]
+
+
 def test_a_slow_request_names_the_broker_or_what_else_took_most_of_its_time() -> None:
     def told(stalls: Rows, **durations: int) -> Any:
         slow = call(1, api="Fetch", total_ns=4 * SECOND, request_ns=0, **durations)
@@ -535,7 +551,8 @@ def test_these_are_no_lost_brokers(connections: Rows, exchanges: Rows) -> None:
 
 def test_what_a_lost_broker_explains_is_not_told_again() -> None:
     met = call(7.7, **UNANSWERED)
-    (row,) = said(connections=[*KILLED, connection(6, 0, 7.9)], exchanges=[met, call(1)])
+    reset = [connection(port, 0, 7.9, reset_by="server") for port in range(6, 12)]
+    (row,) = said(connections=[*KILLED, *reset], exchanges=[met, call(1)])
     assert row["kind"] == "broker_lost"
 
 
@@ -1365,7 +1382,7 @@ def leaders(*told: tuple[float, int]) -> dict[str, Rows]:
 @pytest.mark.parametrize(
     ("told", "severity", "text"),
     [
-        (((1, 2), (5, -1), (9, -1), (20, 3)), "warning", "had no leader for 15.0 s, until another was elected"),
+        (((1, 2), (5, -1), (9, -1), (20, 3)), "warning", "had no leader for 15.0 s, until one was elected"),
         (((1, 2), (5, -1), (9, -1)), "critical", "had no leader for 4.00 s, until the end of the capture"),
         (((1, 2), (5, -1), (6, -1), (7, 3)), None, ""),
         (((1, 2), (5, -1), (6, 3), (20, -1), (21, -1)), None, ""),
@@ -1378,6 +1395,13 @@ def test_a_partition_without_a_leader_for_longer_than_an_election_takes_has_stop
     found = said(**leaders(*told))
     assert [(row["kind"], row["severity"]) for row in found] == ([("no_leader", severity)] if severity else [])
     assert all(row["sentence"].startswith(f"Partition 0 of topic orders {text}") for row in found)
+
+
+def test_partitions_that_had_no_leader_are_told_together() -> None:
+    told = leaders((1, 2), (5, -1), (9, -1), (20, 3))
+    told["positions"] += [row | {"topic": "payments"} for row in told["positions"]]
+    (row,) = said(**told)
+    assert row["sentence"].startswith("2 partitions of topics orders and payments had no leader for up to 15.0 s, ")
 
 
 def test_a_leader_without_the_listener_that_was_asked_is_there() -> None:

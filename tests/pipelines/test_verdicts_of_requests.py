@@ -89,6 +89,15 @@ def test_a_request_over_the_limit_is_the_cause_though_the_broker_read_none_of_it
     assert said(exchanges=[request], connections=[connection(end=9, closed="fin", closed_by="client")]) == []
 
 
+@pytest.mark.parametrize(("answered", "kinds"), [(0, ["closed_unanswered"]), (500, [])])
+def test_a_client_that_gives_up_its_first_question_did_not_merely_stop(answered: int, kinds: list[str]) -> None:
+    question = call(1, api="ApiVersions", **UNANSWERED)
+    ended = connection(end=9, closed="fin", closed_by="client", server_bytes=answered)
+    rows = said(exchanges=[question], connections=[ended])
+    assert [row["kind"] for row in rows] == kinds
+    assert all("Look at the broker" in row["advice"] for row in rows)
+
+
 def old(of: Row, offset: int, **more: Any) -> Row:
     """A message of format 1 that a request carries."""
     return {

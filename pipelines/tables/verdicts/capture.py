@@ -246,6 +246,11 @@ class Capture(Views):
         row = ", ".join(f"{of}.{column}" if of else column for column in key)
         return f"({row}) in (select ({', '.join(key)}) from {name})"
 
+    def is_lost(self, server: str) -> str:
+        """Whether a verdict says that a broker was lost, as a condition. server: what names it, as an expression."""
+        lost = [name for verdict in self.told if verdict.kind == "broker_lost" for name in verdict.rows["servers"]]
+        return f"coalesce({server} in {sql_list(lost or [''])}, false)"
+
     def explain(self, query: str) -> None:
         """Remember exchanges whose duration a verdict explains, so that checks that come later leave them out.
 

@@ -9,7 +9,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 _STOPPED = "zero_windows > 0 and protocol is not null"
 
@@ -17,11 +17,9 @@ _STOPPED = "zero_windows > 0 and protocol is not null"
 @needs(SomeRows("connections", f"{REFUSED} or {SILENT}"))
 def failed_connects(capture: Capture) -> Iterator[Ruling]:
     """Attempts that a server refused or left alone, but for those of a broker that was lost."""
-    lost = [server for verdict in capture.told if verdict.kind == "broker_lost" for server in verdict.rows["servers"]]
-    apart = f"server not in {sql_list(lost)}" if lost else "true"
-    ours = "server_port in (from v_ports)"
+    ours = f"server_port in (from v_ports) and not {capture.is_lost('server')}"
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer")):
-        failed = f"select * from v_connections where {which} and {apart} and {ours}"
+        failed = f"select * from v_connections where {which} and {ours}"
         for row in capture.rows(together(failed, ["server"])):
             attempts = say.counted(row["count"], "connection attempt")
             text = f"Server {row['server']} {verb} {attempts} of {say.clients(row)}"

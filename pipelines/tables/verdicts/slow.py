@@ -15,8 +15,10 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import (
+    BURSTS,
     ENOUGH,
     LARGE,
+    PAUSE_NS,
     QUEUED,
     QUEUED_NS,
     QUEUED_SUM_NS,
@@ -24,6 +26,7 @@ from pipelines.tables.verdicts.thresholds import (
     TAIL,
     TAIL_NS,
     UNEVEN,
+    UNEVEN_BURSTS,
     UNEVEN_NS,
 )
 from pipelines.tables.verdicts.verdict import Ruling, together
@@ -47,6 +50,24 @@ _WHERE = {part.name: f"most of that went to {part.says}" for part in PARTS} | {
     "broker": "most of that was the broker's own time",
     "several": "no single stage took most of that",
 }
+_ADVICE = {
+    "broker": "Look at disks, garbage collection and load of the broker at that time.",
+    "window": "Look at the application on the side that did not read.",
+    "transfer": "Fetch less at once, or let the reader take more within a round trip (receive.buffer.bytes).",
+    "sending": "Look at the client's host and its path: it was still sending.",
+    "delayed_ack": "Set TCP_NODELAY where requests or answers are written in pieces.",
+}
+_APART = "partition by protocol, api, cause order by time, site, exchange_id"
+# slow requests, with whether each is the first after a pause, and how long (us) after the one of which that was true
+_IN_BURSTS = f"""
+    select *, if(begins, epoch_us(time) - max(epoch_us(time)) filter (begins) over before, null) as apart_us
+    from (
+        select *, coalesce(epoch_us(time) - max(epoch_us(until)) over before >= {PAUSE_NS // 1000}, true) as begins
+        from v_slow window before as ({_APART} rows between unbounded preceding and 1 preceding)
+    ) window before as ({_APART} rows between unbounded preceding and 1 preceding)"""
+_RHYTHM = f"""
+    case when count(*) filter (begins) >= {BURSTS} and max(apart_us) - min(apart_us) <= {UNEVEN_BURSTS} * min(apart_us)
+        then count(*) filter (begins) end as bursts, quantile_disc(apart_us, 0.5) * 1000 as apart_ns"""
 
 
 @needs(SomeRows("v_calls", _LONG))
@@ -56,17 +77,18 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
         select * from ({_CAUSED}) v_calls where cause not in ('queued', 'resent') and not {capture.explained()}"""
     if not capture.keep("v_slow", slow):
         return
-    slow = "select * from v_slow"
-    capture.explain(slow)
-    for row in capture.timed(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns"):
+    capture.explain("select * from v_slow")
+    for row in capture.timed(_IN_BURSTS, ["protocol", "api", "cause"], f"max(total_ns) as longest_ns, {_RHYTHM}"):
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
         where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] == "broker" else ""
+        rhythm = f"They came in {row['bursts']} bursts, one every {say.span(row['apart_ns'])} or so."
         yield Ruling(
             "slow_requests",
             f"{requests} of {say.clients(row)} took {say.most(row['count'], row['longest_ns'])}{where}; "
             f"{_WHERE[row['cause']]}.",
             row,
-            row["largest_part"],
+            " ".join(filter(None, (row["largest_part"], row["bursts"] and rhythm))) or None,
+            advice=_ADVICE.get(row["cause"]),
         )
 
 

@@ -35,6 +35,10 @@ LOSSY = 0.01
 SLOW_NS = SECOND
 """A request that a person waits for."""
 
+BURSTS, PAUSE_NS, UNEVEN_BURSTS = 4, 5 * SECOND, 0.2
+"""Bursts of slow requests that show a rhythm, the pause before each, and how much longer the longest time from one to
+the next may be than the shortest."""
+
 ENOUGH = 100
 """Requests below which a 99th percentile is the slowest one, and a mean of one broker is chance."""
 

@@ -8,8 +8,8 @@ A sentence names columns of the row that `together` gives, and how each is said:
     {median_ns:ns}        one of _SAID: a duration, a size in bytes, a share, a number of times …
     {first:place}         where a row is that `first_of` gave; {first[total_ns]:ns} a column of it
 
-and, of the row as a whole, {who} (its clients), {for_topics}, {in_topics} and a {comma} before that, {apis}, and
-{longest} (of `longest_ns`), {after_silence} (of `idle_ns`).
+and, of the row as a whole, {who} (its clients), {for_topics}, {in_topics}, {of_topics} and a {comma} before these,
+{apis}, and {longest} (of `longest_ns`), {after_silence} (of `idle_ns`).
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def words(row: Row) -> Row:
         "who": say.clients(row),
         "for_topics": topics and f" for {topics}",
         "in_topics": topics and f" in {topics}",
+        "of_topics": topics and f" of {topics}",
         "comma": topics and ",",
         "apis": say.apis(row.get("apis") or ()),
         "after_silence": f", each after {say.span(row['idle_ns'])} of silence or more" if row.get("idle_ns") else "",

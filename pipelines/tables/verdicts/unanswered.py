@@ -1,8 +1,9 @@
 """Requests without an answer, where the capture would hold one.
 
 Nothing is said of connections with holes or of one direction only, of a request that the end of the capture cut off, or
-of a client that closes with its own fetch outstanding, or shortly after a question: that is how clients stop. A broker
-that closes while a request is still being sent, without a word, or on a version that it does not serve, has refused it.
+of a client that closes with its own fetch outstanding, or shortly after a question on a connection that had answers:
+that is how clients stop. A broker that closes while a request is still being sent, without a word, or on a version that
+it does not serve, has refused it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.kinds import KINDS
 from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
@@ -59,8 +61,9 @@ _UNANSWERED = f"""
         and coalesce(u.api, '') not in {sql_list(_PINGS)}
         and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null
             and not (n.closed <> 'open' and n.closed_by = 'server' and n.server_bytes = 0)
-            and case when u.api not in {sql_list(_HELD)} then epoch_us(n.end_time) - epoch_us(u.time) < {SOON_US}
-                else n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US} end)
+            and case when u.api in {sql_list(_HELD)}
+                    then n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}
+                else epoch_us(n.end_time) - epoch_us(u.time) < if(n.server_bytes = 0, {ANSWER_US}, {SOON_US}) end)
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})
         and not (coalesce(u.api, '') = 'PRODUCER' and (u.site, u.connection, u.incarnation, u.correlation_id) in (
             select (site, connection, incarnation, correlation_id) from exchanges  -- it waits for an exclusive topic
@@ -125,7 +128,8 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
             yield Ruling("auth_refused", text, row)
         elif row["over"]:
-            advice = FORGOTTEN if row["idle_ns"] else _ADVICE.get(row["why"])
+            gave_up = KINDS["unanswered"].advice if row["closed_by"] == "client" else None
+            advice = FORGOTTEN if row["idle_ns"] else _ADVICE.get(row["why"], gave_up)
             yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=advice)
         else:
             yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)

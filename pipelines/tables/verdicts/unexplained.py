@@ -37,12 +37,13 @@ CONNECTIONS_RESET = Told(
     SomeRows("connections", _RESET, least=RESETS), "connections_reset",
     "{count:number} of {known:connection} of {who} to {servers:broker} were reset within {within_ns:ns}, {whose}"
     "{after_silence}.",
-    f"""
+    lambda capture: f"""
         select *, (select count(*) from connections where {_IN_USE}) as known
         from v_connections left join v_forgotten using (site, connection, incarnation)
-        where {_RESET} and closed = 'reset' and (reset_by <> 'client' or (site, connection, incarnation) in (
-            select (site, connection, incarnation) from exchanges
-            where kind = 'unanswered' or answer in ('cut', 'late')))
+        where {_RESET} and closed = 'reset' and not {capture.is_lost("server")}
+            and (reset_by <> 'client' or (site, connection, incarnation) in (
+                select (site, connection, incarnation) from exchanges
+                where kind = 'unanswered' or answer in ('cut', 'late')))
         qualify count(*) over (partition by protocol) >= greatest({RESETS}, known / 4)""",
     more=f"""
         any_value(known) as known, (epoch_us(max(until)) - epoch_us(min(until))) * 1000 as within_ns,
@@ -52,11 +53,10 @@ CONNECTIONS_RESET = Told(
             else 'in both directions: something between clients and brokers does it, or both ends at once' end
         as whose""",
 ).check  # fmt: skip
-"""Connections in use that ended by a reset, by who sent it: many, and a quarter of all at least."""
+"""Connections in use, none of a lost broker, that ended by a reset, by who sent it: many, and a quarter of all."""
 
 _LEADS = "protocol = 'kafka' and what = 'leader'"
 _LEADERLESS = f"{_LEADS} and leader is null and partition is not null"
-_NO_LISTENER = "coalesce(bool_and(error_name = 'LISTENER_NOT_FOUND'), false)"
 _LAGGING = f"{_LEADS} and leader is not null and len(isr) < len(replicas)"
 # what answers say of the leaders of partitions of which one says a condition
 _OF_PLACES = f"""
@@ -81,24 +81,27 @@ def _lasting(state: str, rows: str, place: str = "topic, partition") -> str:
 
 NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
-    "{parts} of topic {topic:topic} had no leader for {longest_ns:ns}{whose}, {until_when}: nobody could write there "
-    "or read.",
+    "{parts}{of_topics} had no leader for {up_to}{longest_ns:ns}{whose}, {until_when}: nobody could write there or "
+    "read.",
     f"""
         select c.* replace ([s.topic] as topics, 0 as cost_ns), s.topic, s.partition, ended is null as lasts,
-            (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns
+            (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns,
+            bool_and(coalesce(error_name, '') = 'LISTENER_NOT_FOUND') over (
+                partition by s.topic, s.partition) as unlisted
         from {_lasting("leader is null", _OF_PLACES.format(_LEADERLESS))} s
             join v_calls c on c.site = s.site and c.exchange_id = s.exchange_id
         where epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
-    by=("protocol", "topic"),
-    more=f"""
-        max(without_ns) as longest_ns, case when {_NO_LISTENER} then ' on the listener that was asked' else '' end as
-        whose, case when {_NO_LISTENER} then 'LISTENER_NOT_FOUND: the leader is there, but advertises no address on '
-            || 'that listener. Compare listeners and advertised.listeners of all brokers.' end as advice,
-        case number_of(partition) when 1 then 'Partition ' || min(partition)
-            else number_of(partition) || ' partitions' end as parts,
-        case when bool_or(lasts) then 'until the end of the capture' when {_NO_LISTENER} then 'until one was'
-            else 'until another was elected' end as until_when,
-        case when bool_or(lasts) then 'critical' else 'warning' end as severity""",
+    by=("protocol", "lasts", "unlisted"),
+    more="""
+        max(without_ns) as longest_ns, if(unlisted, ' on the listener that was asked', '') as whose,
+        if(unlisted, 'LISTENER_NOT_FOUND: the leader is there, but advertises no address on that listener. Compare '
+            || 'listeners and advertised.listeners of all brokers.', null) as advice,
+        case number_of((topic, partition)) when 1 then 'Partition ' || min(partition)
+            else number_of((topic, partition)) || ' partitions' end as parts,
+        case number_of((topic, partition)) when 1 then '' else 'up to ' end as up_to,
+        case when lasts then 'until the end of the capture' when unlisted then 'until one was'
+            else 'until one was elected' end as until_when,
+        if(lasts, 'critical', 'warning') as severity""",
 ).check  # fmt: skip
 """Partitions that answers name without a leader, for longer than an election takes."""
 
@@ -109,7 +112,6 @@ def _out_of_sync(capture: Capture) -> str:
     Those of partitions where a later answer says that it caught up are told apart: `lasts` is false.
     """
     held = f"select *, unnest(replicas) as broker from ({_OF_PLACES.format(_LAGGING)}) where isr is not null"
-    lost = [server for one in capture.told if one.kind == "broker_lost" for server in one.rows["servers"]]
     return f"""
         with spans as (
             select *, ended is null as lasts
@@ -127,7 +129,7 @@ def _out_of_sync(capture: Capture) -> str:
         )
         select c.* replace (t.topics as topics, 0 as cost_ns, coalesce(address, server) as server),
             t.* exclude (site, exchange_id, topics), address,
-            coalesce(address in {sql_list(lost or [""])}, false) as lost
+            {capture.is_lost("address")} as lost
         from told t join v_calls c using (site, exchange_id) left join brokers using (broker)"""
 
 
