@@ -166,10 +166,11 @@ _WORST = f"""
     where n >= {ENOUGH} and others_n >= {ENOUGH} and own - others >= {UNEVEN_NS}
         and own >= {UNEVEN} * others * greatest(1, size / n / greatest(others_size, {LARGE}))
     order by (own - others) * n desc, server, api limit 3"""
-# their requests
+# those of their requests that took longer than at the others, so that it is known since when
 _UNEVEN = f"""
     select c.* exclude (broker_ns) replace (broker_ns as cost_ns), own, others from ({_BY_BROKER}) c join v_worst w
-        on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api"""
+        on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api
+    where broker_ns >= {UNEVEN} * others"""
 
 
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
@@ -177,6 +178,7 @@ def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
     if not capture.keep("v_worst", _WORST):
         return
+    capture.explain(_UNEVEN)
     for row in capture.timed(_UNEVEN, ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",
