@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,9 @@ def as_paths(given: CaptureInput | Sequence[CaptureInput]) -> Iterator[list[str]
     A file on disk that nothing was read of is read by its path. Raises UsageError for what is no capture at all.
     """
     every = list(given) if isinstance(given, Iterable) and not _is_one(given) else [given]
-    with tempfile.TemporaryDirectory(prefix="brokerscope-") as folder:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="brokerscope-") as folder:
         yield [_path(one, Path(folder, f"capture-{number}.pcap")) for number, one in enumerate(every, 1)]
 
 

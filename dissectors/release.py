@@ -8,7 +8,6 @@ All other rows go out at once.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
@@ -111,7 +110,9 @@ class HeldRows:
             return
         self._size -= batch.nbytes
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as this object)
+            from tempfile import TemporaryFile  # which brings random numbers and hashes with it
+
+            self._file = TemporaryFile()  # noqa: SIM115 (it lives as long as this object)
         data = _serialized(batch)
         at = self._file.seek(0, 2)
         self._file.write(data)

@@ -5,7 +5,7 @@ The hash decides too which of the SHARES a connection belongs to, and so which p
 
 from __future__ import annotations
 
-import secrets
+import os
 import struct
 from typing import NamedTuple, cast
 
@@ -27,7 +27,7 @@ _SHARE_BITS = SHARES.bit_length() - 1  # of a hash, its highest
 _WORD = 0xFFFFFFFFFFFFFFFF
 _MIX_A, _MIX_B, _MIX_C = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _MIX_D, _MIX_E = 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD
-_SEEDS = np.frombuffer(secrets.token_bytes(_ENDS.size), np.uint64).copy().data
+_SEEDS = np.frombuffer(os.urandom(_ENDS.size), np.uint64).copy().data
 """Of the table that `group` fills: no capture can be made for which all its connections lie in one place."""
 
 
