@@ -780,7 +780,7 @@ def _lag_of(
     grew: list[bool] = []
     moved = 0
     before: Row | None = None
-    lags: list[int | None] = []
+    lags: list[tuple[int, int | None]] = []
     for row in rows:
         number, reach = row["number"], None if row["end"] is None else max(row["end"], row["number"])
         behind = None if reach is None else reach - row["number"]
@@ -798,13 +798,18 @@ def _lag_of(
         elif row["at"] - moved > max(10_000_000, min(30_000_000, 3 * usual)):
             status = "stopped"
         else:
-            late = (_late(row["stands"], behind, row["at"], units) or 0) >= 10_000_000_000
-            earlier = (lags[-3] if len(lags) >= 3 else None) or 0
-            if sum(grew[-3:]) == 3 or (late and behind >= earlier):
+            age = _late(row["stands"], behind, row["at"], units)
+            late = age is not None and age >= 10_000_000_000
+            recent = [
+                lag
+                for slot, lag in (*lags, (row["slot"], behind))
+                if slot >= row["slot"] - max(1, 30_000_000 // bucket_us)
+            ]
+            if behind >= (recent[0] or 0) and (late or (age is None and sum(grew[-3:]) == 3)):
                 status = "falls behind"
             else:
                 status = "catches up" if late else "keeps up"
-        lags.append(behind)
+        lags.append((row["slot"], behind))
         before = {"number": number, "behind": behind}
         yield {
             "protocol": place[0], "group": owner, "topic": place[1], "partition": place[2],

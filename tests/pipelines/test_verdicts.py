@@ -1576,6 +1576,26 @@ def test_a_group_was_as_late_as_the_message_that_waited_until_it_committed_again
     )
 
 
+@pytest.mark.parametrize(
+    ("commits", "severity", "text"),
+    [
+        ([(n, n // 3) for n in range(3, 68)], "warning", "Group g falls behind"),  # nothing more comes at the end
+        ([(20, 20), *((n, n) for n in range(25, 60, 5))], None, ""),  # as clients commit by themselves
+        ([(2, 2), *((n, 2 * n - 64) for n in range(33, 50, 4))], "note", "it catches up: 19 messages wait now."),
+    ],
+    ids=["slower than its topic", "commits every five seconds", "reads twice as fast"],
+)
+def test_whether_a_group_catches_up_is_judged_over_half_a_minute(commits: Any, severity: str | None, text: str) -> None:
+    last = max(at for at, _ in commits) + 4
+    given = behind(commits, [(at, offset) for at, offset in commits if offset < 60])
+    given["batches"] = [one for one in given["batches"] if one["time"] < NOON + timedelta(seconds=last)]
+    for one in given["batches"]:
+        one["first_timestamp"] = one["max_timestamp"] = NOON + timedelta(seconds=one["base_offset"])
+    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert [row["severity"] for row in found] == ([severity] if severity else [])
+    assert all(text in row["sentence"] for row in found)
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 

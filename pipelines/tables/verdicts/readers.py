@@ -154,8 +154,8 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
     Left out are those whose members had got most of what waited, and those whose offsets somebody else set.
     """
     rows = f"""
-        select x.* exclude (topics, "group") replace (l.since as time), l.owner as "group", [l.topic] as topics,
-            l.topic, l.partition, l.worst
+        select x.* exclude (topics, "group", status) replace (l.since as time), l.owner as "group", [l.topic] as topics,
+            l.topic, l.partition, l.worst, case when l.status = 'catches up' then l.messages end as left_over
         from v_lagged l join (
             select protocol, topic, partition, {_REACHED_BY} as owner, site, exchange_id, time, client_ip, client_id
             from positions where what in ('committed', 'pending')
@@ -173,14 +173,17 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
                     and "group" is not null and topic is not null)
         qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
     worst_of = "row(coalesce(worst.lag_ns, 0), worst.messages)"
-    more = f"arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst"
+    more = f"""
+        arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst, sum(left_over) as left_over"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         worst = row["worst"]
         late, part = _late(worst["lag_ns"]), _part(row["partition"])
+        left = row["left_over"]
+        now = f"catches up: {say.counted(left, 'message', 'waits', 'wait')} now" if left else "has caught up"
         yield Ruling(
             "consumer_behind",
             f"Group {row['group']} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
-            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; it has caught up.",
+            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; it {now}.",
             row | {"cost_ns": worst["lag_ns"] or row["cost_ns"]},
             severity=NOTE,
         )
