@@ -323,8 +323,8 @@ LAG = Table(
         TableColumn(
             "status",
             f"keeps up; falls behind: the next message is {LATE_US // 1_000_000} s old, or of unknown age and the lag "
-            f"grew {GROWING} times in a row, and no fewer wait than {TREND_US // 1_000_000} s before; catches up: fewer do; "
-            f"stopped: messages wait, and the group has "
+            f"grew {GROWING} times in a row, and no fewer wait than {TREND_US // 1_000_000} s before; catches up: "
+            f"fewer do; stopped: messages wait, and the group has "
             f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
             f"{STOPPED_MOST_US // 1_000_000} s; went "
             "back: it committed a smaller offset than before; null where the end of the partition is not known, or "
