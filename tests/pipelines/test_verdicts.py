@@ -467,6 +467,20 @@ def test_a_broker_is_slower_than_others_by_its_own_time_only(rtt_ns: int, more: 
     assert [row["servers"] for row in rows if row["kind"] == "uneven_broker"] == [["10.0.0.9:9092"]] * told
 
 
+def test_a_client_that_mostly_waits_for_a_while_is_no_slow_tail() -> None:
+    def told(**late: Any) -> list[tuple[str, str]]:
+        usual = [call(n / 2) for n in range(200)]
+        slow = [call(200 + n, **AT_ONCE | {"total_ns": 900 * MS, "wait_ns": 900 * MS} | late) for n in range(30)]
+        rows = said(exchanges=[*usual, *slow], connections=[connection(end=230)])
+        return [(row["severity"], row["sentence"]) for row in rows if row["kind"] == "slow_tail"]
+
+    ((severity, sentence),) = told()
+    assert severity == "warning"
+    assert "From 12:03:20 to 12:03:49, 30 of 30 requests of payer on 10.0.0.2 took up to 900 ms at" in sentence
+    assert "in place of 1.00 ms: Produce." in sentence
+    assert [severity for severity, _ in told(total_ns=90 * MS, wait_ns=90 * MS)] == ["note"]  # it mostly does not wait
+
+
 # --- brokers ---------------------------------------------------------------------------------------------------------
 
 IN_USE = [connection(1, 0, 60), connection(2, 0, 60)]

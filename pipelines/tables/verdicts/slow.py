@@ -21,6 +21,7 @@ from pipelines.tables.verdicts.thresholds import (
     QUEUED_NS,
     QUEUED_SUM_NS,
     SLOW_NS,
+    STRETCH_US,
     TAIL,
     TAIL_NS,
     UNEVEN,
@@ -98,6 +99,55 @@ _BEHIND_THROTTLE = """
             and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
 
 
+_ADVICE = (
+    "Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue and "
+    "its threads; where only one client's are, at the path to it."
+)
+_FAR = f"total_ns >= greatest({TAIL_NS}, {TAIL} * p50_ns)"
+# requests that took far longer than usual at a broker, where most of what their client asked there in STRETCH_US did;
+# of clients that waited for these answers for most of the time twice; `among`: how many requests there were then
+_STRETCHES = f"""
+    with plain as (
+        select c.*, epoch_us(time) // {STRETCH_US} as part from v_calls c where {_PLAIN}
+    ), usual as (
+        select site, protocol, api, server, quantile_disc(total_ns, 0.5) as p50_ns from plain
+        group by all having count(*) >= {ENOUGH} and max(total_ns) >= greatest({TAIL_NS}, {TAIL} * p50_ns)
+    ), parts as (
+        select site, protocol, server, client, part, count(*) as n,
+            sum(total_ns) filter ({_FAR}) >= {STRETCH_US * 1000 // 2} as mostly
+        from plain join usual using (site, protocol, api, server) group by all
+        having count(*) filter ({_FAR}) >= n / 2
+    ), stood as (
+        select *, sum(n) over (partition by site, protocol, server)::bigint as among from (
+            from parts qualify count(*) filter (mostly) over (partition by site, protocol, server, client) >= 2)
+    )
+    select plain.* exclude (part), p50_ns, among from plain join usual using (site, protocol, api, server)
+        join stood using (site, protocol, server, client, part)
+    where {_FAR} and not """
+
+
+@needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
+def slow_stretch(capture: Capture) -> Iterator[Ruling]:
+    """For a while, most of what a client asked of a broker took far longer than usual."""
+    if not capture.keep("v_stretches", _STRETCHES + capture.explained()):
+        return
+    stretches = "select * from v_stretches"
+    capture.explain(stretches)
+    more = "max(total_ns) as longest_ns, avg(p50_ns) as usual_ns, any_value(among) as among, names_of(api) as apis"
+    for row in capture.timed(stretches, ["site", "protocol", "server"], more):
+        yield Ruling(
+            "slow_tail",
+            f"From {say.clock(say.micros(row['first_time']))} to {say.clock(say.micros(row['last_time']))}, "
+            f"{say.number(row['count'])} of {say.counted(row['among'], 'request')} of {say.clients(row)} took "
+            f"{say.most(row['count'], row['longest_ns'])} at {row['server']}, in place of "
+            f"{say.span(row['usual_ns'])}: {say.joined(row['apis'])}.",
+            row,
+            row["largest_part"],
+            WARNING,
+            _ADVICE,
+        )
+
+
 @needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
@@ -124,7 +174,7 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
 # requests with the broker's part of their wait: less what stalls took of it, and less the way there and back
 _BY_BROKER = f"""
     select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
-    from (from v_calls where {_SERVED}) c
+    from (from v_calls where {_SERVED} and not {{told}}) c
         left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
         left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections group by all) n
             using (site, server_ip)"""
@@ -153,9 +203,10 @@ _UNEVEN = f"""
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
-    if not capture.keep("v_worst", _WORST):
+    told = capture.kept("v_stretches")  # what was slow for a while
+    if not capture.keep("v_worst", _WORST.format(told=told)):
         return
-    for row in capture.timed(_UNEVEN, ["site", "protocol", "api", "server", "own", "others"]):
+    for row in capture.timed(_UNEVEN.format(told=told), ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",
             f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "

@@ -50,6 +50,9 @@ LARGE = 16 << 10
 TAIL, TAIL_NS = 20, 50 * MS
 """p99 against the median, and how long it is at least: a tail that people feel."""
 
+STRETCH_US = 10_000_000
+"""In two parts of this length and more, a client that mostly waits is no tail: whatever it does is that much slower."""
+
 THROTTLED_MS = 1
 """Throttle times are whole milliseconds; 0 is none."""
 
