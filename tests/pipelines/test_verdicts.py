@@ -1516,6 +1516,23 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     assert why in row["sentence"]
 
 
+@pytest.mark.parametrize(("tries", "severity"), [(1, "note"), (2, "warning")])
+def test_members_that_begin_at_one_offset_and_come_no_further_are_told(tries: int, severity: str) -> None:
+    given = behind([(5, 5), (15, 15)], AS_IT_COMES[:20])
+    reader = {"group": "g", "client_id": "reader", "port": 2}
+    for n in range(tries):
+        joins, asks, leaves = (call(20 + 5 * n + at, api=api, **reader) for at, api in enumerate(
+            ("JoinGroup", "OffsetFetch", "LeaveGroup")))  # fmt: skip
+        given["exchanges"] += [joins, asks, leaves]
+        given["events"] += [event("joined", joins, subject=f"m{n}"), event("left", leaves, subject=f"m{n}")]
+        stands = given["positions"][-1] | {"api": "OffsetFetch", "time": asks["time"]}
+        given["positions"] = [*given["positions"], stands | {"exchange_id": asks["exchange_id"]}]
+    given["events"] += [event("left", call(40, **reader), subject="m")]
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert row["severity"] == severity
+    assert ("; its members began there twice and came no further." in row["sentence"]) == (tries > 1)
+
+
 def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
     def told(*events: Row) -> list[str]:
         given = {name: [pulsar(row) for row in rows] for name, rows in behind([(10, 10)], AS_IT_COMES[:11]).items()}

@@ -12,11 +12,15 @@ from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITHOUT_NS
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
+_IN_VAIN = (
+    "Look at the messages from that offset on, and at what members logged when they ended: one that they cannot "
+    "process stops each of them in turn, or what they get takes longer than max.poll.interval.ms."
+)
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
@@ -69,7 +73,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
             b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
-            g.gone
+            g.gone, t.tries
         from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
@@ -94,13 +98,20 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 from events where kind in ('joined', 'left') and "group" is not null group by all
             ) group by all having bool_and(kind = 'left')
         ) g on g.protocol = b.protocol and g.owner = b.owner
+        left join (  -- how often members that had joined began at an offset
+            select p.owner, p.topic, p.partition, p.value, count(distinct (p.client_id, e.time)) as tries
+            from (select *, "group" as owner from positions where what = 'committed' and api = 'OffsetFetch') p
+                asof join (from events where kind = 'joined' and protocol = 'kafka') e
+                on e."group" = p.owner and e.client_ip = p.client_ip and e.client_id = p.client_id and e.time <= p.time
+            group by all
+        ) t on t.owner = b.owner and t.topic = b.topic and t.partition = b.partition and t.value = b.committed
         where b.protocol <> 'pulsar' or g.gone is null or b.owner in (  -- one that is not durable went with its reader
             select "group" from events where kind = 'subscribed' and "group" is not null)"""
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
         number_of(partition) as partitions, min(since) as since, saturated(sum(unacked)) as unacked,
-        max(holders) as holders,
+        max(holders) as holders, max(tries) as tries,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
@@ -125,6 +136,9 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
         elif row["only_uncommitted"]:
             text += "; its members have got them since they last committed"
+        in_vain = row["stopped"] and (row["tries"] or 0) >= TRIES + row["only_uncommitted"]
+        if in_vain:
+            text += f"; its members began there {say.times(row['tries'])} and came no further"
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
         fine = row["gone_us"] is not None or said_why or in_work or row["only_uncommitted"]
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
@@ -133,7 +147,8 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             f"{text}.",
             row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
-            NOTE if fine else None,
+            NOTE if fine and not in_vain else None,
+            _IN_VAIN if in_vain else None,
             work=[
                 impact.impact(
                     BEHIND,

@@ -139,6 +139,9 @@ HELD_READERS_NS = 5 * SECOND
 IDLE_NS = 30 * SECOND
 """Silence after which a firewall may have forgotten a connection: the shortest common limits are a minute and less."""
 
+TRIES = 2
+"""Members that begin at the offset at which one has stopped, and commit none behind it either: one may be a restart."""
+
 RESETS = 5
 """Connections in use that are reset before it is more than a process that was killed."""
 
