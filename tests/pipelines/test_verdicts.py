@@ -1533,6 +1533,17 @@ def test_members_that_begin_at_one_offset_and_come_no_further_are_told(tries: in
     assert ("; its members began there twice and came no further." in row["sentence"]) == (tries > 1)
 
 
+@pytest.mark.parametrize(("stable", "severity"), [(15, "note"), (20, "warning")])
+def test_a_group_that_an_open_transaction_holds_is_no_second_warning(stable: int, severity: str) -> None:
+    given = behind([(5, 5), (15, 15)], AS_IT_COMES[:15])
+    for at in range(20, 60):
+        told = given["positions"][0] | {"time": NOON + timedelta(seconds=at), "api": "Fetch", "exchange_id": f"f-{at}"}
+        ends = {"last_stable": stable, "high_watermark": at}
+        given["positions"] += [told | {"group": None, "what": what, "value": value} for what, value in ends.items()]
+    found = {row["kind"]: row["severity"] for row in said(**given)}
+    assert (found["transaction_held"], found["consumer_behind"]) == ("warning", severity)
+
+
 def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
     def told(*events: Row) -> list[str]:
         given = {name: [pulsar(row) for row in rows] for name, rows in behind([(10, 10)], AS_IT_COMES[:11]).items()}

@@ -13,7 +13,7 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
@@ -73,7 +73,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
             b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
-            g.gone, t.tries
+            g.gone, t.tries, coalesce(b.committed >= s.stable, false) as at_stable
         from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
@@ -98,6 +98,10 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 from events where kind in ('joined', 'left') and "group" is not null group by all
             ) group by all having bool_and(kind = 'left')
         ) g on g.protocol = b.protocol and g.owner = b.owner
+        left join (
+            select topic, partition, arg_max(value, time) as stable from positions
+            where what = 'last_stable' and protocol = 'kafka' group by all
+        ) s on s.topic = b.topic and s.partition = b.partition
         left join (  -- how often members that had joined began at an offset
             select p.owner, p.topic, p.partition, p.value, count(distinct (p.client_id, e.time)) as tries
             from (select *, "group" as owner from positions where what = 'committed' and api = 'OffsetFetch') p
@@ -111,15 +115,11 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
         number_of(partition) as partitions, min(since) as since, saturated(sum(unacked)) as unacked,
-        max(holders) as holders, max(tries) as tries,
+        max(holders) as holders, max(tries) as tries, bool_and(at_stable) as at_stable,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
-        said_why = any(  # none is delivered, or the same come again
-            one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"]
-            for one in capture.told
-            if (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"])
-        )
+        said_why = any(_says_why(one, row) for one in capture.told)
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
@@ -161,6 +161,15 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 for part in row["parts"]
             ],
         )  # fmt: skip
+
+
+def _says_why(one: Ruling, row: Row) -> bool:
+    """Whether a verdict says why a group is behind: an open transaction, nothing delivered, the same again."""
+    if one.kind == "transaction_held":
+        return row["at_stable"] and row["topic"] in one.rows["topics"]
+    return (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"]) and (
+        one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"]
+    )
 
 
 def _caught_up(capture: Capture) -> Iterator[Ruling]:
