@@ -28,35 +28,30 @@ def _by_epoch(d: Dialect) -> str:
     return f"""
         with heard as (
             select {group} as name, subject as member, number as epoch,
-                case when text = 'first' then 1 else 0 end as new,
+                case when text = 'first' then 1 else 0 end as new, kind,
+                sum(case when kind = 'left' then 1 else 0 end) over (partition by {group} order by time) as gone,
                 {d.micros("time")} as heard_us, {CLIENT} as client, coalesce(file, '') as file,
                 coalesce(packet, 0) as packet
-            from events where kind = 'epoch'
+            from events where kind in ('epoch', 'left') and protocol = 'kafka'
         ), epochs as (
             select name, epoch, min(heard_us) as begin_us, max(heard_us) as end_us, max(new) as joined,
-                count(distinct member) as members_after, {d.listed("client")} as clients,
+                count(distinct member) as members_after, {d.listed("client")} as clients, min(gone) as gone,
                 {d.first("file", *place)} as file, {d.first("packet", *place)} as packet
-            from heard group by name, epoch
-        ), compared as (
-            select *, lag(members_after) over (partition by name order by epoch) as members_before,
-                lag(begin_us) over (partition by name order by epoch) as before_us
-            from epochs
-        ), went as (
-            select c.name, c.epoch, count(*) as gone from compared c join (
-                select {group} as name, {d.micros("time")} as left_us from events
-                where kind = 'left' and protocol = 'kafka'
-            ) l on c.name = l.name and l.left_us > c.before_us and l.left_us <= c.begin_us
-            group by c.name, c.epoch
+            from heard where kind = 'epoch' group by name, epoch
         )
-        select 'kafka' as protocol, c.name as {group}, {d.timestamp("begin_us")} as time,
+        select 'kafka' as protocol, name as {group}, {d.timestamp("begin_us")} as time,
             (end_us - begin_us) * 1000 as duration_ns,
             case when members_before is null then 'first seen'
                 when joined > 0 or members_after > members_before then 'joined'
-                when members_after < members_before then case when gone > 0 then 'left' else 'lost' end
+                when members_after < members_before then case when gone > gone_before then 'left' else 'lost' end
                 else 'rejoined' end as cause,
             members_before, members_after, cast(1 as bigint) as generations, clients,
             nullif(file, '') as file, nullif(packet, 0) as packet
-        from compared c left join went w on c.name = w.name and c.epoch = w.epoch
+        from (
+            select *, lag(members_after) over (partition by name order by epoch) as members_before,
+                lag(gone) over (partition by name order by epoch) as gone_before
+            from epochs
+        ) compared
     """
 
 

@@ -777,7 +777,6 @@ def _lag_of(
             rows[-1]["stands"] = number if stands is None else stands
     moves = [row["at"] for n, row in enumerate(rows) if n == 0 or row["number"] != rows[n - 1]["number"]]
     usual = (max(moves) - min(moves)) / max(len(moves) - 1, 1) if moves else 0
-    grew: list[bool] = []
     moved = 0
     before: Row | None = None
     lags: list[tuple[int, int | None]] = []
@@ -786,8 +785,6 @@ def _lag_of(
         behind = None if reach is None else reach - row["number"]
         if behind and markers.issuperset(range(number, row["end"])):
             behind = 0
-        was = None if before is None else before["behind"]
-        grew.append(behind is not None and was is not None and behind > was)
         moved = row["at"] if before is None or number != before["number"] else moved
         if before is not None and row["number"] < before["number"]:
             status = "went back"
@@ -800,12 +797,10 @@ def _lag_of(
         else:
             age = _late(row["stands"], behind, row["at"], units)
             late = age is not None and age >= 10_000_000_000
-            recent = [
-                lag
-                for slot, lag in (*lags, (row["slot"], behind))
-                if slot >= row["slot"] - max(1, 30_000_000 // bucket_us)
-            ]
-            if behind >= (recent[0] or 0) and (late or (age is None and sum(grew[-3:]) == 3)):
+            window = max(1, 30_000_000 // bucket_us)
+            recent = [lag for slot, lag in (*lags, (row["slot"], behind)) if slot >= row["slot"] - window]
+            first = recent[0] or 0
+            if behind >= first if late else age is None and recent[0] is not None and behind > first:
                 status = "falls behind"
             else:
                 status = "catches up" if late else "keeps up"

@@ -5,8 +5,7 @@ out of range  the log did not have a fetch position, as retention had removed wh
 behind end    likewise, but reading went on at an earlier one: the topic was created again, or its log was cut off
 no offset     a group that reads the topic began with one partition at its end, where it had never committed and more
               had been written since the group was there: a new partition, and auto.offset.reset=latest
-offset gone   a broker had no offset any more for a group that had committed one, as it had expired or somebody deleted
-              it, and a member asked for the end of the partition and began there
+offset gone   a broker had no offset any more for a group that had committed one, and a member began at the end
 set forward   somebody who is no member committed a later offset for the group, and its members went on there
 
 Everything between both positions was passed over, whoever wrote it and whether the capture shows that or not.
@@ -25,8 +24,8 @@ from pipelines.tables.table import alike
 _CLIENT = ("client_ip", "client_id")
 _PART = ("site", "topic", "partition")
 _NEXT = ", ".join(f"r.{name}" for name in (*_PART, *_CLIENT, "time"))
-OUT_OF_RANGE, BEHIND_END, NO_OFFSET = "out of range", "behind end", "no offset"
-OFFSET_GONE, SET_FORWARD = "offset gone", "set forward"
+OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD = (
+    "out of range", "behind end", "no offset", "offset gone", "set forward")  # fmt: skip
 
 VIEWS = {
     # where clients read, on connections without a hole, and the groups that they are in
@@ -71,8 +70,7 @@ VIEWS = {
             JOIN v_acked a ON a.topic = f.topic AND a.partition = f.partition AND a.last < f.value
                 AND epoch_us(a.time) > k.since AND a.time < f.asked
         GROUP BY ALL""",
-    # first positions of members after a broker had no offset for them, where they are the end that a broker had just
-    # named, and how far their group had come before
+    # first positions after an answer without an offset, at the end that was named, and how far the group was before
     "v_offsetgone": f"""
         WITH begun AS (
             SELECT f.*, o.time AS asked FROM (FROM v_readwhole WHERE is_only) f
@@ -85,8 +83,7 @@ VIEWS = {
                     AND n.part = f.partition
             QUALIFY row_number() OVER (PARTITION BY o.exchange_id, f.topic, f.partition ORDER BY f.time, f.packet) = 1
         )
-        SELECT f.*, f.value AS went_to, f.time AS until,
-            greatest(max_by(c.number, c.at_us), max(g.last + 1)) AS stood
+        SELECT f.*, f.value AS went_to, f.time AS until, greatest(max_by(c.number, c.at_us), max(g.last + 1)) AS stood
         FROM begun f JOIN v_reached c ON c.topic = f.topic AND c.part = f.partition AND c.owner = f.owner
                 AND c.at_us < epoch_us(f.asked)
             LEFT JOIN v_given g ON g.topic = f.topic AND g.partition = f.partition AND g.owner = f.owner
@@ -122,7 +119,7 @@ VIEWS = {
         for cause, view in (
             (f"CASE WHEN went_to > stood THEN '{OUT_OF_RANGE}' ELSE '{BEHIND_END}' END", "v_outofrange"),
             (f"'{NO_OFFSET}'", "v_begunatend"),
-            (f"'{OFFSET_GONE}'", "v_offsetgone"),
+            (f"'{GONE}'", "v_offsetgone"),
             (f"'{SET_FORWARD}'", "v_setforward"),
         )
     ),
@@ -146,7 +143,7 @@ _SAID = {
         "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets that the "
         "group had in other partitions before, and answers to Produce",
     ),
-    OFFSET_GONE: (
+    GONE: (
         "{who} {never} {place}: it had come to {stood}, the broker had no offset for it any more when it came back, "
         "and it began at {went_to}, the end.",
         "an answer to OffsetFetch without an offset, those that the group had committed before, and the fetch position "

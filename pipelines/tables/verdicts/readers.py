@@ -13,7 +13,7 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
@@ -119,7 +119,13 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
-        said_why = any(_says_why(one, row) for one in capture.told)
+        same = row["groups"], row["topics"]
+        said_why = any(  # a transaction holds it, none is delivered, or the same come again
+            row["at_stable"] and row["topic"] in one.rows["topics"] if one.kind == "transaction_held"
+            else same == (one.rows["groups"], one.rows["topics"])
+            and (one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"])
+            for one in capture.told
+        )  # fmt: skip
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
@@ -161,15 +167,6 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 for part in row["parts"]
             ],
         )  # fmt: skip
-
-
-def _says_why(one: Ruling, row: Row) -> bool:
-    """Whether a verdict says why a group is behind: an open transaction, nothing delivered, the same again."""
-    if one.kind == "transaction_held":
-        return row["at_stable"] and row["topic"] in one.rows["topics"]
-    return (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"]) and (
-        one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"]
-    )
 
 
 def _caught_up(capture: Capture) -> Iterator[Ruling]:

@@ -27,6 +27,7 @@ from pipelines.tables.verdicts.thresholds import (
     UNEVEN,
     UNEVEN_NS,
 )
+from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _ANSWERED = "kind = 'call' and coalesce(answer, 'whole') = 'whole' and total_ns is not null"
@@ -99,10 +100,6 @@ _BEHIND_THROTTLE = """
             and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
 
 
-_ADVICE = (
-    "Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue and "
-    "its threads; where only one client's are, at the path to it."
-)
 _FAR = f"total_ns >= greatest({TAIL_NS}, {TAIL} * p50_ns)"
 # requests that took far longer than usual at a broker, where most of what their client asked there in STRETCH_US did;
 # of clients that waited for these answers for most of the time twice; `among`: how many requests there were then
@@ -126,26 +123,26 @@ _STRETCHES = f"""
     where {_FAR} and not """
 
 
-@needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
-def slow_stretch(capture: Capture) -> Iterator[Ruling]:
-    """For a while, most of what a client asked of a broker took far longer than usual."""
+def _stretches(capture: Capture) -> str:
+    """The requests of _STRETCHES that nothing else explains, kept for the checks that come later."""
     if not capture.keep("v_stretches", _STRETCHES + capture.explained()):
-        return
-    stretches = "select * from v_stretches"
-    capture.explain(stretches)
-    more = "max(total_ns) as longest_ns, avg(p50_ns) as usual_ns, any_value(among) as among, names_of(api) as apis"
-    for row in capture.timed(stretches, ["site", "protocol", "server"], more):
-        yield Ruling(
-            "slow_tail",
-            f"From {say.clock(say.micros(row['first_time']))} to {say.clock(say.micros(row['last_time']))}, "
-            f"{say.number(row['count'])} of {say.counted(row['among'], 'request')} of {say.clients(row)} took "
-            f"{say.most(row['count'], row['longest_ns'])} at {row['server']}, in place of "
-            f"{say.span(row['usual_ns'])}: {say.joined(row['apis'])}.",
-            row,
-            row["largest_part"],
-            WARNING,
-            _ADVICE,
-        )
+        return "select *, 0 as p50_ns, 0 as among from v_calls where false"
+    capture.explain("select * from v_stretches")
+    return "select * from v_stretches"
+
+
+SLOW_STRETCH = Told(
+    SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",
+    "From {first_time:clock} to {last_time:clock}, {count:number} of {among:request} of {who} took {longest} at "
+    "{servers:broker}, in place of {usual_ns:ns}: {apis}.",
+    _stretches,
+    by=("site", "protocol", "server"),
+    more="max(total_ns) as longest_ns, avg(p50_ns) as usual_ns, any_value(among) as among, names_of(api) as apis",
+    severity=WARNING,
+    advice="Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
+    "and its threads; where only one client's are, at the path to it.",
+).check  # fmt: skip
+"""Clients of which, for a while, most of what they asked of a broker took far longer than usual."""
 
 
 @needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
