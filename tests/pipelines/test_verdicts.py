@@ -843,6 +843,11 @@ def test_a_member_that_is_gone_without_a_word_is_named_with_how_long_nobody_read
     assert row["sentence"].endswith("n on 10.0.0.2 left without a word; nobody read its partitions for 16.6 s.")
 
 
+def epoch(at: float, number: int, member: str = "m") -> Row:
+    """A member of a group of the newer protocol that hears of an epoch."""
+    return event("epoch", call(at, api="ConsumerGroupHeartbeat", group="g"), subject=member, number=number)
+
+
 @pytest.mark.parametrize(("members", "why"), [(("m-1", "m-2"), "gone without a word"), (("m-1", "m-1"), "join again")])
 def test_a_member_that_comes_back_under_another_id_had_gone_without_a_word(members: Any, why: str) -> None:
     calls = [*rounds(1), *rounds(20)]
@@ -855,6 +860,13 @@ def test_a_member_that_comes_back_under_another_id_had_gone_without_a_word(membe
     assert why in row["chain"][1]["text"]
 
 
+@pytest.mark.parametrize(("lost", "told"), [(True, ["rebalances"]), (False, [])])
+def test_a_share_group_is_told_where_it_lost_a_member(lost: bool, told: list[str]) -> None:
+    heard = [epoch(1, 4), epoch(1, 4, "n"), epoch(50, 5), *[epoch(50, 5, "n")] * (not lost)]
+    beats = [call(at, api="ShareGroupHeartbeat", group="g") for at in (1, 1, 50)]
+    assert [kind for kind, _ in kinds(exchanges=beats, events=heard, connections=[connection()])] == told
+
+
 @pytest.mark.parametrize(("left", "why"), [(False, "a member is gone without a word"), (True, "a member leaves")])
 def test_a_member_that_a_newer_group_lost_did_not_leave(left: bool, why: str) -> None:
     heard = [epoch(1, 4), epoch(1, 4, "n"), epoch(50, 5)]
@@ -862,11 +874,6 @@ def test_a_member_that_a_newer_group_lost_did_not_leave(left: bool, why: str) ->
     leaves = event("left", call(49, api="ConsumerGroupHeartbeat", group="g"), subject="n")
     (row,) = said(exchanges=beats, events=[*heard, *[leaves] * left], connections=[connection()])
     assert row["chain"][1]["text"] == f"{why}: 1 member"
-
-
-def epoch(at: float, number: int, member: str = "m") -> Row:
-    """A member of a group of the newer protocol that hears of an epoch."""
-    return event("epoch", call(at, api="ConsumerGroupHeartbeat", group="g"), subject=member, number=number)
 
 
 @pytest.mark.parametrize(

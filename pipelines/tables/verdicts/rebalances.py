@@ -121,6 +121,8 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
             or row["uneasy"] >= REBALANCES
             or (stops and row["later"] >= REBALANCES and row["spent_ns"] >= STOPPED * row["within_ns"])
         )
+        if not (restless or row["lost"] or {"JoinGroup", "ConsumerGroupHeartbeat"} & {*row["apis"]}):
+            continue  # share and streams groups get a new epoch whenever anything about them changes
         yield Ruling(
             "rebalances",
             f"Group {row['name']} rebalanced {_how_long(row)}{died or ''.join(map(_who_left, left[:1]))}.",
