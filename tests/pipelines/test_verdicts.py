@@ -1364,6 +1364,8 @@ def test_a_member_that_its_group_removed_is_told_so_and_what_it_did_not_commit_i
     assert (row["severity"], row["count"]) == ("warning", 2)
     assert "not, or no longer, in group g when it sent Heartbeat and OffsetCommit" in row["sentence"]
     assert "read again" in row["advice"]
+    (row,) = said(exchanges=[*asked, joined], errors=told, connections=[connection()], events=[event("joined", joined)])
+    assert row["sentence"].endswith("twice; it was a member again after 2.00 s.")  # when it joined, not when it worked
     (beat,) = said(exchanges=[asked[0], joined], errors=told[:1], connections=[connection()])
     assert (beat["severity"], "was a member again after" in beat["sentence"]) == ("note", True)
 
