@@ -147,6 +147,7 @@ def test_a_group_whose_offset_is_gone_never_got_what_was_written_until_it_came_b
         ("it began where it had stood", [*CAME_BACK[:2], end(41, 100), fetch(42, 100)], [ASKED]),
         ("it began at the start", [*CAME_BACK[:3], fetch(42, 0)], [ASKED]),
         ("it had never committed", CAME_BACK[1:], [ASKED]),
+        ("it read on first, and asked for another partition", [*CAME_BACK, fetch(40.5, 100)], [ASKED]),
         ("the answer was an error", CAME_BACK, [ASKED | {"status": "error"}]),
     ],
 )

@@ -73,15 +73,19 @@ VIEWS = {
     # first positions after an answer without an offset, at the end that was named, and how far the group was before
     "v_offsetgone": f"""
         WITH begun AS (
-            SELECT f.*, o.time AS asked FROM (FROM v_readwhole WHERE is_only) f
-                JOIN (FROM positions WHERE api = 'ListOffsets' AND what = 'high_watermark') e
-                    ON e.value = f.value AND {alike((*_PART, *_CLIENT), "e", "f")} AND e.time <= f.time
-                JOIN (FROM exchanges WHERE api = 'OffsetFetch' AND kind = 'call' AND status = 'ok') o
-                    ON o."group" = f.owner AND {alike(_CLIENT, "o", "f")} AND o.time <= e.time
-                    AND list_contains(coalesce(o.topics, []), f.topic)
-                ANTI JOIN v_reached n ON n.site = o.site AND n.exchange_id = o.exchange_id AND n.topic = f.topic
-                    AND n.part = f.partition
-            QUALIFY row_number() OVER (PARTITION BY o.exchange_id, f.topic, f.partition ORDER BY f.time, f.packet) = 1
+            SELECT f.*, o.time AS asked FROM (
+                SELECT *, lag(time) OVER (PARTITION BY {", ".join((*_PART, *_CLIENT))} ORDER BY time, packet) AS before
+                FROM v_readwhole WHERE is_only AND owner IS NOT NULL AND client_id IS NOT NULL
+            ) f ASOF JOIN (
+                SELECT site, exchange_id, "group" AS owner, client_ip, client_id, time, unnest(topics) AS topic
+                FROM exchanges WHERE api = 'OffsetFetch' AND kind = 'call' AND status = 'ok'
+            ) o ON o.owner = f.owner AND o.client_ip = f.client_ip AND o.client_id = f.client_id AND o.topic = f.topic
+                AND o.time < f.time
+            SEMI JOIN positions e ON e.api = 'ListOffsets' AND e.what = 'high_watermark' AND e.value = f.value
+                AND {alike((*_PART, *_CLIENT), "e", "f")} AND e.time BETWEEN o.time AND f.time
+            ANTI JOIN v_reached n ON n.site = o.site AND n.exchange_id = o.exchange_id AND n.topic = f.topic
+                AND n.part = f.partition
+            WHERE coalesce(before < o.time, true)
         )
         SELECT f.*, f.value AS went_to, f.time AS until, greatest(max_by(c.number, c.at_us), max(g.last + 1)) AS stood
         FROM begun f JOIN v_reached c ON c.topic = f.topic AND c.part = f.partition AND c.owner = f.owner
