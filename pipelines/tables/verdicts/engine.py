@@ -28,7 +28,7 @@ from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.retransmissions import retransmissions
 from pipelines.tables.verdicts.shown import SHOWN
-from pipelines.tables.verdicts.slow import SLOW_STRETCH, head_of_line, slow_requests, slow_tail, uneven_broker
+from pipelines.tables.verdicts.slow import HEAD_OF_LINE, SLOW_STRETCH, SLOW_TAIL, slow_requests, uneven_broker
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
@@ -72,9 +72,9 @@ CHECKS = (
     rebalances,
     retransmissions,
     slow_requests,
-    head_of_line,
+    HEAD_OF_LINE,
     SLOW_STRETCH,
-    slow_tail,
+    SLOW_TAIL,
     uneven_broker,
     zero_window,
     NOT_UNDERSTOOD,
