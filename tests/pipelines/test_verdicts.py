@@ -428,6 +428,14 @@ def test_a_slow_request_names_the_broker_or_what_else_took_most_of_its_time() ->
     assert told(shut, wait_ns=MS, response_ns=4 * SECOND - MS) == f"{took}; {unread}"
 
 
+def test_a_window_is_told_from_when_it_was_closed_until_it_was_open_again() -> None:
+    shut = stall(20, 5 * SECOND, "zero_window", "server")
+    (row,) = said(exchanges=[call(1)], connections=[connection(end=60, zero_windows=3)], stalls=[shut])
+    assert row["sentence"].endswith("announced a TCP window of zero 3 times.")
+    assert (row["kind"], row["detail"]) == ("zero_window", None)
+    assert (row["first_time"], row["last_time"]) == (shut["time"], shut["time"] + timedelta(seconds=5))
+
+
 def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
     usual = [call(n) for n in range(20)]
     late = call(30, retransmitted=True, total_ns=230 * MS, wait_ns=230 * MS, **AT_ONCE)

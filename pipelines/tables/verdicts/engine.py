@@ -12,7 +12,7 @@ from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
 from pipelines.tables.verdicts.check import worth_asking
-from pipelines.tables.verdicts.connections import failed_connects, zero_window
+from pipelines.tables.verdicts.connections import ZERO_WINDOW, failed_connects
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
@@ -76,7 +76,7 @@ CHECKS = (
     SLOW_STRETCH,
     SLOW_TAIL,
     uneven_broker,
-    zero_window,
+    ZERO_WINDOW,
     NOT_UNDERSTOOD,
     failed_connects,
     unanswered,
