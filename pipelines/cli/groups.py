@@ -107,4 +107,6 @@ def _show_lag(rows: list[dict[str, Any]], format: str, looked_at: str) -> None:
     elif rows:
         printing.show_rows(rows, LAG)
     else:
-        printing.show_text(f"No group committed an offset in {looked_at}.")
+        printing.show_text(
+            f"No group committed an offset in {looked_at}, as far as requests and answers are both there."
+        )

@@ -29,7 +29,7 @@ from pipelines.tables.table import Ask, Table, TableColumn
 
 BEHIND_STATUS = ("stopped", "falls behind")
 """Values of `status` of a group that does not get on."""
-GROWING = 3  # times in a row that lag grew before a group falls behind: it goes up and down as messages come in batches
+TREND_US = 30_000_000  # over which fewer must wait before a group catches up: clients commit every five seconds
 STOPPED_US = 10_000_000  # without progress before a group has stopped, at least: most clients commit every five seconds
 STOPPED_STEPS = 3  # and as many times as long as it usually takes from one commit to the next
 STOPPED_MOST_US = 30_000_000  # but no longer: a group with messages to read commits more often
@@ -249,15 +249,14 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
         ), compared as (
             select *, lag(number) over ({rows}) as number_before, lag(made_us) over ({rows}) as made_before_us,
                 lag(behind) over ({rows}) as behind_before,
-                lag(behind, {GROWING}) over ({rows}) as behind_earlier
+                first_value(behind) over ({rows} range between {max(1, TREND_US // ask.bucket_us)} preceding
+                    and current row) as behind_earlier
             from measured
         ), changes as (
-            select *, case when number_before is null or number <> number_before then at_us end as moved_us,
-                case when behind > behind_before then 1 else 0 end as grew
+            select *, case when number_before is null or number <> number_before then at_us end as moved_us
             from compared
         ), judged as (
-            select *, sum(grew) over ({rows} rows between {GROWING - 1} preceding and current row) as growing,
-                {d.latest("moved_us", rows)} as last_move_us,
+            select *, {d.latest("moved_us", rows)} as last_move_us,
                 min(moved_us) over (partition by {_OWNER}) as first_move_us,
                 max(moved_us) over (partition by {_OWNER}) as final_move_us,
                 count(moved_us) over (partition by {_OWNER}) as moves
@@ -276,8 +275,8 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 when behind = 0 then 'keeps up'
                 when at_us - last_move_us > greatest({STOPPED_US}, least({STOPPED_MOST_US},
                     {STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1))) then 'stopped'
-                when growing >= {GROWING} or late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0)
-                    then 'falls behind'
+                when late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0)
+                    or late_us is null and behind > behind_earlier then 'falls behind'
                 when late_us >= {LATE_US} then 'catches up'
                 else 'keeps up' end as status{more}
         from judged left join shown on name = owner
@@ -320,10 +319,9 @@ LAG = Table(
         TableColumn("lag_ns", "how long ago the message that the group reads next was produced; 0 for none", "ns"),
         TableColumn(
             "status",
-            f"keeps up; falls behind: the lag grew {GROWING} times in a row, or the next message is "
-            f"{LATE_US // 1_000_000} s old and no fewer wait than {GROWING} rows before; catches up: fewer do; "
-            f"stopped: messages wait, and the group has "
-            f"not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
+            f"keeps up; falls behind: the next message is {LATE_US // 1_000_000} s old or of unknown age, and no fewer "
+            f"wait than {TREND_US // 1_000_000} s before; catches up: fewer do; stopped: messages wait, and the group "
+            f"has not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
             f"{STOPPED_MOST_US // 1_000_000} s; went "
             "back: it committed a smaller offset than before; null where the end of the partition is not known, or "
             "nobody of the group is in the capture",

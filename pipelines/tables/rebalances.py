@@ -28,25 +28,30 @@ def _by_epoch(d: Dialect) -> str:
     return f"""
         with heard as (
             select {group} as name, subject as member, number as epoch,
-                case when text = 'first' then 1 else 0 end as new,
-                {d.micros("time")} as heard_us, client_ip as client, coalesce(file, '') as file,
+                case when text = 'first' then 1 else 0 end as new, kind,
+                sum(case when kind = 'left' then 1 else 0 end) over (partition by {group} order by time) as gone,
+                {d.micros("time")} as heard_us, {CLIENT} as client, coalesce(file, '') as file,
                 coalesce(packet, 0) as packet
-            from events where kind = 'epoch'
+            from events where kind in ('epoch', 'left') and protocol = 'kafka'
         ), epochs as (
             select name, epoch, min(heard_us) as begin_us, max(heard_us) as end_us, max(new) as joined,
-                count(distinct member) as members_after, {d.listed("client")} as clients,
+                count(distinct member) as members_after, {d.listed("client")} as clients, min(gone) as gone,
                 {d.first("file", *place)} as file, {d.first("packet", *place)} as packet
-            from heard group by name, epoch
+            from heard where kind = 'epoch' group by name, epoch
         )
         select 'kafka' as protocol, name as {group}, {d.timestamp("begin_us")} as time,
             (end_us - begin_us) * 1000 as duration_ns,
             case when members_before is null then 'first seen'
-                when joined > 0 then 'joined'
-                when members_after < members_before then 'left'
+                when joined > 0 or members_after > members_before then 'joined'
+                when members_after < members_before then case when gone > gone_before then 'left' else 'lost' end
                 else 'rejoined' end as cause,
             members_before, members_after, cast(1 as bigint) as generations, clients,
             nullif(file, '') as file, nullif(packet, 0) as packet
-        from (select *, lag(members_after) over (partition by name order by epoch) as members_before from epochs)
+        from (
+            select *, lag(members_after) over (partition by name order by epoch) as members_before,
+                lag(gone) over (partition by name order by epoch) as gone_before
+            from epochs
+        ) compared
     """
 
 
@@ -65,10 +70,10 @@ def _classic(d: Dialect) -> str:
             where protocol = 'kafka' and {group} is not null and {_ACCEPTED}
                 and api in ('JoinGroup', 'SyncGroup', 'LeaveGroup')
         ), joins as (
-            select s.*, generation, case when begin_us > lag(end_us) over (partition by name order by end_us, {first})
-                then 1 else 0 end as opens
+            select s.*, generation, id, case when begin_us > lag(end_us) over (
+                partition by name order by end_us, {first}) then 1 else 0 end as opens
             from steps s left join (
-                select site, exchange_id, max(number) as generation from events
+                select site, exchange_id, max(number) as generation, max(subject) as id from events
                 where protocol = 'kafka' and kind = 'joined' group by site, exchange_id
             ) e on s.site = e.site and s.exchange_id = e.exchange_id
             where api = 'JoinGroup'
@@ -104,11 +109,13 @@ def _classic(d: Dialect) -> str:
             select n.* from numbered n join ordered o on n.name = o.name and n.round = o.round
         ), ended as (
             select name, number, min(begin_us) as begin_us, max(round) as last_round, count(*) as generations,
-                max(coalesce(settled_us, joined_us)) as end_us, {d.first("members", "-round")} as members_after
+                max(coalesce(settled_us, joined_us)) as end_us, {d.first("members", "-round")} as members_after,
+                max(generation) as generation
             from ordered group by name, number
         ), compared as (
             select *, lag(members_after) over (partition by name order by number) as members_before,
                 lag(last_round) over (partition by name order by number) as round_before,
+                lag(generation) over (partition by name order by number) as generation_before,
                 coalesce(lag(end_us) over (partition by name order by number), 0) as before_us
             from ended
         ), seen as (
@@ -123,6 +130,15 @@ def _classic(d: Dialect) -> str:
             from compared c join fresh n on c.name = n.name and c.last_round = n.round
                 left join fresh b on c.name = b.name and c.round_before = b.round and n.member = b.member
             group by c.name, c.number
+        ), ids as (
+            select name, generation, client, id,
+                row_number() over (partition by name, generation, client order by {first} desc) as nth
+            from numbered where id is not null
+        ), missing as (
+            select c.name, c.number, {count_if("n.id is null")} as lost
+            from compared c join ids b on b.name = c.name and b.generation = c.generation_before and b.nth = 1
+                left join ids n on n.name = c.name and n.generation = c.generation and n.id = b.id
+            group by c.name, c.number
         ), went as (
             select c.name, c.number, count(*) as gone
             from compared c join steps s on s.api = 'LeaveGroup' and c.name = s.name
@@ -134,13 +150,14 @@ def _classic(d: Dialect) -> str:
             case when members_before is null then 'first seen'
                 when gone > 0 and joined > 0 then 'joined and left'
                 when gone > 0 then 'left'
-                when members_after < members_before then 'lost'
+                when members_after < members_before or lost > 0 then 'lost'
                 when joined > 0 then 'joined'
                 else 'rejoined' end as cause,
             members_before, members_after, generations, clients,
             nullif(file, '') as file, nullif(packet, 0) as packet
         from compared c join seen s on c.name = s.name and c.number = s.number
             join came j on c.name = j.name and c.number = j.number
+            left join missing m on c.name = m.name and c.number = m.number
             left join went w on c.name = w.name and c.number = w.number
     """
 
@@ -159,7 +176,7 @@ REBALANCES = Table(
         TableColumn(
             "cause",
             "first seen (no rebalance of the group came before it in the capture); joined, left, joined and left: what "
-            "members did; lost: fewer members, and none of them said that it leaves; rejoined: the same members",
+            "members did; lost: one is gone, though none said that it leaves; rejoined: the same members",
         ),
         TableColumn("members_before", "members of the rebalance before; null where it is the first seen", "count"),
         TableColumn("members_after", "members that joined", "count"),

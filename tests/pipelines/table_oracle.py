@@ -777,17 +777,14 @@ def _lag_of(
             rows[-1]["stands"] = number if stands is None else stands
     moves = [row["at"] for n, row in enumerate(rows) if n == 0 or row["number"] != rows[n - 1]["number"]]
     usual = (max(moves) - min(moves)) / max(len(moves) - 1, 1) if moves else 0
-    grew: list[bool] = []
     moved = 0
     before: Row | None = None
-    lags: list[int | None] = []
+    lags: list[tuple[int, int | None]] = []
     for row in rows:
         number, reach = row["number"], None if row["end"] is None else max(row["end"], row["number"])
         behind = None if reach is None else reach - row["number"]
         if behind and markers.issuperset(range(number, row["end"])):
             behind = 0
-        was = None if before is None else before["behind"]
-        grew.append(behind is not None and was is not None and behind > was)
         moved = row["at"] if before is None or number != before["number"] else moved
         if before is not None and row["number"] < before["number"]:
             status = "went back"
@@ -798,13 +795,16 @@ def _lag_of(
         elif row["at"] - moved > max(10_000_000, min(30_000_000, 3 * usual)):
             status = "stopped"
         else:
-            late = (_late(row["stands"], behind, row["at"], units) or 0) >= 10_000_000_000
-            earlier = (lags[-3] if len(lags) >= 3 else None) or 0
-            if sum(grew[-3:]) == 3 or (late and behind >= earlier):
+            age = _late(row["stands"], behind, row["at"], units)
+            late = age is not None and age >= 10_000_000_000
+            window = max(1, 30_000_000 // bucket_us)
+            recent = [lag for slot, lag in (*lags, (row["slot"], behind)) if slot >= row["slot"] - window]
+            first = recent[0] or 0
+            if behind >= first if late else age is None and recent[0] is not None and behind > first:
                 status = "falls behind"
             else:
                 status = "catches up" if late else "keeps up"
-        lags.append(behind)
+        lags.append((row["slot"], behind))
         before = {"number": number, "behind": behind}
         yield {
             "protocol": place[0], "group": owner, "topic": place[1], "partition": place[2],
@@ -905,17 +905,20 @@ def _rebalances(exchanges: Rows, events: Rows) -> Rows:
     made = []
     steps = [row for row in exchanges if row["protocol"] == "kafka" and row["group"] is not None
              and row["kind"] == "call" and row["status"] == "ok" and row["total_ns"] is not None]  # fmt: skip
-    generations = {(row["site"], row["exchange_id"]): row["number"] for row in events
-                   if row["protocol"] == "kafka" and row["kind"] == "joined"}  # fmt: skip
+    joined = {(row["site"], row["exchange_id"]): row for row in events
+              if row["protocol"] == "kafka" and row["kind"] == "joined"}  # fmt: skip
     for group, rows in _grouped(steps, lambda row: row["group"]).items():
-        made += _of_group(group, rows, generations)
+        made += _of_group(group, rows, joined)
     heard = [row for row in events if row["kind"] == "epoch"]
     for group, rows in _grouped(heard, lambda row: row["group"]).items():
-        made += _of_epochs(group, rows)
+        left = [row["time"] for row in events if row["kind"] == "left" and row["protocol"] == "kafka"
+                and row["group"] == group]  # fmt: skip
+        made += _of_epochs(group, rows, left)
     return made
 
 
-def _of_group(group: str, rows: Rows, generations: Mapping[Any, int | None]) -> Rows:
+def _of_group(group: str, rows: Rows, events: Mapping[Any, Row]) -> Rows:
+    generations = {key: row["number"] for key, row in events.items()}
     joins = sorted((row for row in rows if row["api"] == "JoinGroup"), key=lambda r: (_ends(r), *_begins(r)))
     rounds: list[Rows] = []
     for row in joins:
@@ -944,6 +947,7 @@ def _of_group(group: str, rows: Rows, generations: Mapping[Any, int | None]) -> 
     fresh = [n for n in range(len(rounds)) if n == 0 or newest[n] is None or newest[n] != newest[n - 1]
              or not after(n - 1, "SyncGroup") or after(n - 1, "LeaveGroup")]  # fmt: skip
     size_before = 0
+    ids_before: list[tuple[Any, str]] = []
     for number in fresh:
         joined = rounds[number]
         synced = [_ends(row) for row in after(number, "SyncGroup")]
@@ -954,34 +958,45 @@ def _of_group(group: str, rows: Rows, generations: Mapping[Any, int | None]) -> 
         first = min(every, key=_begins)
         ends = max([*synced, *(max(map(_ends, some)) for some in waiting)] if not synced else
                    [*synced, *(max(map(_ends, some)) for some in waiting[:-1])])  # fmt: skip
+        turns = [generations.get((row["site"], row["exchange_id"])) for some in waiting for row in some]
+        generation = max((one for one in turns if one is not None), default=None)
+        ids = [
+            (_client(row), events[row["site"], row["exchange_id"]]["subject"])
+            for row in sorted(joins, key=_begins)
+            if generation is not None and generations.get((row["site"], row["exchange_id"])) == generation
+        ]
+        ids = [(client, one) for client, one in ids if one is not None]
+        lost = generation is not None and bool(set(dict(ids_before).values()) - {one for _, one in ids})
         gone = any(row["api"] == "LeaveGroup" and before_us <= _micros(row["time"]) <= ends for row in rows)
         new = before is not None and bool(set(map(_member, joined)) - set(map(_member, before)))
         made.append(_rebalance(group, first["time"], (ends - _micros(first["time"])) * 1000, {
             "cause": "first seen" if before is None else "joined and left" if gone and new else "left" if gone
-            else "lost" if sizes[number] < size_before else "joined" if new
+            else "lost" if lost or sizes[number] < size_before else "joined" if new
             else "rejoined",
             "members_before": None if before is None else size_before,
             "members_after": sizes[number], "generations": len(waiting),
             "clients": _names(map(_client, every)), "file": first["request_file"], "packet": first["request_packet"],
         }))  # fmt: skip
-        before, size_before, before_us, waiting = joined, sizes[number], ends, []
+        before, size_before, before_us, ids_before, waiting = joined, sizes[number], ends, ids, []
     return made
 
 
-def _of_epochs(group: str, rows: Rows) -> Rows:
+def _of_epochs(group: str, rows: Rows, left: list[Any]) -> Rows:
     made: Rows = []
-    before = None
+    before = before_at = None
     for _, told in sorted(_grouped(rows, lambda row: row["number"]).items()):
         first, last = min(told, key=lambda r: (r["time"], r["file"], r["packet"])), max(row["time"] for row in told)
         members = len({row["subject"] for row in told})
-        cause = "first seen" if before is None else "joined" if any(row["text"] == "first" for row in told) else (
-            "left" if members < before else "rejoined")  # fmt: skip
+        came = any(row["text"] == "first" for row in told)
+        gone = before_at is not None and any(before_at < at <= first["time"] for at in left)
+        cause = "first seen" if before is None else "joined" if came or members > before else (
+            "rejoined" if members == before else "left" if gone else "lost")  # fmt: skip
         took = (_micros(last) - _micros(first["time"])) * 1000
         made.append(_rebalance(group, first["time"], took, {
             "cause": cause, "members_before": before, "members_after": members, "generations": 1,
-            "clients": _names(row["client_ip"] for row in told), "file": first["file"], "packet": first["packet"],
+            "clients": _names(map(_client, told)), "file": first["file"], "packet": first["packet"],
         }))  # fmt: skip
-        before = members
+        before, before_at = members, first["time"]
     return made
 
 

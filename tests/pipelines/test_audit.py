@@ -575,6 +575,14 @@ def test_what_a_later_leader_has_other_messages_for_is_lost() -> None:
     )
 
 
+@pytest.mark.parametrize(("leaders", "doubled"), [(UNCLEAN, False), (UNCLEAN[:1], True)])
+def test_other_messages_at_the_offsets_of_lost_ones_came_once(leaders: Rows, doubled: bool) -> None:
+    stored = [batch(1, 10), batch(30, 10, producer="8")]
+    read = [batch(5, 10, role="consume"), batch(40, 10, role="consume", producer="8")]
+    found = told([*stored, *read], [*leaders, committed(6, 20)], [joined(0)])
+    assert ("doubled" in [each.what for each in found]) == doubled
+
+
 def test_one_message_that_is_lost_is_told_in_the_singular() -> None:
     sent = batch(2, 10, last_offset=10, records=1)
     (lost,) = [each for each in told([sent, batch(30, 10, producer="8")], UNCLEAN, []) if each.what == "lost"]

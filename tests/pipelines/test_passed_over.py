@@ -124,3 +124,32 @@ def test_a_group_that_a_tool_put_behind_messages_never_got_them() -> None:
 )  # fmt: skip
 def test_an_offset_that_was_set_passes_over_nothing(why: str, more: dict[str, Any], given: Rows) -> None:
     assert not skipped(positions=given, **more), why
+
+
+ASKED = joined(40) | {"api": "OffsetFetch", "kind": "call", "status": "ok", "topics": ["t"], "exchange_id": "asked"}
+CAME_BACK = [committed(5, 100) | T, fetch(6, 100), end(41, 900), fetch(42, 900)]
+
+
+def test_a_group_whose_offset_is_gone_never_got_what_was_written_until_it_came_back() -> None:
+    assert skipped(positions=CAME_BACK, exchanges=[ASKED]) == [
+        "Group g never got 800 messages of topic t, partition 1: it had come to 100, the broker had no offset for it "
+        "any more when it came back, and it began at 900, the end."
+    ]
+    got = batch(6, 100, "consume", **T)
+    assert "never got 790 messages" in skipped(positions=CAME_BACK, exchanges=[ASKED], batches=[got])[0]
+
+
+@pytest.mark.parametrize(
+    ("why", "positions", "exchanges"),
+    [
+        ("its offset was there", [*CAME_BACK, committed(40, 100) | T | {"exchange_id": "asked"}], [ASKED]),
+        ("it asked for no offset, but went to the end", CAME_BACK, []),
+        ("it began where it had stood", [*CAME_BACK[:2], end(41, 100), fetch(42, 100)], [ASKED]),
+        ("it began at the start", [*CAME_BACK[:3], fetch(42, 0)], [ASKED]),
+        ("it had never committed", CAME_BACK[1:], [ASKED]),
+        ("it read on first, and asked for another partition", [*CAME_BACK, fetch(40.5, 100)], [ASKED]),
+        ("the answer was an error", CAME_BACK, [ASKED | {"status": "error"}]),
+    ],
+)
+def test_a_group_that_comes_back_need_not_have_lost_its_offset(why: str, positions: Rows, exchanges: Rows) -> None:
+    assert not skipped(positions=positions, exchanges=exchanges), why

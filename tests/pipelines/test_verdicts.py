@@ -444,6 +444,14 @@ def test_a_slow_request_names_the_broker_or_what_else_took_most_of_its_time() ->
     assert told(shut, wait_ns=MS, response_ns=4 * SECOND - MS) == f"{took}; {unread}"
 
 
+def test_a_window_is_told_from_when_it_was_closed_until_it_was_open_again() -> None:
+    shut = stall(20, 5 * SECOND, "zero_window", "server")
+    (row,) = said(exchanges=[call(1)], connections=[connection(end=60, zero_windows=3)], stalls=[shut])
+    assert row["sentence"].endswith("announced a TCP window of zero 3 times.")
+    assert (row["kind"], row["detail"]) == ("zero_window", None)
+    assert (row["first_time"], row["last_time"]) == (shut["time"], shut["time"] + timedelta(seconds=5))
+
+
 def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
     usual = [call(n) for n in range(20)]
     late = call(30, retransmitted=True, total_ns=230 * MS, wait_ns=230 * MS, **AT_ONCE)
@@ -481,6 +489,20 @@ def test_a_broker_is_slower_than_others_by_its_own_time_only(rtt_ns: int, more: 
     wires = [connection(rtt_ns=MS // 10), connection(9, rtt_ns=rtt_ns, **AWAY)]
     rows = said(exchanges=[*usual, *there], connections=wires, stalls=stalls)
     assert [row["servers"] for row in rows if row["kind"] == "uneven_broker"] == [["10.0.0.9:9092"]] * told
+
+
+def test_a_client_that_mostly_waits_for_a_while_is_no_slow_tail() -> None:
+    def told(**late: Any) -> list[tuple[str, str]]:
+        usual = [call(n / 2) for n in range(200)]
+        slow = [call(200 + n, **AT_ONCE | {"total_ns": 900 * MS, "wait_ns": 900 * MS} | late) for n in range(30)]
+        rows = said(exchanges=[*usual, *slow], connections=[connection(end=230)])
+        return [(row["severity"], row["sentence"]) for row in rows if row["kind"] == "slow_tail"]
+
+    ((severity, sentence),) = told()
+    assert severity == "warning"
+    assert "From 12:03:20 to 12:03:49, 30 of 30 requests of payer on 10.0.0.2 took up to 900 ms at" in sentence
+    assert "in place of 1.00 ms: Produce." in sentence
+    assert [severity for severity, _ in told(total_ns=90 * MS, wait_ns=90 * MS)] == ["note"]  # it mostly does not wait
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------
@@ -849,6 +871,34 @@ def test_a_member_that_is_gone_without_a_word_is_named_with_how_long_nobody_read
 def epoch(at: float, number: int, member: str = "m") -> Row:
     """A member of a group of the newer protocol that hears of an epoch."""
     return event("epoch", call(at, api="ConsumerGroupHeartbeat", group="g"), subject=member, number=number)
+
+
+@pytest.mark.parametrize(("members", "why"), [(("m-1", "m-2"), "gone without a word"), (("m-1", "m-1"), "join again")])
+def test_a_member_that_comes_back_under_another_id_had_gone_without_a_word(members: Any, why: str) -> None:
+    calls = [*rounds(1), *rounds(20)]
+    joins = [one for one in calls if one["api"] == "JoinGroup"]
+    came = [
+        event("joined", one, group="g", subject=member, number=n)
+        for n, (one, member) in enumerate(zip(joins, members, strict=True))
+    ]
+    (row,) = said(exchanges=calls, events=came, connections=[connection()])
+    assert why in row["chain"][1]["text"]
+
+
+@pytest.mark.parametrize(("lost", "told"), [(True, ["rebalances"]), (False, [])])
+def test_a_share_group_is_told_where_it_lost_a_member(lost: bool, told: list[str]) -> None:
+    heard = [epoch(1, 4), epoch(1, 4, "n"), epoch(50, 5), *[epoch(50, 5, "n")] * (not lost)]
+    beats = [call(at, api="ShareGroupHeartbeat", group="g") for at in (1, 1, 50)]
+    assert [kind for kind, _ in kinds(exchanges=beats, events=heard, connections=[connection()])] == told
+
+
+@pytest.mark.parametrize(("left", "why"), [(False, "a member is gone without a word"), (True, "a member leaves")])
+def test_a_member_that_a_newer_group_lost_did_not_leave(left: bool, why: str) -> None:
+    heard = [epoch(1, 4), epoch(1, 4, "n"), epoch(50, 5)]
+    beats = [call(at, api="ConsumerGroupHeartbeat", group="g") for at in (1, 1, 50)]
+    leaves = event("left", call(49, api="ConsumerGroupHeartbeat", group="g"), subject="n")
+    (row,) = said(exchanges=beats, events=[*heard, *[leaves] * left], connections=[connection()])
+    assert row["chain"][1]["text"] == f"{why}: 1 member"
 
 
 @pytest.mark.parametrize(
@@ -1339,6 +1389,8 @@ def test_a_member_that_its_group_removed_is_told_so_and_what_it_did_not_commit_i
     assert (row["severity"], row["count"]) == ("warning", 2)
     assert "not, or no longer, in group g when it sent Heartbeat and OffsetCommit" in row["sentence"]
     assert "read again" in row["advice"]
+    (row,) = said(exchanges=[*asked, joined], errors=told, connections=[connection()], events=[event("joined", joined)])
+    assert row["sentence"].endswith("twice; it was a member again after 2.00 s.")  # when it joined, not when it worked
     (beat,) = said(exchanges=[asked[0], joined], errors=told[:1], connections=[connection()])
     assert (beat["severity"], "was a member again after" in beat["sentence"]) == ("note", True)
 
@@ -1526,6 +1578,34 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     assert why in row["sentence"]
 
 
+@pytest.mark.parametrize(("tries", "severity"), [(1, "note"), (2, "warning")])
+def test_members_that_begin_at_one_offset_and_come_no_further_are_told(tries: int, severity: str) -> None:
+    given = behind([(5, 5), (15, 15)], AS_IT_COMES[:20])
+    reader = {"group": "g", "client_id": "reader", "port": 2}
+    for n in range(tries):
+        joins, asks, leaves = (call(20 + 5 * n + at, api=api, **reader) for at, api in enumerate(
+            ("JoinGroup", "OffsetFetch", "LeaveGroup")))  # fmt: skip
+        given["exchanges"] += [joins, asks, leaves]
+        given["events"] += [event("joined", joins, subject=f"m{n}"), event("left", leaves, subject=f"m{n}")]
+        stands = given["positions"][-1] | {"api": "OffsetFetch", "time": asks["time"]}
+        given["positions"] = [*given["positions"], stands | {"exchange_id": asks["exchange_id"]}]
+    given["events"] += [event("left", call(40, **reader), subject="m")]
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert row["severity"] == severity
+    assert ("; its members began there twice and came no further." in row["sentence"]) == (tries > 1)
+
+
+@pytest.mark.parametrize(("stable", "severity"), [(15, "note"), (20, "warning")])
+def test_a_group_that_an_open_transaction_holds_is_no_second_warning(stable: int, severity: str) -> None:
+    given = behind([(5, 5), (15, 15)], AS_IT_COMES[:15])
+    for at in range(20, 60):
+        told = given["positions"][0] | {"time": NOON + timedelta(seconds=at), "api": "Fetch", "exchange_id": f"f-{at}"}
+        ends = {"last_stable": stable, "high_watermark": at}
+        given["positions"] += [told | {"group": None, "what": what, "value": value} for what, value in ends.items()]
+    found = {row["kind"]: row["severity"] for row in said(**given)}
+    assert (found["transaction_held"], found["consumer_behind"]) == ("warning", severity)
+
+
 def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
     def told(*events: Row) -> list[str]:
         given = {name: [pulsar(row) for row in rows] for name, rows in behind([(10, 10)], AS_IT_COMES[:11]).items()}
@@ -1598,6 +1678,26 @@ def test_a_group_was_as_late_as_the_message_that_waited_until_it_committed_again
         "Group g was 41 messages behind in partition 0 of topic orders at 12:00:50, the next of them 40.9 s old; it "
         "has caught up."
     )
+
+
+@pytest.mark.parametrize(
+    ("commits", "severity", "text"),
+    [
+        ([(n, n // 3) for n in range(3, 68)], "warning", "Group g falls behind"),  # nothing more comes at the end
+        ([(20, 20), *((n, n) for n in range(25, 60, 5))], None, ""),  # as clients commit by themselves
+        ([(2, 2), *((n, 2 * n - 64) for n in range(33, 50, 4))], "note", "it catches up: 19 messages wait now."),
+    ],
+    ids=["slower than its topic", "commits every five seconds", "reads twice as fast"],
+)
+def test_whether_a_group_catches_up_is_judged_over_half_a_minute(commits: Any, severity: str | None, text: str) -> None:
+    last = max(at for at, _ in commits) + 4
+    given = behind(commits, [(at, offset) for at, offset in commits if offset < 60])
+    given["batches"] = [one for one in given["batches"] if one["time"] < NOON + timedelta(seconds=last)]
+    for one in given["batches"]:
+        one["first_timestamp"] = one["max_timestamp"] = NOON + timedelta(seconds=one["base_offset"])
+    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert [row["severity"] for row in found] == ([severity] if severity else [])
+    assert all(text in row["sentence"] for row in found)
 
 
 # --- permits ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from pipelines.formats import units
 from pipelines.sql.database import Row
 from pipelines.sql.words import RELAYED
-from pipelines.tables.audit.statement import DOUBLED, DROPPED, OWN_DOING, OWNER, Ask, Statement, messages_of, statement
+from pipelines.tables.audit.statement import (
+    DOUBLED,
+    DROPPED,
+    OWN_DOING,
+    OWNER,
+    PLACE,
+    Ask,
+    Statement,
+    messages_of,
+    statement,
+)
 
 _WENT_BACK = "the group committed a smaller offset than before"
 SOUGHT, ASKED_AGAIN = "a consumer went back with SEEK", "a consumer asked for them again"
@@ -77,7 +87,7 @@ VIEWS = {
         SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice,
             greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
             client <> client_before AS moved, connection <> connection_before AS reconnected
-        FROM causes""",
+        FROM causes ANTI JOIN v_overwritten USING ({PLACE}, base)  -- other messages have these offsets now""",
     # deliveries of Pulsar's entries to a subscription after the first, and what lies between; `most`: how many are
     # of the entry, `delivered`: of all messages. What came on connections of a proxy is compared among itself
     "v_redelivered": f"""

@@ -5,6 +5,7 @@ out of range  the log did not have a fetch position, as retention had removed wh
 behind end    likewise, but reading went on at an earlier one: the topic was created again, or its log was cut off
 no offset     a group that reads the topic began with one partition at its end, where it had never committed and more
               had been written since the group was there: a new partition, and auto.offset.reset=latest
+offset gone   a broker had no offset any more for a group that had committed one, and a member began at the end
 set forward   somebody who is no member committed a later offset for the group, and its members went on there
 
 Everything between both positions was passed over, whoever wrote it and whether the capture shows that or not.
@@ -23,7 +24,8 @@ from pipelines.tables.table import alike
 _CLIENT = ("client_ip", "client_id")
 _PART = ("site", "topic", "partition")
 _NEXT = ", ".join(f"r.{name}" for name in (*_PART, *_CLIENT, "time"))
-OUT_OF_RANGE, BEHIND_END, NO_OFFSET, SET_FORWARD = "out of range", "behind end", "no offset", "set forward"
+OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD = (
+    "out of range", "behind end", "no offset", "offset gone", "set forward")  # fmt: skip
 
 VIEWS = {
     # where clients read, on connections without a hole, and the groups that they are in
@@ -68,6 +70,30 @@ VIEWS = {
             JOIN v_acked a ON a.topic = f.topic AND a.partition = f.partition AND a.last < f.value
                 AND epoch_us(a.time) > k.since AND a.time < f.asked
         GROUP BY ALL""",
+    # first positions after an answer without an offset, at the end that was named, and how far the group was before
+    "v_offsetgone": f"""
+        WITH begun AS (
+            SELECT f.*, o.time AS asked FROM (
+                SELECT *, lag(time) OVER (PARTITION BY {", ".join((*_PART, *_CLIENT))} ORDER BY time, packet) AS before
+                FROM v_readwhole WHERE is_only AND owner IS NOT NULL AND client_id IS NOT NULL
+            ) f ASOF JOIN (
+                SELECT site, exchange_id, "group" AS owner, client_ip, client_id, time, unnest(topics) AS topic
+                FROM exchanges WHERE api = 'OffsetFetch' AND kind = 'call' AND status = 'ok'
+            ) o ON o.owner = f.owner AND o.client_ip = f.client_ip AND o.client_id = f.client_id AND o.topic = f.topic
+                AND o.time < f.time
+            SEMI JOIN positions e ON e.api = 'ListOffsets' AND e.what = 'high_watermark' AND e.value = f.value
+                AND {alike((*_PART, *_CLIENT), "e", "f")} AND e.time BETWEEN o.time AND f.time
+            ANTI JOIN v_reached n ON n.site = o.site AND n.exchange_id = o.exchange_id AND n.topic = f.topic
+                AND n.part = f.partition
+            WHERE coalesce(before < o.time, true)
+        )
+        SELECT f.*, f.value AS went_to, f.time AS until, greatest(max_by(c.number, c.at_us), max(g.last + 1)) AS stood
+        FROM begun f JOIN v_reached c ON c.topic = f.topic AND c.part = f.partition AND c.owner = f.owner
+                AND c.at_us < epoch_us(f.asked)
+            LEFT JOIN v_given g ON g.topic = f.topic AND g.partition = f.partition AND g.owner = f.owner
+                AND g.time < f.asked
+            ANTI JOIN v_holes h ON h.owner = f.owner
+        GROUP BY ALL HAVING stood < went_to""",
     # offsets that somebody set for a group whose members went on there, and where it had stood
     "v_setforward": f"""
         WITH set_by AS (
@@ -97,6 +123,7 @@ VIEWS = {
         for cause, view in (
             (f"CASE WHEN went_to > stood THEN '{OUT_OF_RANGE}' ELSE '{BEHIND_END}' END", "v_outofrange"),
             (f"'{NO_OFFSET}'", "v_begunatend"),
+            (f"'{GONE}'", "v_offsetgone"),
             (f"'{SET_FORWARD}'", "v_setforward"),
         )
     ),
@@ -119,6 +146,12 @@ _SAID = {
         "while it read the topic.",
         "the first fetch position of the group, the end of the partition as ListOffsets had told it, offsets that the "
         "group had in other partitions before, and answers to Produce",
+    ),
+    GONE: (
+        "{who} {never} {place}: it had come to {stood}, the broker had no offset for it any more when it came back, "
+        "and it began at {went_to}, the end.",
+        "an answer to OffsetFetch without an offset, those that the group had committed before, and the fetch position "
+        "at the end that ListOffsets had named",
     ),
     SET_FORWARD: (
         "{who} {never} {place}: {name} on {client_ip} set it forward from offset {stood} to {went_to}.",

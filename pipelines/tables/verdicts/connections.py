@@ -9,8 +9,10 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import Ruling, together
 
+_PLACE = "site, connection, incarnation"
 _STOPPED = "zero_windows > 0 and protocol is not null"
 
 
@@ -35,22 +37,20 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
                 yield Ruling(kind, text, row, severity=NOTE, advice="Nothing: it accepts connections again.")
 
 
-@needs(SomeRows("connections", _STOPPED))
-def zero_window(capture: Capture) -> Iterator[Ruling]:
-    """Receivers that did not read."""
-    still = f"select * from v_connections where {_STOPPED}"
-    for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
-        (cost,) = capture.rows(f"""
-            select saturated(sum(window_ns)) as closed_ns, sum(total_ns)::double as total_ns
-            from v_causes semi join ({still}) using (protocol, site, connection, incarnation)
-            where protocol = {say.literal(row["protocol"])}""")
-        yield Ruling(
-            "zero_window",
-            f"On {say.counted(row['count'], 'connection')} of {say.clients(row)} a receiver stopped reading "
-            f"and announced a TCP window of zero {say.times(row['packets'])}.",
-            row,
-            f"That took {say.span(cost['closed_ns'])}, {say.share(cost['closed_ns'], cost['total_ns'])} of the time of "
-            "slow requests there."
-            if cost["closed_ns"]
-            else None,
-        )
+ZERO_WINDOW = Told(
+    SomeRows("connections", _STOPPED), "zero_window",
+    "On {count:connection} of {who} a receiver stopped reading and announced a TCP window of zero {packets:times}.",
+    f"""
+        select c.* replace (coalesce(began, c.time) as time, coalesce(ended, c.until) as until), window_ns, slow_ns
+        from v_connections c left join (
+            select {_PLACE}, min(time) as began, max(time + to_microseconds(duration_ns // 1000)) as ended
+            from stalls where kind = 'zero_window' group by all
+        ) s using ({_PLACE}) left join (
+            select {_PLACE}, sum(window_ns) as window_ns, sum(total_ns) as slow_ns from v_causes group by all
+        ) w using ({_PLACE})
+        where {_STOPPED}""",
+    more="saturated(sum(zero_windows)) as packets, saturated(sum(window_ns)) as closed_ns, "
+    "sum(window_ns) / sum(slow_ns)::double as share",
+    detail="That took {closed_ns:ns}, {share:share} of the time of slow requests there.",
+).check  # fmt: skip
+"""Receivers that did not read, from when to when."""

@@ -12,7 +12,7 @@ from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
 from pipelines.tables.verdicts.check import worth_asking
-from pipelines.tables.verdicts.connections import failed_connects, zero_window
+from pipelines.tables.verdicts.connections import ZERO_WINDOW, failed_connects
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
@@ -28,7 +28,7 @@ from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.retransmissions import retransmissions
 from pipelines.tables.verdicts.shown import SHOWN
-from pipelines.tables.verdicts.slow import head_of_line, slow_requests, slow_tail, uneven_broker
+from pipelines.tables.verdicts.slow import HEAD_OF_LINE, SLOW_STRETCH, SLOW_TAIL, slow_requests, uneven_broker
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
@@ -72,10 +72,11 @@ CHECKS = (
     rebalances,
     retransmissions,
     slow_requests,
-    head_of_line,
+    HEAD_OF_LINE,
+    SLOW_STRETCH,
     uneven_broker,
-    slow_tail,
-    zero_window,
+    SLOW_TAIL,
+    ZERO_WINDOW,
     NOT_UNDERSTOOD,
     failed_connects,
     unanswered,

@@ -91,6 +91,7 @@ _SEEN = f"""
         select n.*, case
                 when n.api in {sql_list(_SENDING)} and b.site is not null then b.done_at
                 when n.api = 'Fetch' and r.site is not null then r.read_at
+                when n.sort = 'removed' then least(j.time, g.until)
                 else g.until end as healed_time,
             coalesce(b.refused, 0) as refused, b.refused_messages, r.back,
             case when m.kind = 'left' then epoch_us(n.asked) - epoch_us(m.time) end * 1000 as left_ago_ns,
@@ -100,6 +101,8 @@ _SEEN = f"""
             and n.time < g.time
         asof left join (select client, "group", time, kind from v_events where kind in ('joined', 'left')) m
             on n.who = m.client and n."group" = m."group" and n.asked > m.time
+        asof left join (select client, "group", time from v_events where kind = 'joined') j
+            on n.who = j.client and n."group" = j."group" and n.time < j.time
         asof left join (
             select c.client, c."group", c.time from v_calls c
                 semi join (from named where sort = 'removed') r on c.client = r.who and c."group" = r."group"

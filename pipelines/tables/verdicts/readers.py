@@ -12,11 +12,15 @@ from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITHOUT_NS
+from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
+_IN_VAIN = (
+    "Look at the messages from that offset on, and at what members logged when they ended: one that they cannot "
+    "process stops each of them in turn, or what they get takes longer than max.poll.interval.ms."
+)
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
@@ -69,7 +73,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
             b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
-            g.gone
+            g.gone, t.tries, coalesce(b.committed >= s.stable, false) as at_stable
         from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
                 arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
@@ -94,21 +98,34 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 from events where kind in ('joined', 'left') and "group" is not null group by all
             ) group by all having bool_and(kind = 'left')
         ) g on g.protocol = b.protocol and g.owner = b.owner
+        left join (
+            select topic, partition, arg_max(value, time) as stable from positions
+            where what = 'last_stable' and protocol = 'kafka' group by all
+        ) s on s.topic = b.topic and s.partition = b.partition
+        left join (  -- how often members that had joined began at an offset
+            select p.owner, p.topic, p.partition, p.value, count(distinct (p.client_id, e.time)) as tries
+            from (select *, "group" as owner from positions where what = 'committed' and api = 'OffsetFetch') p
+                asof join (from events where kind = 'joined' and protocol = 'kafka') e
+                on e."group" = p.owner and e.client_ip = p.client_ip and e.client_id = p.client_id and e.time <= p.time
+            group by all
+        ) t on t.owner = b.owner and t.topic = b.topic and t.partition = b.partition and t.value = b.committed
         where b.protocol <> 'pulsar' or g.gone is null or b.owner in (  -- one that is not durable went with its reader
             select "group" from events where kind = 'subscribed' and "group" is not null)"""
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
         number_of(partition) as partitions, min(since) as since, saturated(sum(unacked)) as unacked,
-        max(holders) as holders,
+        max(holders) as holders, max(tries) as tries, bool_and(at_stable) as at_stable,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
     for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
-        said_why = any(  # none is delivered, or the same come again
-            one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"]
+        same = row["groups"], row["topics"]
+        said_why = any(  # a transaction holds it, none is delivered, or the same come again
+            row["at_stable"] and row["topic"] in one.rows["topics"] if one.kind == "transaction_held"
+            else same == (one.rows["groups"], one.rows["topics"])
+            and (one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"])
             for one in capture.told
-            if (one.rows["groups"], one.rows["topics"]) == (row["groups"], row["topics"])
-        )
+        )  # fmt: skip
         worst = row["parts"][0]
         place = say.topic(row["topic"])
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
@@ -125,6 +142,9 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
         elif row["only_uncommitted"]:
             text += "; its members have got them since they last committed"
+        in_vain = row["stopped"] and (row["tries"] or 0) >= TRIES + row["only_uncommitted"]
+        if in_vain:
+            text += f"; its members began there {say.times(row['tries'])} and came no further"
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
         fine = row["gone_us"] is not None or said_why or in_work or row["only_uncommitted"]
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
@@ -133,7 +153,8 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             f"{text}.",
             row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
-            NOTE if fine else None,
+            NOTE if fine and not in_vain else None,
+            _IN_VAIN if in_vain else None,
             work=[
                 impact.impact(
                     BEHIND,
@@ -154,8 +175,8 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
     Left out are those whose members had got most of what waited, and those whose offsets somebody else set.
     """
     rows = f"""
-        select x.* exclude (topics, "group") replace (l.since as time), l.owner as "group", [l.topic] as topics,
-            l.topic, l.partition, l.worst
+        select x.* exclude (topics, "group", status) replace (l.since as time), l.owner as "group", [l.topic] as topics,
+            l.topic, l.partition, l.worst, case when l.status = 'catches up' then l.messages end as left_over
         from v_lagged l join (
             select protocol, topic, partition, {_REACHED_BY} as owner, site, exchange_id, time, client_ip, client_id
             from positions where what in ('committed', 'pending')
@@ -173,14 +194,17 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
                     and "group" is not null and topic is not null)
         qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
     worst_of = "row(coalesce(worst.lag_ns, 0), worst.messages)"
-    more = f"arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst"
+    more = f"""
+        arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst, sum(left_over) as left_over"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         worst = row["worst"]
         late, part = _late(worst["lag_ns"]), _part(row["partition"])
+        left = row["left_over"]
+        now = f"catches up: {say.counted(left, 'message', 'waits', 'wait')} now" if left else "has caught up"
         yield Ruling(
             "consumer_behind",
             f"Group {row['group']} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
-            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; it has caught up.",
+            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; it {now}.",
             row | {"cost_ns": worst["lag_ns"] or row["cost_ns"]},
             severity=NOTE,
         )

@@ -53,7 +53,7 @@ _GONE = f"""
 # first rebalances of each
 _GROUPS = f"""
     select "group" as name, count(*) as n, count(*) filter (cause <> 'first seen') as later,
-        count(*) filter (cause in ('lost', 'rejoined')) as uneasy,
+        count(*) filter (cause in ('lost', 'rejoined')) as uneasy, count(*) filter (cause = 'lost') as lost,
         saturated(sum(duration_ns)) as spent_ns, max(duration_ns) as longest_ns,
         (epoch_us(max(time)) - epoch_us(min(time))) * 1000 as within_ns,
         list({{'time': time, 'cause': cause, 'members_after': members_after, 'duration_ns': duration_ns, 'file': file,
@@ -76,7 +76,7 @@ _RESTLESS = f"""
 _STEPS = """
     select c.* from v_calls c semi join v_rebalances r on c."group" = r."group"
         and c.until >= r.time and c.time <= r.time + to_microseconds(r.duration_ns // 1000)
-    where api in ('JoinGroup', 'SyncGroup', 'ConsumerGroupHeartbeat')"""
+    where api in ('JoinGroup', 'SyncGroup', 'ConsumerGroupHeartbeat', 'ShareGroupHeartbeat', 'StreamsGroupHeartbeat')"""
 _REBALANCED = f"""
     select * from ({together(_STEPS, ["protocol", '"group"'], "names_of(api) as apis")})
         join ({_GROUPS}) on "group" = name"""
@@ -111,6 +111,9 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
     gone = capture.rows(_GONE)
     for row in capture.rows(_REBALANCED):
         left = [one for one in gone if one["name"] == row["name"]]
+        if "ShareGroupHeartbeat" in row["apis"]:  # the others read what the one that went had not
+            left = [one | {"unread_ns": 0} for one in left]
+        died = f"; members went without a word {say.times(row['lost'])}" if row["lost"] and not left else ""
         stops = "JoinGroup" in row["apis"]  # members that hear of epochs read on meanwhile
         restless = (
             row["longest_ns"] >= (REBALANCE_NS if stops else EPOCH_NS)
@@ -118,12 +121,14 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
             or row["uneasy"] >= REBALANCES
             or (stops and row["later"] >= REBALANCES and row["spent_ns"] >= STOPPED * row["within_ns"])
         )
+        if not (restless or row["lost"] or {"JoinGroup", "ConsumerGroupHeartbeat"} & {*row["apis"]}):
+            continue  # share and streams groups get a new epoch whenever anything about them changes
         yield Ruling(
             "rebalances",
-            f"Group {row['name']} rebalanced {_how_long(row)}{''.join(map(_who_left, left[:1]))}.",
+            f"Group {row['name']} rebalanced {_how_long(row)}{died or ''.join(map(_who_left, left[:1]))}.",
             row | {"cost_ns": row["spent_ns"] + sum(one["unread_ns"] for one in left)},
             severity=WARNING if restless else NOTE,
-            advice=_ADVICE[left[0]["text"] is not None] if left else None,
+            advice=_ADVICE[bool(left) and left[0]["text"] is not None] if left or died else None,
             chain=[
                 Link(
                     one["time"],

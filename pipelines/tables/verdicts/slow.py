@@ -13,7 +13,7 @@ from pipelines.tables.causes import PARTS, largest
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.kinds import NOTE, WARNING
+from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.thresholds import (
     BURSTS,
     ENOUGH,
@@ -23,13 +23,15 @@ from pipelines.tables.verdicts.thresholds import (
     QUEUED_NS,
     QUEUED_SUM_NS,
     SLOW_NS,
+    STRETCH_US,
     TAIL,
     TAIL_NS,
     UNEVEN,
     UNEVEN_BURSTS,
     UNEVEN_NS,
 )
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.told import Told
+from pipelines.tables.verdicts.verdict import Ruling
 
 _ANSWERED = "kind = 'call' and coalesce(answer, 'whole') = 'whole' and total_ns is not null"
 _PLAIN = f"{_ANSWERED} and not held and coalesce(throttle_ms, 0) = 0"
@@ -92,61 +94,85 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
         )
 
 
-@needs(SomeRows("v_calls", _STOOD, least=QUEUED))
-def head_of_line(capture: Capture) -> Iterator[Ruling]:
-    """Requests that stood behind others of their own connection."""
-    queued = f"""
-        select * replace (queued_ns as cost_ns) from v_calls
-        where {_STOOD} and not {_BEHIND_THROTTLE}
-            and not {capture.explained()}"""
-    more = "max(queued_ns) as longest_ns, names_of(api) as apis"
-    for row in capture.rows(together(queued, ["protocol"], more)):
-        if row["count"] < QUEUED:
-            continue
-        capture.explain(queued)
-        yield Ruling(
-            "head_of_line",
-            f"{say.counted(row['count'], 'request')} of {say.clients(row)} waited "
-            f"{say.most(row['count'], row['longest_ns'])} behind earlier requests of the same connection.",
-            row,
-            f"These were {say.joined(row['apis'])}.",
-            WARNING if row["cost_ns"] >= QUEUED_SUM_NS else NOTE,
+HEAD_OF_LINE = Told(
+    SomeRows("v_calls", _STOOD, least=QUEUED), "head_of_line",
+    "{count:request} of {who} waited {longest} behind earlier requests of the same connection.",
+    lambda capture: f"""
+        select * replace (queued_ns as cost_ns) from v_calls c
+        where {_STOOD} and not {capture.explained()} and not exists (  -- behind a throttle
+            select 1 from exchanges t where t.throttle_ms > 0 and t.site = c.site
+                and t.connection = c.connection and t.incarnation = c.incarnation)
+        qualify count(*) over (partition by protocol) >= {QUEUED}""",
+    more="max(queued_ns) as longest_ns, names_of(api) as names, "
+    f"case when sum(cost_ns) >= {QUEUED_SUM_NS} then 'warning' else 'note' end as severity",
+    detail="These were {names:names}.",
+    keeps="v_queued",
+).check  # fmt: skip
+"""Requests that stood behind others of their own connection."""
+
+_FAR = f"total_ns >= greatest({TAIL_NS}, {TAIL} * p50_ns)"
+# requests that took far longer than usual at a broker, where most of what their client asked there in STRETCH_US did;
+# of clients that waited for these answers for most of the time twice; `among`: how many requests there were then, of
+# which nothing else has told the most
+_STRETCHES = f"""
+    with plain as (
+        select c.*, epoch_us(time) // {STRETCH_US} as part from v_calls c where {_PLAIN}
+    ), usual as (
+        select site, protocol, api, server, quantile_disc(total_ns, 0.5) as p50_ns from plain
+        group by all having count(*) >= {ENOUGH} and max(total_ns) >= greatest({TAIL_NS}, {TAIL} * p50_ns)
+    ), parts as (
+        select site, protocol, server, client, part, count(*) as n,
+            sum(total_ns) filter ({_FAR}) >= {STRETCH_US * 1000 // 2} as mostly
+        from plain join usual using (site, protocol, api, server) group by all
+        having count(*) filter ({_FAR}) >= n / 2
+    ), stood as (
+        select *, sum(n) over (partition by site, protocol, server)::bigint as among from (
+            from parts qualify count(*) filter (mostly) over (partition by site, protocol, server, client) >= 2)
+    )
+    select plain.* exclude (part), p50_ns, among from plain join usual using (site, protocol, api, server)
+        join stood using (site, protocol, server, client, part)
+    where {_FAR} and not {{told}}
+    qualify 2 * count(*) over (partition by plain.site, plain.protocol, plain.server) >= among"""
+
+SLOW_STRETCH = Told(
+    SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",
+    "From {first_time:clock} to {last_time:clock}, {count:number} of {among:request} of {who} took {longest} at "
+    "{servers:broker}, in place of {usual_ns:ns}: {apis}.",
+    lambda capture: _STRETCHES.format(told=capture.explained()),
+    by=("site", "protocol", "server"),
+    more="max(total_ns) as longest_ns, avg(p50_ns) as usual_ns, any_value(among) as among, names_of(api) as apis",
+    detail="{largest_part}",
+    severity=WARNING,
+    keeps="v_stretches",
+    advice="Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
+    "and its threads; where only one client's are, at the path to it.",
+).check  # fmt: skip
+"""Clients of which, for a while, most of what they asked of a broker took far longer than usual."""
+
+
+SLOW_TAIL = Told(
+    SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",
+    "One {api} in a hundred took {p99_ns:ns} or more, {factor} times the median of {p50_ns:ns}.",
+    lambda capture: f"""
+        with plain as (
+            select * from v_calls where {_PLAIN} and not {capture.explained()}
+        ), tails as (
+            select protocol, api, quantile_disc(total_ns, 0.5) as p50_ns, quantile_disc(total_ns, 0.99) as p99_ns
+            from plain group by all
+            having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns
         )
-
-
-_BEHIND_THROTTLE = """
-    exists (
-        select 1 from exchanges t where t.throttle_ms > 0 and t.site = v_calls.site
-            and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
-
-
-@needs(SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"))
-def slow_tail(capture: Capture) -> Iterator[Ruling]:
-    """APIs of which one request in a hundred takes far longer than the usual one."""
-    plain = f"from v_calls c where {_PLAIN} and not {capture.explained()}"
-    apis = f"""
-        select protocol, api, quantile_disc(total_ns, 0.5) as p50_ns, quantile_disc(total_ns, 0.99) as p99_ns
-        {plain} group by all
-        having count(*) >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns"""
-    if not capture.keep("v_tails", apis):
-        return
-    tail = f"""
-        select c.*, p50_ns, p99_ns from (select * {plain} and total_ns >= {TAIL_NS}) c
-            join v_tails s on c.protocol = s.protocol and c.api is not distinct from s.api and total_ns >= p99_ns"""
-    for row in capture.timed(tail, ["protocol", "api", "p50_ns", "p99_ns"]):
-        yield Ruling(
-            "slow_tail",
-            f"One {row['api']} in a hundred took {say.span(row['p99_ns'])} or more, "
-            f"{row['p99_ns'] / max(1, row['p50_ns']):.0f} times the median of {say.span(row['p50_ns'])}.",
-            row,
-            row["largest_part"],
-        )
-
+        select c.*, p50_ns, p99_ns from plain c join tails t
+            on c.protocol = t.protocol and c.api is not distinct from t.api and total_ns >= p99_ns""",
+    by=("protocol", "api", "p50_ns", "p99_ns"),
+    more="round(p99_ns / greatest(1, p50_ns))::bigint as factor",
+    detail="{largest_part}",
+).check  # fmt: skip
+"""APIs of which one request in a hundred takes far longer than the usual one."""
 
 # requests with the broker's part of their wait: less what stalls took of it, and less the way there and back
 _BY_BROKER = f"""
     select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
-    from (from v_calls where {_SERVED}) c
+    from (from v_calls where {_SERVED} and not {{told}}) c
         left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
         left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections group by all) n
             using (site, server_ip)"""
@@ -176,10 +202,12 @@ _UNEVEN = f"""
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
 def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
-    if not capture.keep("v_worst", _WORST):
+    told = capture.kept("v_stretches")  # what was slow for a while
+    if not capture.keep("v_worst", _WORST.format(told=told)):
         return
-    capture.explain(_UNEVEN)
-    for row in capture.timed(_UNEVEN, ["site", "protocol", "api", "server", "own", "others"]):
+    uneven = _UNEVEN.format(told=told)
+    capture.explain(uneven)
+    for row in capture.timed(uneven, ["site", "protocol", "api", "server", "own", "others"]):
         yield Ruling(
             "uneven_broker",
             f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "

@@ -54,6 +54,9 @@ LARGE = 16 << 10
 TAIL, TAIL_NS = 20, 50 * MS
 """p99 against the median, and how long it is at least: a tail that people feel."""
 
+STRETCH_US = 10_000_000
+"""In two parts of this length and more, a client that mostly waits is no tail: whatever it does is that much slower."""
+
 THROTTLED_MS = 1
 """Throttle times are whole milliseconds; 0 is none."""
 
@@ -139,6 +142,9 @@ HELD_READERS_NS = 5 * SECOND
 
 IDLE_NS = 30 * SECOND
 """Silence after which a firewall may have forgotten a connection: the shortest common limits are a minute and less."""
+
+TRIES = 2
+"""Members that begin at the offset at which one has stopped, and commit none behind it either: one may be a restart."""
 
 RESETS = 5
 """Connections in use that are reset before it is more than a process that was killed."""

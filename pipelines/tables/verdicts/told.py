@@ -39,6 +39,7 @@ class Told(NamedTuple):
     detail: str = ""  # left out where a number in it is 0 or not known
     severity: str | None = None
     advice: str | None = None
+    keeps: str = ""  # a table in which the rows are kept, as they explain why these requests took long
 
     @property
     def check(self) -> Check:
@@ -49,7 +50,13 @@ class Told(NamedTuple):
 def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
     """One verdict for each group of rows."""
     rows = told.rows if isinstance(told.rows, str) else told.rows(capture)
-    for row in capture.rows(together(rows, told.by, told.more)):
+    if told.keeps:
+        if not capture.keep(told.keeps, rows):
+            return
+        rows = f"select * from {told.keeps}"
+        capture.explain(rows)
+    timed = "{largest_part}" in told.detail
+    for row in capture.timed(rows, told.by, told.more) if timed else capture.rows(together(rows, told.by, told.more)):
         named = words(row)
         detail = None if None in _numbers(told.detail, named) else said(told.detail, named) or None
         severity = told.severity or row.get("severity")
