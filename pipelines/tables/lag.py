@@ -82,6 +82,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
         ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
+    due = f"coalesce({d.micros('max(deliver_at)')}, -1)"
     seen, at_us = d.micros("min(time)"), f"{d.micros('time')} as at_us"
     moved = "topic is not null and time is not null and coalesce(outcome, '') <> 'error'"
     part = "coalesce(partition, -1) as part"
@@ -110,9 +111,11 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     return f"""
         with entries as (
             select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry,
-                max(coalesce(records, 1)) as records, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
+                max(coalesce(records, 1)) as records, greatest({times[0]}, {due}) as first_us,
+                greatest({times[1]}, {due}) as max_us, greatest({seen}, {due}) as seen_us
             from batches where protocol = 'pulsar' and position like '%:%' and {moved}
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
+            having {due} <= (select {d.micros("max(time)")} from batches where protocol = 'pulsar')
         ), singly as (
             select distinct {group} as owner, topic, 1 as alone from events
             where protocol = 'pulsar' and {SHARING}
@@ -303,7 +306,7 @@ LAG = Table(
     "the message that it reads next, by the timestamps of batches: null where the capture does not show that batch. "
     "Both rest on what was captured: on offsets that were committed, those of a transaction once it was committed, and "
     "on high watermarks and batches. Kafka's groups that commit nothing have no row. Pulsar's entries are counted as "
-    "far as the capture shows them.",
+    "far as the capture shows them, those that are to be delivered later from then on.",
     (
         TableColumn("protocol", "kafka, pulsar or iggy"),
         TableColumn("group", "consumer group or subscription; `consumer NAME` for one of Iggy that is in no group"),

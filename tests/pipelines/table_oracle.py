@@ -643,9 +643,11 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, events: Rows, bucket_u
     ends: dict[Any, list[tuple[int, int]]] = defaultdict(list)
     after: dict[Any, int] = {}
     moved = [row for row in batches if row["topic"] and row["time"] and row["outcome"] != "error"]
+    heard = max((row["time"] for row in batches if row["protocol"] == "pulsar" and row["time"]), default=None)
     for place, rows in _grouped(moved, lambda row: (row["protocol"], row["topic"], row["partition"])).items():
         if place[0] == "pulsar":
-            entries = _grouped([r for r in rows if r["position"] and ":" in r["position"]], lambda r: r["position"])
+            due = [r for r in rows if r["deliver_at"] is None or r["deliver_at"] <= heard]
+            entries = _grouped([r for r in due if r["position"] and ":" in r["position"]], lambda r: r["position"])
             number = 0
             for position in sorted(entries, key=lambda text: tuple(map(int, text.split(":")))):
                 held = max(1 if r["records"] is None else r["records"] for r in entries[position])
@@ -674,12 +676,13 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, events: Rows, bucket_u
 
 def _unit(base: int, last: int, rows: Rows) -> Row:
     first, most = _values(rows, "first_timestamp"), _values(rows, "max_timestamp")
+    due = max(map(_micros, _values(rows, "deliver_at")), default=-1)
     return {
         "base": base,
         "last": last,
-        "first": _micros(min(first)) if first else -1,
-        "max": _micros(max(most)) if most else -1,
-        "seen": min(_micros(row["time"]) for row in rows),
+        "first": max(_micros(min(first)) if first else -1, due),
+        "max": max(_micros(max(most)) if most else -1, due),
+        "seen": max(min(_micros(row["time"]) for row in rows), due),
         "control": any(row["control"] for row in rows),
     }
 

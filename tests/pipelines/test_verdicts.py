@@ -1546,6 +1546,20 @@ def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_n
     assert [row["sentence"] for row in found if text not in row["sentence"]] == []
 
 
+@pytest.mark.parametrize(("delay", "text"), [(20, None), (5, "15 messages wait, the next of them 14.1 s old")])
+def test_a_message_that_is_to_be_delivered_later_waits_from_then_on(delay: int, text: str | None) -> None:
+    delivered = [(n + 20.1, n) for n in range(40)]
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind(delivered, delivered).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    for row in given["batches"]:
+        made = NOON + timedelta(seconds=row["base_offset"])
+        row |= {"first_timestamp": made, "max_timestamp": made, "deliver_at": made + timedelta(seconds=delay)}
+    given["events"] = [row | {"text": "Shared", "topic": "orders"} for row in given["events"]]
+    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert [str(text) in row["sentence"] for row in found] == ([True] if text else [])
+
+
 STOOD = [(10, 10), *((n, n) for n in range(50, 61))]
 CAUGHT_UP = [*AS_IT_COMES[:10], *((49.5, n) for n in range(10, 50)), *AS_IT_COMES[50:]]
 

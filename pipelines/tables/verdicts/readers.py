@@ -239,7 +239,7 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
             select t.*, s.time, coalesce(s.records, 1) as records, s.position
             from standing t join batches s on s.protocol = 'pulsar' and s.role = 'produce' and s.outcome = 'ok'
                 and s.topic = t.topic and s.partition is not distinct from t.partition
-                and s.time > t.last_got and s.time <= t.ends
+                and greatest(s.time, s.deliver_at) > t.last_got and greatest(s.time, s.deliver_at) <= t.ends
         )
         select m.* exclude (time, records, position), sum(m.records) as waiting
         from missing m anti join delivered d on d."group" = m."group" and d.topic = m.topic
