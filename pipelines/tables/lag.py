@@ -2,7 +2,7 @@
 
 Each part of the query reads the parts before it once or twice: Spark plans a part anew wherever it is read.
 
-singly    subscriptions of Pulsar whose consumers acknowledge each message by itself, and that nobody set back
+singly    subscriptions of Pulsar whose consumers acknowledge each message by itself, or none, and that nobody set back
 numbered  Pulsar's entries, and what subscriptions acknowledged or, singly, got. Entries have no offsets: those that the
           capture shows are numbered in their order, by their messages
 cleared   what was got, and acknowledged singly: with how many messages up to the furthest one then were (done), and
@@ -117,8 +117,10 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
             having {due} <= (select {d.micros("max(time)")} from batches where protocol = 'pulsar')
         ), singly as (
-            select distinct {group} as owner, topic, 1 as alone from events
-            where protocol = 'pulsar' and {SHARING}
+            select distinct {group} as owner, topic, 1 as alone from events e
+            where protocol = 'pulsar' and ({SHARING} or kind = 'subscribed' and not exists (
+                select 1 from positions p where p.protocol = 'pulsar' and p.what in ('committed', 'pending')
+                    and p.{group} = e.{group} and p.topic = e.topic))
         ), told as (
             select protocol, topic, {part}, ledger, value as entry, {d.micros("time")} as seen_us, {group} as owner,
                 case when api = 'SEEK' then 1 else 0 end as sought,
@@ -259,7 +261,9 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 case when behind > behind_before then 1 else 0 end as grew
             from compared
         ), judged as (
-            select *, sum(grew) over ({rows} rows between {GROWING - 1} preceding and current row) as growing,
+            select *, case when moved_us is null and behind = behind_before  -- nothing is new: it is as it was
+                    then sum(grew) over ({rows} rows between {GROWING} preceding and 1 preceding)
+                    else sum(grew) over ({rows} rows between {GROWING - 1} preceding and current row) end as growing,
                 {d.latest("moved_us", rows)} as last_move_us,
                 min(moved_us) over (partition by {_OWNER}) as first_move_us,
                 max(moved_us) over (partition by {_OWNER}) as final_move_us,
@@ -290,9 +294,10 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
 def with_longest(d: Dialect, ask: Ask) -> str:
     """The rows of LAG with `longest_ns` and `most_messages`, also just before the group moved first in a bucket.
 
-    What came to the partition later in the bucket is among these messages.
+    What came to the partition later in the bucket is among these messages. Iggy tells only those who poll where a
+    partition ends: what a poll found had waited, also where nothing did at the poll before.
     """
-    moved = "number > number_before and coalesce(behind_before, 1) > 0"
+    moved = "number > number_before and (coalesce(behind_before, 1) > 0 or protocol = 'iggy')"
     until = f"coalesce(case when {moved} then moved_first_us - made_before_us end, late_us)"
     most = f"case when {moved} then reach - number_before else behind end"
     return _lag(d, ask, f", greatest(late_us, {until}) * 1000 as longest_ns, greatest(behind, {most}) as most_messages")

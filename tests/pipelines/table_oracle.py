@@ -714,7 +714,9 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
 def _singly(every: Rows, positions: Rows, moved: Rows, events: Rows, after: dict[Any, int]) -> Rows:
     """With the acknowledgements of Shared and Key_Shared subscriptions, which nobody set back, counted one by one."""
     joined = [e for e in events if e["kind"] == "joined" and e["text"] in ("Shared", "Key_Shared")]
-    shared = {(e["group"], e["topic"]) for e in joined}
+    acking = {(r["group"], r["topic"]) for r in positions if r["what"] in ("committed", "pending")}
+    silent = {(e["group"], e["topic"]) for e in events if e["kind"] == "subscribed"} - acking
+    shared = silent | {(e["group"], e["topic"]) for e in joined}
     sought = {(row["place"], row["owner"]) for row in every if row["sought"]}
     acked: dict[Any, dict[str, float]] = defaultdict(dict)
     given: dict[Any, int] = {}
@@ -803,7 +805,8 @@ def _lag_of(
         else:
             late = (_late(row["stands"], behind, row["at"], units) or 0) >= 10_000_000_000
             earlier = (lags[-3] if len(lags) >= 3 else None) or 0
-            if sum(grew[-3:]) == 3 or (late and behind >= earlier):
+            still = before is not None and (number, behind) == (before["number"], before["behind"])
+            if sum(grew[-4:-1] if still else grew[-3:]) == 3 or (late and behind >= earlier):
                 status = "falls behind"
             else:
                 status = "catches up" if late else "keeps up"

@@ -1546,6 +1546,36 @@ def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_n
     assert [row["sentence"] for row in found if text not in row["sentence"]] == []
 
 
+@pytest.mark.parametrize(
+    ("acked", "got", "severity", "text"),
+    [
+        ([], 60, "note", "60 messages wait; reader on 10.0.0.2 got 60 of them and acknowledged none"),
+        (
+            [(5.5, 5), (30.5, 30)],
+            60,
+            "note",
+            "29 messages wait; reader on 10.0.0.2 got 29 of them and acknowledged none",
+        ),
+        ([(5.5, 5), (30.5, 30)], 40, "warning", "29 messages wait; reader on 10.0.0.2 got 9 of them and"),
+    ],
+    ids=["acknowledges nothing", "acknowledges seldom", "gets nothing more"],
+)
+def test_a_consumer_that_has_a_subscription_to_itself_may_acknowledge_seldom(
+    acked: Any, got: int, severity: str, text: str
+) -> None:
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind(acked, AS_IT_COMES[:got]).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    delivered = [row for row in given["batches"] if row["role"] == "consume"]
+    for row in delivered:
+        row |= {"group": "g"}
+    given["exchanges"] += [row | {"api": "MESSAGE", "kind": "push"} for row in delivered]
+    one = call(0.5, group="g", client_id="reader", port=2)
+    given["events"] = [pulsar(event("subscribed", one, text="type=Exclusive", topic="orders"))]
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert (row["severity"], text in row["sentence"]) == (severity, True)
+
+
 @pytest.mark.parametrize(("delay", "text"), [(20, None), (5, "15 messages wait, the next of them 14.1 s old")])
 def test_a_message_that_is_to_be_delivered_later_waits_from_then_on(delay: int, text: str | None) -> None:
     delivered = [(n + 20.1, n) for n in range(40)]
