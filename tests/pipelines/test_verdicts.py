@@ -1576,6 +1576,21 @@ def test_a_consumer_that_has_a_subscription_to_itself_may_acknowledge_seldom(
     assert (row["severity"], text in row["sentence"]) == (severity, True)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_open_transaction_of_pulsar_is_named_where_a_subscription_stands_still(ended: bool) -> None:
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind([(5.5, 5), (15.5, 15)], []).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    asked = [pulsar(answered(at, api=api)) for at, api in ((3, "NEW_TXN"), (4, "SEND"), (5, "END_TXN"))]
+    kinds = ("transaction_began", "transaction_joined", "transaction_ended")
+    said_of = [
+        pulsar(event(kind, one, subject="(1,7)", topic="orders")) for kind, one in zip(kinds, asked, strict=True)
+    ]
+    given |= {"exchanges": given["exchanges"] + asked, "events": [*given["events"], *said_of[: 2 + ended]]}
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert ("transaction (1,7) of payer is open since 12:00:03" in row["sentence"]) is not ended
+
+
 @pytest.mark.parametrize(("delay", "text"), [(20, None), (5, "15 messages wait, the next of them 14.1 s old")])
 def test_a_message_that_is_to_be_delivered_later_waits_from_then_on(delay: int, text: str | None) -> None:
     delivered = [(n + 20.1, n) for n in range(40)]

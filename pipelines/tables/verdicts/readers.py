@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow.compute as pc
+
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
+from pipelines.tables.transactions import OPEN
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
@@ -148,6 +151,12 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
         elif row["only_uncommitted"] and not row["unacked"]:
             text += "; its members have got them since they last committed"
+        opened = [] if row["unacked"] or row["gone_us"] else _held_open(capture, row)
+        if opened:
+            text += (
+                f"; transaction {opened[0]['transaction']} of {say.client(opened[0]['client'])} is open since "
+                f"{say.clock(say.micros(opened[0]['time']))}, and until it ends nothing sent after it is delivered"
+            )
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
         fine = row["gone_us"] is not None or said_why or in_work or row["only_uncommitted"]
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
@@ -157,6 +166,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
             NOTE if fine else None,
+            "End transactions, or set a shorter time-out for them where they begin." if opened else None,
             work=[
                 impact.impact(
                     BEHIND,
@@ -169,6 +179,14 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 for part in row["parts"]
             ],
         )  # fmt: skip
+
+
+def _held_open(capture: Capture, row: Row) -> list[Row]:
+    """Transactions of Pulsar that are open at the end and wrote to the topic before a group stood still there."""
+    if row["protocol"] != "pulsar" or not row["stopped"]:
+        return []
+    still = capture.transactions.filter(pc.field("outcome") == OPEN).to_pylist()
+    return [one for one in still if row["topic"] in one["topics"] and one["time"] <= row["since"]]
 
 
 def _caught_up(capture: Capture) -> Iterator[Ruling]:
