@@ -690,6 +690,22 @@ def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_
     assert said(exchanges=[close, opened, seek], events=[closed], connections=[connection()]) == []
 
 
+@pytest.mark.parametrize(
+    ("apart", "told"), [(0.1, ["Topics t and u moved once"]), (9, ["Topic t moved", "Topic u moved"])]
+)
+def test_topics_that_move_together_the_same_way_are_told_as_one(apart: float, told: list[str]) -> None:
+    exchanges, events = [], []
+    for n, topic in enumerate("tu"):
+        at = 5 + n * apart
+        close = pulsar(answered(at, api="CLOSE_PRODUCER", kind="push", topics=[topic]), server_port=6650)
+        opened = pulsar(call(at + 2, api="PRODUCER", topics=[topic]), server_port=6652)
+        exchanges += [close, opened]
+        events.append(event("closed_by_broker", close, topic=topic))
+    rows = said(exchanges=exchanges, events=events, connections=[connection()])
+    assert [row["sentence"][: len(text)] for row, text in zip(rows, told, strict=True)] == told
+    assert all("out up to 2.00 s" in row["sentence"] for row in rows if len(told) == 1)
+
+
 def test_a_topic_that_brokers_refuse_to_open_again_says_in_their_words_why() -> None:
     close = pulsar(answered(5, api="CLOSE_PRODUCER", kind="push", topics=["t"]))
     tries = [pulsar(call(n, api="PRODUCER", topics=["t"], status="error")) for n in (6, 7, 8)]

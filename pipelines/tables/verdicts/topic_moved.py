@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from pipelines.formats import who
@@ -10,8 +11,8 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US, SLOW_NS
-from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, LISTED, MOVE_US, SLOW_NS
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
 # is terminated or a segment of a scalable topic split, or because a producer that is being created takes the place of
@@ -67,44 +68,61 @@ _REFUSED = f"""
 
 @needs(SomeRows("events", "kind in ('closed_by_broker', 'migrated')"))
 def topic_moved(capture: Capture) -> Iterator[Ruling]:
-    """Each topic that moved: between which brokers, how long who was out, what was sent again."""
+    """Topics that moved: between which brokers, how long who was out, what was sent again.
+
+    Those that went the same way at the same time, as the topics of a bundle do, are one.
+    """
     if not capture.keep("v_outages", _MOVES):
         return
     by_topic: dict[str, list[Row]] = {}
     for row in capture.rows(f"select * from v_outages order by topic, {_IN_ORDER}"):
         by_topic.setdefault(row["topic"], []).append(row)
     refused = {row["topic"]: row for row in capture.rows(_REFUSED)}
-    for topic, rows in by_topic.items():
-        yield from _told(capture, topic, rows, refused.get(topic))
+    alike: dict[object, list[list[str]]] = defaultdict(list)
+    for topic, rows in sorted(by_topic.items(), key=lambda item: item[1][0]["at_us"]):
+        some = alike[tuple(_way(rows)), _is_quick(rows)]
+        at_us = rows[0]["at_us"] - AT_ONCE_US
+        if not some or by_topic[some[-1][-1]][0]["at_us"] < at_us or len(some[-1]) == LISTED:
+            some.append([])
+        some[-1].append(topic)
+    for topics in sorted(topics for some in alike.values() for topics in some):
+        rows = sorted((row for topic in topics for row in by_topic[topic]), key=lambda row: row["at_us"])
+        yield from _told(capture, topics, rows, [refused[topic] for topic in topics if topic in refused])
 
 
-def _told(capture: Capture, topic: str, rows: list[Row], refused: Row | None) -> Iterator[Ruling]:
+def _told(capture: Capture, topics: list[str], rows: list[Row], refused: list[Row]) -> Iterator[Ruling]:
     closes = f"""
         select * from v_noted
-        where event in ('closed_by_broker', 'migrated') and list_contains(topics, {say.literal(topic)})"""
-    moves: dict[int, list[Row]] = {}
+        where event in ('closed_by_broker', 'migrated') and list_has_any(topics, list_value{sql_list(topics)})"""
+    moves: dict[tuple[str, int], list[Row]] = {}
     for one in rows:
-        moves.setdefault(one["move"], []).append(one)
-    way = [rows[0]["was"], *(move[-1]["now"] for move in moves.values())]
+        moves.setdefault((one["topic"], one["move"]), []).append(one)
+    way = _way([row for row in rows if row["topic"] == topics[0]])
     out = [max(move, key=lambda one: (one["api"] == "PRODUCER", one["out_ns"])) for move in moves.values()]
     spans = say.joined([say.span(one["out_ns"]) for one in out[:3]]) + (" …" if len(out) > 3 else "")
+    if len(topics) > 1:
+        spans = f"up to {say.span(max(one['out_ns'] for one in out))}"
+    often = say.times(len(moves) // len(topics))
     if len(set(way)) > 1:
-        moved = f"moved {say.times(len(moves))} ({_way(way)})"
+        moved = f"moved {often} ({_named(way)})"
     else:
-        moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
+        moved = f"{'was' if len(topics) == 1 else 'were'} unloaded and loaded again {often} by {way[0]}"
     clients = who.of([one["client"] for one in out])
-    again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
-    quick = len(moves) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS
-    why = ""
+    from_us, to_us = min(row["at_us"] for row in rows), max(row["at_us"] for row in rows)
+    again = resent(capture, f"topic in {sql_list(topics)}", from_us, to_us + MOVE_US)
+    quick, why = _is_quick(rows), ""
     if refused and not quick:
-        why = f"; brokers answered {say.times(refused['count'])} meanwhile: {say.words(refused['words'])}"
+        count = sum(row["count"] for row in refused)
+        why = f"; brokers answered {say.times(count)} meanwhile: {say.words(refused[0]['words'])}"
+    last = max(row["until"] for row in rows)
     for row in capture.rows(together(closes)):
         brokers = sorted({*row["servers"], *filter(None, way)})
-        row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
+        row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": last, "servers": brokers}
+        named = say.named(topics, "topic")
         yield Ruling(
             "topic_moved",
-            f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}"
-            f"{why}.",
+            f"{named[0].upper()}{named[1:]} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out "
+            f"{spans}{why}.",
             row,
             again.text or None,
             NOTE if quick else None,
@@ -113,7 +131,16 @@ def _told(capture: Capture, topic: str, rows: list[Row], refused: Row | None) ->
         )
 
 
-def _chain(moves: dict[int, list[Row]]) -> list[Link]:
+def _way(rows: list[Row]) -> list[str]:
+    """The brokers of one topic, one after the other."""
+    return [rows[0]["was"], *{row["move"]: row["now"] for row in rows}.values()]
+
+
+def _is_quick(rows: list[Row]) -> bool:
+    return len({row["move"] for row in rows}) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS
+
+
+def _chain(moves: dict[tuple[str, int], list[Row]]) -> list[Link]:
     links = []
     for move in moves.values():
         first = move[0]
@@ -127,7 +154,7 @@ def _chain(moves: dict[int, list[Row]]) -> list[Link]:
     return links[:LINKS]
 
 
-def _way(brokers: list[str]) -> str:
+def _named(brokers: list[str]) -> str:
     """`:6652, :6650, :6652`; whole addresses where hosts differ."""
     hosts = {broker.rpartition(":")[0] for broker in brokers}
     names = [f":{broker.rpartition(':')[2]}" if len(hosts) == 1 else broker for broker in brokers]
