@@ -1651,6 +1651,30 @@ def test_a_group_was_as_late_as_the_message_that_waited_until_it_committed_again
     )
 
 
+@pytest.mark.parametrize(
+    ("found", "grows", "text"),
+    [
+        ([], 1, "30 polls of consumer 9 (reader on 10.0.0.2) for partition 0 of topic orders found nothing, though 29"),
+        ([0, 1, 2], 1, "27 polls of consumer 9"),
+        ([0, 15, 29], 1, None),
+        ([0], 0, None),
+    ],
+    ids=["finds nothing", "finds no more", "finds some", "nothing came"],
+)
+def test_polls_of_iggy_that_find_nothing_though_messages_come_are_told(
+    found: list[int], grows: int, text: str | None
+) -> None:
+    iggy = {"protocol": "iggy", "client_id": "reader"}
+    polls = [call(n, api="POLL_MESSAGES", records=int(n in found)) | iggy for n in range(30)]
+    ends = [
+        place(n) | iggy | {"what": "high_watermark", "value": 10 + n * grows, "topic": "orders", "partition": 0}
+        | {"consumer": "9", "api": "POLL_MESSAGES", "exchange_id": one["exchange_id"], "file": "a.pcap", "packet": 1}
+        for n, one in enumerate(polls)
+    ]  # fmt: skip
+    rows = said(exchanges=polls, positions=ends, connections=[connection() | {"protocol": "iggy"}])
+    assert [row["sentence"][: len(text or "")] for row in rows] == ([text] if text else [])
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 
