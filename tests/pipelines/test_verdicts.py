@@ -1841,17 +1841,20 @@ def test_errors_about_a_topic_name_who_deleted_it_before() -> None:
             {"kind": "altered", "thing": "topic", "topic": "orders", "text": "max.message.bytes=10"},
             None,
         ),
+        ("StreamIdNotFound", {"kind": "deleted", "thing": "stream", "topic": "shop"}, "deleted stream shop before"),
+        ("StreamIdNotFound", {"kind": "deleted", "thing": "stream", "topic": "sho"}, None),
     ],
 )
 def test_an_error_names_the_change_that_may_have_caused_it_and_no_other(
     name: str, changed: dict[str, Any], told: str | None
 ) -> None:
     changing = call(1, api="CreateTopics", client_id="admin")
-    failed = call(2, status="error", error_name=name)
+    topic = "shop/orders" if changed["thing"] == "stream" else "orders"
+    failed = call(2, status="error", error_name=name, topics=[topic])
     more = {key: value for key, value in changed.items() if key != "kind"}
     rows = said(
         exchanges=[changing, failed],
-        errors=[error(failed, name)],
+        errors=[error(failed, name, topic=topic)],
         events=[event(changed["kind"], changing, number=0, **more)],
         connections=[connection()],
     )
