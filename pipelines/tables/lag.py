@@ -213,7 +213,8 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
         ), carried as (
             select {_OWNER}, slot, at_us, moved_first_us, newest, sum(sought) over ({running}) as life, furthest,
                 sought, max(stands) over ({running}) as stands,
-                {d.latest("newest", rows)} as standing, max(end_number) over ({running}) as end_number
+                {d.latest("newest", rows)} as standing, case when protocol = 'iggy' then {d.latest("end_number", rows)}
+                    else max(end_number) over ({running}) end as end_number  -- Iggy tells it anew with each poll
             from steps
         ), standing as (
             select {_OWNER}, slot, at_us, moved_first_us, case

@@ -768,7 +768,8 @@ def _lag_of(
         times = [row["at"] for row in (*said.get(slot, ()), *grown.get(slot, ()))]
         times += [final] if slot == final // bucket_us else []
         if slot in grown:
-            end = max(row["end"] for earlier in grown if earlier <= slot for row in grown[earlier])
+            since = slot if place[0] == "iggy" else 0
+            end = max(row["end"] for earlier in grown if since <= earlier <= slot for row in grown[earlier])
         if slot in said:
             newest = max(said[slot], key=lambda row: (row["at"], row["value"]))["value"]
             furthest = max(row["value"] for row in said[slot])

@@ -402,7 +402,10 @@ def test_a_question_that_a_broker_left_open_for_as_long_as_a_client_waits_has_no
     asked = [call(60, api="ApiVersions", **UNANSWERED), call(1, port=2)]
     frozen = connection(1, 60, 90, closed="open", closed_by="client", server_bytes=0)  # its host acknowledges, no more
     (row,) = said(exchanges=asked, connections=[frozen, connection(2)])
-    assert row["sentence"] == "1 request has no answer: ApiVersions of payer on 10.0.0.2 to 10.0.0.1:9092."
+    assert (
+        row["sentence"]
+        == "1 request has no answer: ApiVersions of payer on 10.0.0.2 for topic orders to 10.0.0.1:9092."
+    )
 
 
 def test_a_wait_for_other_members_is_not_slow() -> None:

@@ -120,7 +120,9 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             from ({_UNANSWERED})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
-        who = f"{say.apis(row['apis'])} of {say.clients(row)} to {say.listed(row['servers'], 'broker')}"
+        topics = say.named(row["topics"], "topic")
+        about = f" for {topics}" if topics else ""
+        who = f"{say.apis(row['apis'])} of {say.clients(row)}{about} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
             closed = f"{say.listed(row['servers'], 'broker')} closed the connection"
