@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pipelines.formats import who
 from pipelines.tables.verdicts import say
@@ -78,51 +78,49 @@ def topic_moved(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(f"select * from v_outages order by topic, {_IN_ORDER}"):
         by_topic.setdefault(row["topic"], []).append(row)
     refused = {row["topic"]: row for row in capture.rows(_REFUSED)}
-    alike: dict[object, list[list[str]]] = defaultdict(list)
+    alike: dict[tuple[tuple[str, ...], bool], list[list[str]]] = defaultdict(list)
     for topic, rows in sorted(by_topic.items(), key=lambda item: item[1][0]["at_us"]):
-        some = alike[tuple(_way(rows)), _is_quick(rows)]
-        at_us = rows[0]["at_us"] - AT_ONCE_US
+        way, at_us = tuple(_way(rows)), rows[0]["at_us"] - AT_ONCE_US
+        some = alike[way, len(way) == 2 and max(one["out_ns"] for one in rows) < SLOW_NS]
         if not some or by_topic[some[-1][-1]][0]["at_us"] < at_us or len(some[-1]) == LISTED:
             some.append([])
         some[-1].append(topic)
-    for topics in sorted(topics for some in alike.values() for topics in some):
-        rows = sorted((row for topic in topics for row in by_topic[topic]), key=lambda row: row["at_us"])
-        yield from _told(capture, topics, rows, [refused[topic] for topic in topics if topic in refused])
+    for (way, quick), many in alike.items():
+        for topics in many:
+            rows = sorted((row for topic in topics for row in by_topic[topic]), key=lambda row: row["at_us"])
+            told = [refused[topic] for topic in topics if topic in refused and not quick]
+            yield from _told(capture, topics, way, rows, told, quick)
 
 
-def _told(capture: Capture, topics: list[str], rows: list[Row], refused: list[Row]) -> Iterator[Ruling]:
+def _told(
+    capture: Capture, topics: list[str], way: Sequence[str], rows: list[Row], refused: list[Row], quick: bool
+) -> Iterator[Ruling]:
     closes = f"""
         select * from v_noted
         where event in ('closed_by_broker', 'migrated') and list_has_any(topics, list_value{sql_list(topics)})"""
     moves: dict[tuple[str, int], list[Row]] = {}
     for one in rows:
         moves.setdefault((one["topic"], one["move"]), []).append(one)
-    way = _way([row for row in rows if row["topic"] == topics[0]])
     out = [max(move, key=lambda one: (one["api"] == "PRODUCER", one["out_ns"])) for move in moves.values()]
-    spans = say.joined([say.span(one["out_ns"]) for one in out[:3]]) + (" …" if len(out) > 3 else "")
-    if len(topics) > 1:
-        spans = f"up to {say.span(max(one['out_ns'] for one in out))}"
     often = say.times(len(moves) // len(topics))
     if len(set(way)) > 1:
         moved = f"moved {often} ({_named(way)})"
     else:
         moved = f"{'was' if len(topics) == 1 else 'were'} unloaded and loaded again {often} by {way[0]}"
     clients = who.of([one["client"] for one in out])
-    from_us, to_us = min(row["at_us"] for row in rows), max(row["at_us"] for row in rows)
-    again = resent(capture, f"topic in {sql_list(topics)}", from_us, to_us + MOVE_US)
-    quick, why = _is_quick(rows), ""
-    if refused and not quick:
-        count = sum(row["count"] for row in refused)
-        why = f"; brokers answered {say.times(count)} meanwhile: {say.words(refused[0]['words'])}"
-    last = max(row["until"] for row in rows)
+    again = resent(capture, f"topic in {sql_list(topics)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
+    why = ""
+    if refused:
+        count = say.times(sum(row["count"] for row in refused))
+        why = f"; brokers answered {count} meanwhile: {say.words(refused[0]['words'])}"
     for row in capture.rows(together(closes)):
         brokers = sorted({*row["servers"], *filter(None, way)})
-        row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": last, "servers": brokers}
-        named = say.named(topics, "topic")
+        row |= {"cost_ns": sum(one["out_ns"] for one in out), "servers": brokers}
+        row["last_time"], named = max(one["until"] for one in rows), say.named(topics, "topic")
         yield Ruling(
             "topic_moved",
             f"{named[0].upper()}{named[1:]} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out "
-            f"{spans}{why}.",
+            f"{say.most(len(out), max(one['out_ns'] for one in out))}{why}.",
             row,
             again.text or None,
             NOTE if quick else None,
@@ -134,10 +132,6 @@ def _told(capture: Capture, topics: list[str], rows: list[Row], refused: list[Ro
 def _way(rows: list[Row]) -> list[str]:
     """The brokers of one topic, one after the other."""
     return [rows[0]["was"], *{row["move"]: row["now"] for row in rows}.values()]
-
-
-def _is_quick(rows: list[Row]) -> bool:
-    return len({row["move"] for row in rows}) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS
 
 
 def _chain(moves: dict[tuple[str, int], list[Row]]) -> list[Link]:
@@ -154,7 +148,7 @@ def _chain(moves: dict[tuple[str, int], list[Row]]) -> list[Link]:
     return links[:LINKS]
 
 
-def _named(brokers: list[str]) -> str:
+def _named(brokers: Sequence[str]) -> str:
     """`:6652, :6650, :6652`; whole addresses where hosts differ."""
     hosts = {broker.rpartition(":")[0] for broker in brokers}
     names = [f":{broker.rpartition(':')[2]}" if len(hosts) == 1 else broker for broker in brokers]
