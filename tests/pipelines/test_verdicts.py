@@ -1678,6 +1678,33 @@ def test_polls_of_iggy_that_find_nothing_though_messages_come_are_told(
     assert [row["sentence"][: len(text or "")] for row in rows] == ([text] if text else [])
 
 
+@pytest.mark.parametrize(
+    ("read", "sent", "text"),
+    [
+        (
+            [0],
+            [0, 1, 2, 2],
+            "3 messages were sent to partitions 1, 2 of topic orders, which nobody in the capture reads",
+        ),
+        ([0, 1], [0, 1], None),
+        ([], [0, 1], None),
+    ],
+)
+def test_partitions_that_nobody_reads_are_told_where_others_of_their_topic_are_read(
+    read: list[int], sent: list[int], text: str | None
+) -> None:
+    flows = [
+        pulsar(place(1)) | {"what": "permits", "topic": "orders", "partition": partition, "value": 100, "group": "g"}
+        for partition in read
+    ]
+    written = [pulsar(batch(5 + n, partition=one, records=1)) for n, one in enumerate(sent)]
+    rows = said(positions=flows, batches=written, connections=[connection()])
+    found = [row for row in rows if row["kind"] == "consumer_behind"]
+    assert [(row["severity"], row["sentence"][: len(text or "")]) for row in found] == (
+        [("note", text)] if text else []
+    )
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 

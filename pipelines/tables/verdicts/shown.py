@@ -127,6 +127,19 @@ _EMPTY = f"""
     )
     select * from since window reader as (partition by reader, topic, partition)
     qualify max(time) over reader - min(case when came > 0 then time end) over reader > to_microseconds({STOPPED_US})"""
+# what was sent to partitions that nobody reads, since others of their topic are read; groups of Kafka read all
+_UNREAD = """
+    with readers as (
+        select protocol, topic, partition, min(time) as since from positions
+        where partition is not null and (what in ('permits', 'committed') and protocol <> 'kafka'
+            or what = 'high_watermark' and protocol = 'iggy')
+        group by all
+    )
+    select b.* from v_batches b join (
+            select protocol, topic, min(since) as since from readers group by all
+        ) r on r.protocol = b.protocol and r.topic = b.topic and b.time > r.since
+        anti join readers p on p.protocol = b.protocol and p.topic = b.topic and p.partition = b.partition
+    where b.role = 'produce' and b.outcome = 'ok' and b.partition is not null"""
 # requests of share groups that release or reject messages, or get some again, each with how many
 _REFUSED = """
     select c.*, released, rejected, again, delivered from v_calls c join (
@@ -260,6 +273,17 @@ _TOLD = (
         more="max(came) as came",
         advice="See where it reads: an offset that was stored before the topic was purged, or before its end was lost, "
         "lies behind the end. Delete that offset, or poll from the first message.",
+    ),
+    Told(
+        SomeRows("batches", "role = 'produce' and protocol <> 'kafka' and partition is not null"), "consumer_behind",
+        "{messages:message/was/were} sent to {which} of topic {topic:topic}, which nobody in the capture reads, though "
+        "others of the topic are read.",
+        _UNREAD,
+        by=("protocol", "topic"),
+        more="saturated(sum(records)) as messages, if(number_of(partition) = 1, 'partition ', 'partitions ') || "
+        "array_to_string(names_of(partition)[:5], ', ') as which",
+        severity=NOTE,
+        advice="If nobody reads them elsewhere, let clients look for new partitions, or read all that there are.",
     ),
     Told(
         SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'", least=2),
