@@ -46,6 +46,11 @@ def reached_by(d: Dialect) -> str:
     return f"coalesce({d.quoted('group')}, 'consumer ' || consumer)"
 
 
+def called(owner: str) -> str:
+    """`Group g`, `Consumer 7`: who reached an offset, at the beginning of a sentence."""
+    return f"C{owner[1:]}" if owner.startswith("consumer ") else f"Group {owner}"
+
+
 def reached(d: Dialect, *, alone: bool = False) -> str:
     """The offsets that Kafka's and Iggy's groups reached: a SELECT of protocol, topic, part, owner, at_us, number.
 

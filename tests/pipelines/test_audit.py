@@ -646,3 +646,26 @@ def test_what_a_server_of_iggy_no_longer_has_after_it_stopped_is_lost(
     lost = [each for each in audited(made_of(tables)) if each.what == "lost"]
     assert [each.messages for each in lost] == ([gone] if gone else []), why
     assert all("ended at offset 90 before, and at 76 afterwards" in each.sentence for each in lost)
+
+
+@pytest.mark.parametrize(
+    ("why", "bases", "more", "messages"),
+    [
+        ("it went on behind what was next", [0, 10, 50, 60], {}, 30),
+        ("it got one after the other", [0, 10, 20, 30], {}, None),
+        ("it always chooses where to read", [0, 20, 40, 60], {}, None),
+        ("bytes are missing", [0, 10, 50, 60], {"gaps": 1}, None),
+    ],
+)
+def test_a_reader_of_iggy_that_went_on_behind_what_was_next_never_got_what_lies_between(
+    why: str, bases: list[int], more: Row, messages: int | None
+) -> None:
+    iggy = {"protocol": "iggy", "group": None}
+    polls = [batch(n, base, "consume", **iggy) for n, base in enumerate(bases)]
+    stored = [
+        committed(one, base + 10) | iggy | {"consumer": "7", "api": "POLL_MESSAGES", "exchange_id": f"consume-{one}"}
+        for one, base in enumerate(bases)
+    ]
+    found = [each for each in told(polls, stored, [], protocol="iggy", **more) if each.what == "skipped"]
+    assert [each.messages for each in found] == ([messages] if messages else []), why
+    assert all(each.sentence.startswith("Consumer 7 never got 30 messages of topic t") for each in found)

@@ -15,7 +15,7 @@ unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
 
 losses.py     of groups of Kafka and Iggy
-passed_over.py  by a reset, in a new partition, or by who set an offset
+passed_over.py  by a reset, in a new partition, by who set an offset, or as they had expired
 overwritten.py  of a log that a later leader of Kafka, or a server of Iggy that stopped, cut off
 entries.py    of subscriptions of Pulsar
 doubled.py    what came more than once
@@ -60,7 +60,7 @@ _LOOKS = (
         (
             SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"),
             SomeRows("events", "kind = 'altered' and thing = 'offsets'"),
-            SomeRows("positions", "api = 'ListOffsets'"),
+            SomeRows("positions", "api = 'ListOffsets' or protocol = 'iggy' and what = 'committed'"),
         ),
     ),
     _Look(overwritten.overwritten, (SomeRows("positions", "what = 'leader' and leader_epoch is not null", least=2),)),

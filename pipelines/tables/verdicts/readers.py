@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
+from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, called, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.transactions import OPEN
 from pipelines.tables.verdicts import impact, say
@@ -140,9 +140,9 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
         if row["stopped"]:
             where = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
-            text = f"Group {row['group']} stands {where} {part}topic {place}"
+            text = f"{called(row['group'])} stands {where} {part}topic {place}"
         else:
-            text = f"Group {row['group']} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
+            text = f"{called(row['group'])} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
         text += f": {say.counted(row['messages'], 'message', 'waits', 'wait')}{late}"
         if row["unacked"]:
             who = say.clients(row) if row["holders"] == 1 else say.counted(row["holders"], "consumer")
@@ -227,7 +227,7 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
             now = f"it catches up, and {say.counted(row['waiting'], 'message', 'still waits', 'still wait')}"
         yield Ruling(
             "consumer_behind",
-            f"Group {row['group']} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
+            f"{called(row['group'])} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
             f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; {now}.",
             row | {"cost_ns": worst["lag_ns"] or row["cost_ns"]},
             severity=NOTE,
