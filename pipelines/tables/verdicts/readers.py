@@ -95,7 +95,8 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
             b.since,
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed,
-                not h.sharing and h.unacked >= b.messages, false) as only_uncommitted,
+                not h.sharing and h.unacked > 0.95 * b.messages - {UNACKNOWLEDGED},  -- the others are on their way
+                false) as only_uncommitted,
             g.gone
         from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
