@@ -628,7 +628,8 @@ def test_batches_at_offsets_that_were_given_twice_are_not_said_to_be_delivered()
         ("it ends before where it ended", 14, 76, {}),
         ("it ends where it ended", None, 90, {}),
         ("the server was there all the time", None, 76, {"until": 40}),
-        ("somebody purged the topic", None, 76, {"change": "altered"}),
+        ("somebody purged the topic", None, 76, {"change": {"kind": "altered", "topic": "t"}}),
+        ("somebody wanted to make it, as it is", 14, 76, {"change": {"kind": "created", "topic": "t", "number": 2012}}),
         ("another server has fewer messages", None, 76, {"server_port": 9093}),
     ],
 )
@@ -641,7 +642,7 @@ def test_what_a_server_of_iggy_no_longer_has_after_it_stopped_is_lost(
     ends = {"gap_bytes": 0, "cut_bytes": 0, "gaps": 0}
     first = place(0) | ends | {"start_time": NOON, "end_time": NOON + timedelta(seconds=given.get("until", 20))}
     second = place(0, port=2) | ends | {"start_time": NOON + timedelta(seconds=26), "end_time": NOON + timedelta(60)}
-    events = [place(22) | {"protocol": "iggy", "kind": given["change"], "thing": "topic"}] if "change" in given else []
+    events = [place(28) | {"protocol": "iggy", "thing": "topic"} | given["change"]] if "change" in given else []
     tables = {"positions": [before, after], "connections": [first, second], "events": events}
     lost = [each for each in audited(made_of(tables)) if each.what == "lost"]
     assert [each.messages for each in lost] == ([gone] if gone else []), why

@@ -101,7 +101,7 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
 
 _SERVER = ("site", "server_ip", "server_port")
 # the first end of a partition that lies before one that the only server had told while connections were open that had
-# all ended before; no topic was made, deleted or purged in between
+# all ended before; its topic was not made, deleted or purged in between
 _CUT_OFF = f"""
     WITH told AS (
         SELECT *, max(value) OVER earlier AS had, arg_max(time, value) OVER earlier AS had_at,
@@ -120,6 +120,7 @@ _CUT_OFF = f"""
                 AND c.start_time < had_at AND c.end_time > n.start_time)
         AND NOT EXISTS (
             SELECT 1 FROM events e WHERE e.protocol = 'iggy' AND e.kind IN ('created', 'deleted', 'altered')
+                AND e.topic IN (t.topic, split_part(t.topic, '/', 1)) AND coalesce(e.number, 0) = 0
                 AND e.thing IN ('stream', 'topic', 'records') AND e.time BETWEEN had_at AND t.time)
     ORDER BY t.topic, t.partition, t.time, t.packet"""
 
