@@ -241,6 +241,7 @@ class Batch(NamedTuple):
     origin_timestamp: Annotated[
         Time, "when its client made its first message, as it is sent and polled alike (iggy, from 0.5 on)"
     ] = None
+    deliver_at: Annotated[Time, "before which consumers that share a subscription do not get it (pulsar)"] = None
 
 
 class Error(NamedTuple):

@@ -19,6 +19,7 @@ from dissectors.pulsar.fields import (
     BROKER_BROKER_TIMESTAMP,
     BROKER_INDEX,
     META_COMPACTED_BATCH_INDEXES,
+    META_DELIVER_AT_TIME,
     META_ENCRYPTION_KEYS,
     META_MARKER_TYPE,
     META_PRODUCER_NAME,
@@ -277,6 +278,8 @@ class Entries:
             batch.transactional = entry.meta.has(META_TXNID_MOST_BITS) or entry.meta.has(META_TXNID_LEAST_BITS)
             batch.control = entry.meta.has(META_MARKER_TYPE)
             batch.published_ns = _ns(entry.meta.number(META_PUBLISH_TIME, 0))
+            if entry.meta.has(META_DELIVER_AT_TIME):
+                batch.deliver_ns = _ns(entry.meta.number(META_DELIVER_AT_TIME, 0))
         return batch
 
     def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:

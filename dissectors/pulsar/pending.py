@@ -122,6 +122,7 @@ class PendingBatch:
     transactional: cython.bint = False
     control: cython.bint = False
     published_ns: cython.longlong
+    deliver_ns: cython.longlong
     kind: str
     stored: cython.longlong
     computed: cython.longlong
@@ -137,5 +138,5 @@ class PendingBatch:
     def __init__(self) -> None:
         self.role = self.kind = self.verdict = ""
         self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
-        self.sequence = self.published_ns = self.stored = self.computed = ABSENT
+        self.sequence = self.published_ns = self.deliver_ns = self.stored = self.computed = ABSENT
         self.broker_ns = self.broker_index = ABSENT

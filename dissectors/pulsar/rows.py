@@ -151,6 +151,7 @@ class PulsarRows:
                 table.waiting[slot, fields.BATCH_CONTROL] = batch.control
                 table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
                 table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
+                table.waiting[slot, fields.BATCH_DELIVER_AT] = batch.deliver_ns
             report.finish_batch(slot)
 
     def messages(self, request: PulsarRequest, messages: list[Columns]) -> None:

@@ -33,10 +33,8 @@ def _changed(d: Dialect) -> str:
     causes = [cause for cause in CAUSES if cause.errors]
     sorts = (f"when regexp_extract(name, '^({one.errors})$', 0) <> '' then {at}" for at, one in enumerate(causes))
     group = d.quoted("group")
-    may = (
-        f"sort = {at} and ({told_by(d, one.where, 'topic = of_topic', f'{group} = of_group')})"
-        for at, one in enumerate(causes)
-    )
+    of_it = "topic in (of_topic, split_part(of_topic, '/', 1))"  # Iggy's topics go with their stream
+    may = (f"sort = {at} and ({told_by(d, one.where, of_it, f'{group} = of_group')})" for at, one in enumerate(causes))
     any_of = [f"({told_by(d, one.where, 'true', 'true')})" for one in causes]  # few: most changes create a thing
     keys, of = ", ".join(f"e.{key}" for key in _KEYS), ", ".join(f"of_{key}" for key in _KEYS)
     return f"""

@@ -2,7 +2,7 @@
 
 Each part of the query reads the parts before it once or twice: Spark plans a part anew wherever it is read.
 
-singly    subscriptions of Pulsar whose consumers acknowledge each message by itself, and that nobody set back
+singly    subscriptions of Pulsar whose consumers acknowledge each message by itself, or none, and that nobody set back
 numbered  Pulsar's entries, and what subscriptions acknowledged or, singly, got. Entries have no offsets: those that the
           capture shows are numbered in their order, by their messages
 cleared   what was got, and acknowledged singly: with how many messages up to the furthest one then were (done), and
@@ -46,6 +46,11 @@ def reached_by(d: Dialect) -> str:
     return f"coalesce({d.quoted('group')}, 'consumer ' || consumer)"
 
 
+def called(owner: str) -> str:
+    """`Group g`, `Consumer 7`: who reached an offset, at the beginning of a sentence."""
+    return f"C{owner[1:]}" if owner.startswith("consumer ") else f"Group {owner}"
+
+
 def reached(d: Dialect, *, alone: bool = False) -> str:
     """The offsets that Kafka's and Iggy's groups reached: a SELECT of protocol, topic, part, owner, at_us, number.
 
@@ -82,6 +87,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
         ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
+    due = f"coalesce({d.micros('max(deliver_at)')}, -1)"
     seen, at_us = d.micros("min(time)"), f"{d.micros('time')} as at_us"
     moved = "topic is not null and time is not null and coalesce(outcome, '') <> 'error'"
     part = "coalesce(partition, -1) as part"
@@ -110,12 +116,16 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     return f"""
         with entries as (
             select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry,
-                max(coalesce(records, 1)) as records, {times[0]} as first_us, {times[1]} as max_us, {seen} as seen_us
+                max(coalesce(records, 1)) as records, greatest({times[0]}, {due}) as first_us,
+                greatest({times[1]}, {due}) as max_us, greatest({seen}, {due}) as seen_us
             from batches where protocol = 'pulsar' and position like '%:%' and {moved}
             group by protocol, topic, coalesce(partition, -1), {entry[0]}, {entry[1]}
+            having {due} <= (select {d.micros("max(time)")} from batches where protocol = 'pulsar')
         ), singly as (
-            select distinct {group} as owner, topic, 1 as alone from events
-            where protocol = 'pulsar' and {SHARING}
+            select distinct {group} as owner, topic, 1 as alone from events e
+            where protocol = 'pulsar' and ({SHARING} or kind = 'subscribed' and not exists (
+                select 1 from positions p where p.protocol = 'pulsar' and p.what in ('committed', 'pending')
+                    and p.{group} = e.{group} and p.topic = e.topic))
         ), told as (
             select protocol, topic, {part}, ledger, value as entry, {d.micros("time")} as seen_us, {group} as owner,
                 case when api = 'SEEK' then 1 else 0 end as sought,
@@ -208,7 +218,8 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
         ), carried as (
             select {_OWNER}, slot, at_us, moved_first_us, newest, sum(sought) over ({running}) as life, furthest,
                 sought, max(stands) over ({running}) as stands,
-                {d.latest("newest", rows)} as standing, max(end_number) over ({running}) as end_number
+                {d.latest("newest", rows)} as standing, case when protocol = 'iggy' then {d.latest("end_number", rows)}
+                    else max(end_number) over ({running}) end as end_number  -- Iggy tells it anew with each poll
             from steps
         ), standing as (
             select {_OWNER}, slot, at_us, moved_first_us, case
@@ -286,9 +297,10 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
 def with_longest(d: Dialect, ask: Ask) -> str:
     """The rows of LAG with `longest_ns` and `most_messages`, also just before the group moved first in a bucket.
 
-    What came to the partition later in the bucket is among these messages.
+    What came to the partition later in the bucket is among these messages. Iggy tells only those who poll where a
+    partition ends: what a poll found had waited, also where nothing did at the poll before.
     """
-    moved = "number > number_before and coalesce(behind_before, 1) > 0"
+    moved = "number > number_before and (coalesce(behind_before, 1) > 0 or protocol = 'iggy')"
     until = f"coalesce(case when {moved} then moved_first_us - made_before_us end, late_us)"
     most = f"case when {moved} then reach - number_before else behind end"
     return _lag(d, ask, f", greatest(late_us, {until}) * 1000 as longest_ns, greatest(behind, {most}) as most_messages")
@@ -302,7 +314,7 @@ LAG = Table(
     "the message that it reads next, by the timestamps of batches: null where the capture does not show that batch. "
     "Both rest on what was captured: on offsets that were committed, those of a transaction once it was committed, and "
     "on high watermarks and batches. Kafka's groups that commit nothing have no row. Pulsar's entries are counted as "
-    "far as the capture shows them.",
+    "far as the capture shows them, those that are to be delivered later from then on.",
     (
         TableColumn("protocol", "kafka, pulsar or iggy"),
         TableColumn("group", "consumer group or subscription; `consumer NAME` for one of Iggy that is in no group"),

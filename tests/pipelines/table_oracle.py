@@ -643,9 +643,11 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, events: Rows, bucket_u
     ends: dict[Any, list[tuple[int, int]]] = defaultdict(list)
     after: dict[Any, int] = {}
     moved = [row for row in batches if row["topic"] and row["time"] and row["outcome"] != "error"]
+    heard = max((row["time"] for row in batches if row["protocol"] == "pulsar" and row["time"]), default=None)
     for place, rows in _grouped(moved, lambda row: (row["protocol"], row["topic"], row["partition"])).items():
         if place[0] == "pulsar":
-            entries = _grouped([r for r in rows if r["position"] and ":" in r["position"]], lambda r: r["position"])
+            due = [r for r in rows if r["deliver_at"] is None or r["deliver_at"] <= heard]
+            entries = _grouped([r for r in due if r["position"] and ":" in r["position"]], lambda r: r["position"])
             number = 0
             for position in sorted(entries, key=lambda text: tuple(map(int, text.split(":")))):
                 held = max(1 if r["records"] is None else r["records"] for r in entries[position])
@@ -674,12 +676,13 @@ def _lag(batches: Rows, positions: Rows, exchanges: Rows, events: Rows, bucket_u
 
 def _unit(base: int, last: int, rows: Rows) -> Row:
     first, most = _values(rows, "first_timestamp"), _values(rows, "max_timestamp")
+    due = max(map(_micros, _values(rows, "deliver_at")), default=-1)
     return {
         "base": base,
         "last": last,
-        "first": _micros(min(first)) if first else -1,
-        "max": _micros(max(most)) if most else -1,
-        "seen": min(_micros(row["time"]) for row in rows),
+        "first": max(_micros(min(first)) if first else -1, due),
+        "max": max(_micros(max(most)) if most else -1, due),
+        "seen": max(min(_micros(row["time"]) for row in rows), due),
         "control": any(row["control"] for row in rows),
     }
 
@@ -711,7 +714,9 @@ def _reached(positions: Rows, after: Mapping[Any, int]) -> Rows:
 def _singly(every: Rows, positions: Rows, moved: Rows, events: Rows, after: dict[Any, int]) -> Rows:
     """With the acknowledgements of Shared and Key_Shared subscriptions, which nobody set back, counted one by one."""
     joined = [e for e in events if e["kind"] == "joined" and e["text"] in ("Shared", "Key_Shared")]
-    shared = {(e["group"], e["topic"]) for e in joined}
+    acking = {(r["group"], r["topic"]) for r in positions if r["what"] in ("committed", "pending")}
+    silent = {(e["group"], e["topic"]) for e in events if e["kind"] == "subscribed"} - acking
+    shared = silent | {(e["group"], e["topic"]) for e in joined}
     sought = {(row["place"], row["owner"]) for row in every if row["sought"]}
     acked: dict[Any, dict[str, float]] = defaultdict(dict)
     given: dict[Any, int] = {}
@@ -763,7 +768,8 @@ def _lag_of(
         times = [row["at"] for row in (*said.get(slot, ()), *grown.get(slot, ()))]
         times += [final] if slot == final // bucket_us else []
         if slot in grown:
-            end = max(row["end"] for earlier in grown if earlier <= slot for row in grown[earlier])
+            since = slot if place[0] == "iggy" else 0
+            end = max(row["end"] for earlier in grown if since <= earlier <= slot for row in grown[earlier])
         if slot in said:
             newest = max(said[slot], key=lambda row: (row["at"], row["value"]))["value"]
             furthest = max(row["value"] for row in said[slot])

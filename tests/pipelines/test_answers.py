@@ -889,6 +889,16 @@ def test_a_group_that_somebody_only_looked_at_has_not_stopped(api: str, known: b
     assert (row["messages"], row["status"]) == (6, "stopped" if known else None)
 
 
+def test_a_partition_of_iggy_ends_where_the_latest_answer_says_so() -> None:
+    polls = [
+        {"protocol": "iggy", "topic": "s/t", "partition": 0, "what": what, "value": value}
+        | {"time": NOON + timedelta(seconds=n)}
+        for n, value in enumerate((90, 5)) for what in ("high_watermark", "committed")
+    ]  # fmt: skip
+    (*_, row) = groups.lag(tables_of(positions=polls))
+    assert (row["end_offset"], row["messages"]) == (5, 0)  # its topic was purged in between
+
+
 def test_no_lag_is_claimed_of_a_partition_whose_end_is_not_known() -> None:
     assert lag_of(committed(4, "c")) is None
 

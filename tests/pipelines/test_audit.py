@@ -628,3 +628,53 @@ def test_batches_at_offsets_that_were_given_twice_are_not_said_to_be_delivered()
     got = [batch(50 + n, base, "consume", producer="8") for n, base in enumerate((0, 10, 20))]
     found = told([*batches, *got], [*UNCLEAN, committed(90, 30)])
     assert [(each.what, each.messages) for each in found] == [("lost", 20), ("delivered", 10)]
+
+
+@pytest.mark.parametrize(
+    ("why", "gone", "end", "given"),
+    [
+        ("it ends before where it ended", 14, 76, {}),
+        ("it ends where it ended", None, 90, {}),
+        ("the server was there all the time", None, 76, {"until": 40}),
+        ("somebody purged the topic", None, 76, {"change": {"kind": "altered", "topic": "t"}}),
+        ("somebody wanted to make it, as it is", 14, 76, {"change": {"kind": "created", "topic": "t", "number": 2012}}),
+        ("another server has fewer messages", None, 76, {"server_port": 9093}),
+    ],
+)
+def test_what_a_server_of_iggy_no_longer_has_after_it_stopped_is_lost(
+    why: str, gone: int | None, end: int, given: Row
+) -> None:
+    iggy = {"protocol": "iggy", "api": "POLL_MESSAGES", "what": "high_watermark", "topic": "t", "partition": 0}
+    before = place(10) | iggy | {"value": 90}
+    after = place(30, port=2) | iggy | {"value": end, "server_port": given.get("server_port", 9092)}
+    ends = {"gap_bytes": 0, "cut_bytes": 0, "gaps": 0}
+    first = place(0) | ends | {"start_time": NOON, "end_time": NOON + timedelta(seconds=given.get("until", 20))}
+    second = place(0, port=2) | ends | {"start_time": NOON + timedelta(seconds=26), "end_time": NOON + timedelta(60)}
+    events = [place(28) | {"protocol": "iggy", "thing": "topic"} | given["change"]] if "change" in given else []
+    tables = {"positions": [before, after], "connections": [first, second], "events": events}
+    lost = [each for each in audited(made_of(tables)) if each.what == "lost"]
+    assert [each.messages for each in lost] == ([gone] if gone else []), why
+    assert all("ended at offset 90 before, and at 76 afterwards" in each.sentence for each in lost)
+
+
+@pytest.mark.parametrize(
+    ("why", "bases", "more", "messages"),
+    [
+        ("it went on behind what was next", [0, 10, 50, 60], {}, 30),
+        ("it got one after the other", [0, 10, 20, 30], {}, None),
+        ("it always chooses where to read", [0, 20, 40, 60], {}, None),
+        ("bytes are missing", [0, 10, 50, 60], {"gaps": 1}, None),
+    ],
+)
+def test_a_reader_of_iggy_that_went_on_behind_what_was_next_never_got_what_lies_between(
+    why: str, bases: list[int], more: Row, messages: int | None
+) -> None:
+    iggy = {"protocol": "iggy", "group": None}
+    polls = [batch(n, base, "consume", **iggy) for n, base in enumerate(bases)]
+    stored = [
+        committed(one, base + 10) | iggy | {"consumer": "7", "api": "POLL_MESSAGES", "exchange_id": f"consume-{one}"}
+        for one, base in enumerate(bases)
+    ]
+    found = [each for each in told(polls, stored, [], protocol="iggy", **more) if each.what == "skipped"]
+    assert [each.messages for each in found] == ([messages] if messages else []), why
+    assert all(each.sentence.startswith("Consumer 7 never got 30 messages of topic t") for each in found)

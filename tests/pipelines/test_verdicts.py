@@ -402,7 +402,10 @@ def test_a_question_that_a_broker_left_open_for_as_long_as_a_client_waits_has_no
     asked = [call(60, api="ApiVersions", **UNANSWERED), call(1, port=2)]
     frozen = connection(1, 60, 90, closed="open", closed_by="client", server_bytes=0)  # its host acknowledges, no more
     (row,) = said(exchanges=asked, connections=[frozen, connection(2)])
-    assert row["sentence"] == "1 request has no answer: ApiVersions of payer on 10.0.0.2 to 10.0.0.1:9092."
+    assert (
+        row["sentence"]
+        == "1 request has no answer: ApiVersions of payer on 10.0.0.2 for topic orders to 10.0.0.1:9092."
+    )
 
 
 def test_a_wait_for_other_members_is_not_slow() -> None:
@@ -727,6 +730,22 @@ def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_
     assert kinds(exchanges=[close, late], events=[closed], connections=[connection()]) == [("topic_moved", "warning")]
     seek = pulsar(call(4.9, api="SEEK"), server_port=6650)
     assert said(exchanges=[close, opened, seek], events=[closed], connections=[connection()]) == []
+
+
+@pytest.mark.parametrize(
+    ("apart", "told"), [(0.1, ["Topics t and u moved once"]), (9, ["Topic t moved", "Topic u moved"])]
+)
+def test_topics_that_move_together_the_same_way_are_told_as_one(apart: float, told: list[str]) -> None:
+    exchanges, events = [], []
+    for n, topic in enumerate("tu"):
+        at = 5 + n * apart
+        close = pulsar(answered(at, api="CLOSE_PRODUCER", kind="push", topics=[topic]), server_port=6650)
+        opened = pulsar(call(at + 2, api="PRODUCER", topics=[topic]), server_port=6652)
+        exchanges += [close, opened]
+        events.append(event("closed_by_broker", close, topic=topic))
+    rows = said(exchanges=exchanges, events=events, connections=[connection()])
+    assert [row["sentence"][: len(text)] for row, text in zip(rows, told, strict=True)] == told
+    assert all("out up to 2.00 s" in row["sentence"] for row in rows if len(told) == 1)
 
 
 def test_a_topic_that_brokers_refuse_to_open_again_says_in_their_words_why() -> None:
@@ -1650,6 +1669,66 @@ def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_n
     assert [row["sentence"] for row in found if text not in row["sentence"]] == []
 
 
+@pytest.mark.parametrize(
+    ("acked", "got", "severity", "text"),
+    [
+        ([], 60, "note", "60 messages wait; reader on 10.0.0.2 got 60 of them and acknowledged none"),
+        (
+            [(5.5, 5), (30.5, 30)],
+            60,
+            "note",
+            "29 messages wait; reader on 10.0.0.2 got 29 of them and acknowledged none",
+        ),
+        ([(5.5, 5), (30.5, 30)], 58, "note", "29 messages wait; reader on 10.0.0.2 got 27 of them and"),
+        ([(5.5, 5), (30.5, 30)], 40, "warning", "29 messages wait; reader on 10.0.0.2 got 9 of them and"),
+    ],
+    ids=["acknowledges nothing", "acknowledges seldom", "two are on their way", "gets nothing more"],
+)
+def test_a_consumer_that_has_a_subscription_to_itself_may_acknowledge_seldom(
+    acked: Any, got: int, severity: str, text: str
+) -> None:
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind(acked, AS_IT_COMES[:got]).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    delivered = [row for row in given["batches"] if row["role"] == "consume"]
+    for row in delivered:
+        row |= {"group": "g", "last_offset": None}
+    given["exchanges"] += [row | {"api": "MESSAGE", "kind": "push"} for row in delivered]
+    one = call(0.5, group="g", client_id="reader", port=2)
+    given["events"] = [pulsar(event("subscribed", one, text="type=Exclusive", topic="orders"))]
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert (row["severity"], text in row["sentence"]) == (severity, True)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_open_transaction_of_pulsar_is_named_where_a_subscription_stands_still(ended: bool) -> None:
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind([(5.5, 5), (15.5, 15)], []).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    asked = [pulsar(answered(at, api=api)) for at, api in ((3, "NEW_TXN"), (4, "SEND"), (5, "END_TXN"))]
+    kinds = ("transaction_began", "transaction_joined", "transaction_ended")
+    said_of = [
+        pulsar(event(kind, one, subject="(1,7)", topic="orders")) for kind, one in zip(kinds, asked, strict=True)
+    ]
+    given |= {"exchanges": given["exchanges"] + asked, "events": [*given["events"], *said_of[: 2 + ended]]}
+    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert ("transaction (1,7) of payer is open since 12:00:03" in row["sentence"]) is not ended
+
+
+@pytest.mark.parametrize(("delay", "text"), [(20, None), (5, "15 messages wait, the next of them 14.1 s old")])
+def test_a_message_that_is_to_be_delivered_later_waits_from_then_on(delay: int, text: str | None) -> None:
+    delivered = [(n + 20.1, n) for n in range(40)]
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind(delivered, delivered).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    for row in given["batches"]:
+        made = NOON + timedelta(seconds=row["base_offset"])
+        row |= {"first_timestamp": made, "max_timestamp": made, "deliver_at": made + timedelta(seconds=delay)}
+    given["events"] = [row | {"text": "Shared", "topic": "orders"} for row in given["events"]]
+    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    assert [str(text) in row["sentence"] for row in found] == ([True] if text else [])
+
+
 STOOD = [(10, 10), *((n, n) for n in range(50, 61))]
 CAUGHT_UP = [*AS_IT_COMES[:10], *((49.5, n) for n in range(10, 50)), *AS_IT_COMES[50:]]
 
@@ -1685,7 +1764,7 @@ def test_a_group_was_as_late_as_the_message_that_waited_until_it_committed_again
     [
         ([(n, n // 3) for n in range(3, 68)], "warning", "Group g falls behind"),  # nothing more comes at the end
         ([(20, 20), *((n, n) for n in range(25, 60, 5))], None, ""),  # as clients commit by themselves
-        ([(2, 2), *((n, 2 * n - 64) for n in range(33, 50, 4))], "note", "it catches up: 19 messages wait now."),
+        ([(2, 2), *((n, 2 * n - 64) for n in range(33, 50, 4))], "note", "it catches up, and 19 messages still wait."),
     ],
     ids=["slower than its topic", "commits every five seconds", "reads twice as fast"],
 )
@@ -1698,6 +1777,57 @@ def test_whether_a_group_catches_up_is_judged_over_half_a_minute(commits: Any, s
     found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
     assert [row["severity"] for row in found] == ([severity] if severity else [])
     assert all(text in row["sentence"] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("found", "grows", "text"),
+    [
+        ([], 1, "30 polls of consumer 9 (reader on 10.0.0.2) for partition 0 of topic orders found nothing, though 29"),
+        ([0, 1, 2], 1, "27 polls of consumer 9"),
+        ([0, 15, 29], 1, None),
+        ([0], 0, None),
+    ],
+    ids=["finds nothing", "finds no more", "finds some", "nothing came"],
+)
+def test_polls_of_iggy_that_find_nothing_though_messages_come_are_told(
+    found: list[int], grows: int, text: str | None
+) -> None:
+    iggy = {"protocol": "iggy", "client_id": "reader"}
+    polls = [call(n, api="POLL_MESSAGES", records=int(n in found)) | iggy for n in range(30)]
+    ends = [
+        place(n) | iggy | {"what": "high_watermark", "value": 10 + n * grows, "topic": "orders", "partition": 0}
+        | {"consumer": "9", "api": "POLL_MESSAGES", "exchange_id": one["exchange_id"], "file": "a.pcap", "packet": 1}
+        for n, one in enumerate(polls)
+    ]  # fmt: skip
+    rows = said(exchanges=polls, positions=ends, connections=[connection() | {"protocol": "iggy"}])
+    assert [row["sentence"][: len(text or "")] for row in rows] == ([text] if text else [])
+
+
+@pytest.mark.parametrize(
+    ("read", "sent", "text"),
+    [
+        (
+            [0],
+            [0, 1, 2, 2],
+            "3 messages were sent to partitions 1, 2 of topic orders, which nobody in the capture reads",
+        ),
+        ([0, 1], [0, 1], None),
+        ([], [0, 1], None),
+    ],
+)
+def test_partitions_that_nobody_reads_are_told_where_others_of_their_topic_are_read(
+    read: list[int], sent: list[int], text: str | None
+) -> None:
+    flows = [
+        pulsar(place(1)) | {"what": "permits", "topic": "orders", "partition": partition, "value": 100, "group": "g"}
+        for partition in read
+    ]
+    written = [pulsar(batch(5 + n, partition=one, records=1)) for n, one in enumerate(sent)]
+    rows = said(positions=flows, batches=written, connections=[connection()])
+    found = [row for row in rows if row["kind"] == "consumer_behind"]
+    assert [(row["severity"], row["sentence"][: len(text or "")]) for row in found] == (
+        [("note", text)] if text else []
+    )
 
 
 # --- permits ---------------------------------------------------------------------------------------------------------
@@ -1749,10 +1879,11 @@ def test_a_consumer_that_holds_nothing_back_is_not_stopped(more: dict[str, Any])
         "positions": [pulsar(place(5)) | whose | {"what": "permits", "value": 100, "client_id": "c-1"}],
         "connections": [pulsar(connection(end=40)), pulsar(connection(2, end=40)), pulsar(connection(3, end=40))],
     }
-    assert [kind for kind, _ in kinds(**given)] == ["delivery_stopped"] * (stored["partition"] == 0)
+    warnings = [("delivery_stopped", "critical")] * (stored["partition"] == 0)
+    assert [each for each in kinds(**given) if each[1] != "note"] == warnings
     for table, rows in more.items():
         given[table] = [*given.get(table, []), *(whose | row for row in rows)]
-    assert kinds(**given) == []
+    assert [each for each in kinds(**given) if each[1] != "note"] == []
 
 
 def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:
@@ -1866,17 +1997,20 @@ def test_errors_about_a_topic_name_who_deleted_it_before() -> None:
             {"kind": "altered", "thing": "topic", "topic": "orders", "text": "max.message.bytes=10"},
             None,
         ),
+        ("StreamIdNotFound", {"kind": "deleted", "thing": "stream", "topic": "shop"}, "deleted stream shop before"),
+        ("StreamIdNotFound", {"kind": "deleted", "thing": "stream", "topic": "sho"}, None),
     ],
 )
 def test_an_error_names_the_change_that_may_have_caused_it_and_no_other(
     name: str, changed: dict[str, Any], told: str | None
 ) -> None:
     changing = call(1, api="CreateTopics", client_id="admin")
-    failed = call(2, status="error", error_name=name)
+    topic = "shop/orders" if changed["thing"] == "stream" else "orders"
+    failed = call(2, status="error", error_name=name, topics=[topic])
     more = {key: value for key, value in changed.items() if key != "kind"}
     rows = said(
         exchanges=[changing, failed],
-        errors=[error(failed, name)],
+        errors=[error(failed, name, topic=topic)],
         events=[event(changed["kind"], changing, number=0, **more)],
         connections=[connection()],
     )

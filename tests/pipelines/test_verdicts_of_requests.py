@@ -98,6 +98,17 @@ def test_a_client_that_gives_up_its_first_question_did_not_merely_stop(answered:
     assert all("Look at the broker" in row["advice"] for row in rows)
 
 
+def test_resets_at_requests_that_are_too_large_are_told_with_the_requests() -> None:
+    ports = range(1, 9)
+    sends = [call(n, api="SEND", port=n, request_bytes=6 << 20, exchange_id=f"a-c{n}", **UNANSWERED) for n in ports]
+    known = [about(one, "oversized_frame", "A frame larger than the broker allows") for one in sends]
+    reset = {"closed": "reset", "closed_by": "server", "reset_by": "server"}
+    ended = [connection(port, port - 1, port + 0.5, **reset) for port in ports]
+    (row,) = said(exchanges=sends, findings=known, connections=ended)
+    assert (row["kind"], row["count"]) == ("closed_unanswered", 8)
+    assert "send less" in row["advice"]
+
+
 def old(of: Row, offset: int, **more: Any) -> Row:
     """A message of format 1 that a request carries."""
     return {

@@ -473,6 +473,14 @@ def test_what_the_broker_noted_of_an_entry_is_in_columns() -> None:
     assert [m.broker_index for m in sink.messages] == [41]
 
 
+@pytest.mark.parametrize(
+    ("said", "at"),
+    [((), None), (((19, 1_700_000_000_123),), 1_700_000_000_123_000_000), (((19, wire.ALL_ONES),), None)],
+)
+def test_when_a_message_is_to_be_delivered_is_a_column(said: Any, at: int | None) -> None:
+    assert the_batch(received(wire.entry(wire.metadata(5, *said), b"alone"))).deliver_at == at
+
+
 @pytest.mark.parametrize("broker", [None, b"", wire.message([(1, wire.ALL_ONES), (2, wire.ALL_ONES)])])
 def test_what_the_broker_did_not_note_is_null(broker: bytes | None) -> None:
     sink = received(wire.entry(wire.metadata(5), b"alone", broker=broker))

@@ -15,8 +15,8 @@ unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
 
 losses.py     of groups of Kafka and Iggy
-passed_over.py  by a reset, in a new partition, or by who set an offset
-overwritten.py  of a log that a later leader of Kafka cut off
+passed_over.py  by a reset, in a new partition, by who set an offset, or as they had expired
+overwritten.py  of a log that a later leader of Kafka, or a server of Iggy that stopped, cut off
 entries.py    of subscriptions of Pulsar
 doubled.py    what came more than once
 resends.py    sent twice, out of order
@@ -60,10 +60,11 @@ _LOOKS = (
         (
             SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"),
             SomeRows("events", "kind = 'altered' and thing = 'offsets'"),
-            SomeRows("positions", "api = 'ListOffsets'"),
+            SomeRows("positions", "api = 'ListOffsets' or protocol = 'iggy' and what = 'committed'"),
         ),
     ),
     _Look(overwritten.overwritten, (SomeRows("positions", "what = 'leader' and leader_epoch is not null", least=2),)),
+    _Look(overwritten.cut_off, (SomeRows("positions", "protocol = 'iggy' and what = 'high_watermark'", least=2),)),
     _Look(entries.losses, (_PULSAR_READ, SomeRows("positions", "what = 'committed' and protocol = 'pulsar'"))),
     _Look(doubled.doubled, (_READ,)),
     _Look(doubled.delivered_again, (_PULSAR_READ._replace(least=2),)),

@@ -1,17 +1,21 @@
-"""Messages of Kafka that were acknowledged, and whose offsets a later leader gave to other messages.
+"""Messages that were acknowledged and whose offsets other messages have since: of Kafka by a later leader.
 
 Under a later epoch of the leader, an acknowledged batch and another one have offsets in common, so the log was cut off
 where the other one begins. Two batches are different if their producers, epochs or sequences are; where a producer is
 not idempotent, if a broker acknowledged both and their checksums differ. A broker that takes the same batch again
 answers with the same offsets, and is not accused. Neither is one whose topic was deleted or made in between, nor where
 the offsets begin at 0, as those of a topic that was made anew do.
+
+A server of Iggy that stops may lose what it had not written to its disk: a partition then ends before where it ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import units
 from pipelines.tables.audit.statement import LOST, Ask, Statement, at_offsets, messages_of, offsets_of, statement, was
+from pipelines.tables.table import alike
 
 VIEW = """
     WITH told AS (
@@ -91,5 +95,44 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
             f"{gone} since leader epoch {row['later_epoch']} at the latest{why}.",
             "answers to Produce, another batch at the same offsets that a broker acknowledged or gave to a consumer, "
             "and leader epochs that brokers told",
+            messages=row["messages"],
+        )  # fmt: skip
+
+
+_SERVER = ("site", "server_ip", "server_port")
+# the first end of a partition that lies before one that the only server had told while connections were open that had
+# all ended before; its topic was not made, deleted or purged in between
+_CUT_OFF = f"""
+    WITH told AS (
+        SELECT *, max(value) OVER earlier AS had, arg_max(time, value) OVER earlier AS had_at,
+            min((server_ip, server_port)) OVER topic = max((server_ip, server_port)) OVER topic AS is_only
+        FROM positions
+        WHERE protocol = 'iggy' AND what = 'high_watermark' AND topic IS NOT NULL AND partition IS NOT NULL
+        WINDOW topic AS (PARTITION BY topic), earlier AS (
+            PARTITION BY {", ".join(_SERVER)}, topic, partition ORDER BY time, packet
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    )
+    SELECT DISTINCT ON (t.topic, t.partition) t.*, had - value AS messages, null AS owner
+    FROM told t JOIN connections n USING (site, connection, incarnation)
+    WHERE value < had AND is_only AND n.start_time > had_at
+        AND NOT EXISTS (
+            SELECT 1 FROM connections c WHERE {alike(_SERVER, "c", "t")}
+                AND c.start_time < had_at AND c.end_time > n.start_time)
+        AND NOT EXISTS (
+            SELECT 1 FROM events e WHERE e.protocol = 'iggy' AND e.kind IN ('created', 'deleted', 'altered')
+                AND e.topic IN (t.topic, split_part(t.topic, '/', 1)) AND coalesce(e.number, 0) = 0
+                AND e.thing IN ('stream', 'topic', 'records') AND e.time BETWEEN had_at AND t.time)
+    ORDER BY t.topic, t.partition, t.time, t.packet"""
+
+
+def cut_off(ask: Ask) -> Iterator[Statement]:
+    """What a server of Iggy no longer has after it was away, of each partition."""
+    for row in ask(_CUT_OFF):
+        yield statement(
+            LOST, row,
+            f"{units.counted(row['messages'], 'message')} or more at the end of partition {row['partition']} of topic "
+            f"{row['topic']} {was(row['messages'])} lost when server {row['server_ip']}:{row['server_port']} stopped: "
+            f"the partition ended at offset {row['had']} before, and at {row['value']} afterwards.",
+            "the end of the partition as answers tell it, before and after all connections of its server had ended",
             messages=row["messages"],
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Messages that a group of Kafka passed over: it began behind them, or was put behind them.
+"""Messages that a group passed over: it began behind them, or was put behind them.
 
 out of range  the log did not have a fetch position, as retention had removed what lay there, and reading went on at a
               later one: the first or the last of the log, as auto.offset.reset says
@@ -7,6 +7,7 @@ no offset     a group that reads the topic began with one partition at its end, 
               had been written since the group was there: a new partition, and auto.offset.reset=latest
 offset gone   a broker had no offset any more for a group that had committed one, and a member began at the end
 set forward   somebody who is no member committed a later offset for the group, and its members went on there
+leapt         a reader of Iggy got messages behind the ones that were next, once: these had expired, or it chose to
 
 Everything between both positions was passed over, whoever wrote it and whether the capture shows that or not.
 Positions that the reader's group had got before, and share groups, whose fetches are no positions of a reader, are left
@@ -18,14 +19,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.statement import DOUBTFUL, HAS_HOLE, OWNER, SKIPPED, Ask, Statement, statement
+from pipelines.tables.audit.statement import DOUBTFUL, HAS_HOLE, OWN_DOING, OWNER, SKIPPED, Ask, Statement, statement
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lag import called, reached
 from pipelines.tables.table import alike
 
 _CLIENT = ("client_ip", "client_id")
 _PART = ("site", "topic", "partition")
 _NEXT = ", ".join(f"r.{name}" for name in (*_PART, *_CLIENT, "time"))
-OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD = (
-    "out of range", "behind end", "no offset", "offset gone", "set forward")  # fmt: skip
+OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD, LEAPT = (
+    "out of range", "behind end", "no offset", "offset gone", "set forward", "leapt")  # fmt: skip
 
 VIEWS = {
     # where clients read, on connections without a hole, and the groups that they are in
@@ -117,6 +120,22 @@ VIEWS = {
             ANTI JOIN v_given g ON g.topic = w.topic AND g.partition = w.partition AND g.owner = w.owner
                 AND g.base >= w.stood AND g.last < w.went_to
         WHERE w.nth = 1 AND w.value = w.went_to""",
+    # polls of Iggy that begin behind what their reader had stored, where no poll gave what lies between; once a reader
+    "v_leapt": f"""
+        WITH polled AS (
+            SELECT * FROM batches WHERE protocol = 'iggy' AND role = 'consume' AND base_offset IS NOT NULL
+        )
+        SELECT b.*, r.owner, r.stood, b.base_offset AS went_to, b.time AS until FROM (
+            SELECT *, max(number) OVER (PARTITION BY topic, part, owner ORDER BY at_us
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS stood
+            FROM ({reached(DuckDB(), alone=True)}) WHERE protocol = 'iggy'
+        ) r JOIN polled b ON b.site = r.site AND b.exchange_id = r.exchange_id AND b.topic = r.topic
+            AND b.partition = r.part AND b.base_offset > r.stood
+        WHERE NOT EXISTS (
+            SELECT 1 FROM polled g WHERE g.topic = b.topic AND g.partition = b.partition
+                AND g.base_offset < b.base_offset AND g.last_offset >= r.stood)
+            AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})
+        QUALIFY count(*) OVER (PARTITION BY b.topic, b.partition, r.owner) = 1""",
     "v_resets": " UNION ALL ".join(
         f"""SELECT {cause} AS cause, site, protocol, topic, partition, client_ip, client_id, owner, stood, went_to,
             time, until, file, packet FROM {view}"""
@@ -125,6 +144,7 @@ VIEWS = {
             (f"'{NO_OFFSET}'", "v_begunatend"),
             (f"'{GONE}'", "v_offsetgone"),
             (f"'{SET_FORWARD}'", "v_setforward"),
+            (f"'{LEAPT}'", "v_leapt"),
         )
     ),
 }
@@ -158,6 +178,11 @@ _SAID = {
         "the offset that was committed without a member, the one that the group had before, and the next fetch "
         "position of its members",
     ),
+    LEAPT: (
+        "{who} {never} {place}: {stood} was next, and its poll began at {went_to}. They had expired or were deleted, "
+        "unless it chose to, or read them where the capture does not show it.",
+        "the offset that was stored for it, and the first message of its next poll",
+    ),
 }
 """What is said of each cause, and what that rests on."""
 
@@ -183,11 +208,11 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
             gone = "; they had been deleted by then"
         said, rests_on = _SAID[row["cause"]]
         said = said.format(
-            who=f"Group {row['owner']}" if row["owner"] else name,
+            who=called(row["owner"]) if row["owner"] else name,
             never=f"never got {units.counted(count, 'message')}",
             place=f"of topic {row['topic']}, partition {row['partition']}",
             name=name, gone=gone, stood=row["stood"], went_to=end, client_ip=row["client_ip"],
         )  # fmt: skip
         offsets = f"{first} to {end - 1}" if count > 1 else str(first)
-        excuse = DOUBTFUL if row["cause"] in (BEHIND_END, SET_FORWARD) else None
+        excuse = OWN_DOING if row["cause"] == LEAPT else DOUBTFUL if row["cause"] in (BEHIND_END, SET_FORWARD) else None
         yield statement(SKIPPED, row | {"offsets": offsets}, said, rests_on, count, excuse)

@@ -28,7 +28,8 @@ def _with_change(capture: Capture, ruling: Ruling) -> Ruling:
     if not wanted or not capture.may_have("events"):
         return ruling
     row = ruling.rows
-    topic = f"list_contains({_list(row['topics'])}, topic)"
+    streams = [name.partition("/")[0] for name in row["topics"] or ()]  # with which Iggy's topics go
+    topic = f"list_contains({_list([*(row['topics'] or ()), *streams])}, topic)"
     group = f'list_contains({_list(row["groups"])}, "group")'
     where = " or ".join(f"({told_by(DuckDB(), cause.where, topic, group)})" for cause in wanted)
     found = capture.rows(f"""

@@ -235,8 +235,8 @@ KINDS: dict[str, VerdictKind] = {
     "broker_lost": VerdictKind(
         CRITICAL,
         "The connections of a broker ended, or fell silent, and it refused new ones or did not answer them.",
-        "Look at the broker's process and host at that time. A broker that is stopped in order hands its partitions "
-        "over first; after a crash the cluster waits for its session to time out.",
+        "Look at the broker's process and host at that time. A broker that is stopped in order hands over first what "
+        "it leads; after a crash its cluster, where it has one, waits until it is sure of that.",
         harm=STOPPED,
     ),
     "leader_moved": VerdictKind(

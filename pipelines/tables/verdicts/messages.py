@@ -34,7 +34,7 @@ _DONE = {
 _CAME_AGAIN = "Let consumers commit or acknowledge what they processed before they leave, and tell doubles apart."
 
 
-@needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable')"), SomeRows(
+@needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable') or protocol = 'iggy'"), SomeRows(
     "v_batches", "role = 'produce' and producer is null", least=2
 ))  # fmt: skip
 def messages(capture: Capture) -> Iterator[Ruling]:

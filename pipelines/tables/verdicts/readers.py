@@ -4,24 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow.compute as pc
+
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
+from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, called, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
+from pipelines.tables.transactions import OPEN
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
+_DURABLE = """in (select "group" from events where kind = 'subscribed' and "group" is not null)"""
 _IN_VAIN = (
     "Look at the messages from that offset on, and at what members logged when they ended: one that they cannot "
     "process stops each of them in turn, or what they get takes longer than max.poll.interval.ms."
 )
+_OPENED = "End transactions, or set a shorter time-out for them where they begin."
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
+
+
+def _unacknowledged(of: str) -> str:
+    """What Pulsar delivered to subscriptions, with when it was acknowledged first: acked_at.
+
+    An acknowledgement is of all before it, unless consumers share the subscription. of: a SELECT of groups and topics.
+    """
+    return f"""
+        select * from (
+            select * exclude (acked), min(acked) over (
+                    partition by "group", topic, partition, if(sharing, ledger, -1), if(sharing, entry, -1)
+                    order by ledger desc, entry desc) as acked_at
+            from (
+                select *, ("group", topic) in (
+                    select ("group", topic) from events
+                    where {SHARING} and "group" is not null and topic is not null) as sharing
+                from (
+                    select *, try_cast(split_part(position, ':', 1) as bigint) as ledger, null::timestamptz as acked,
+                        try_cast(split_part(position, ':', 2) as bigint) as entry
+                    from v_batches where protocol = 'pulsar' and role = 'consume' and "group" is not null
+                    union all by name
+                    select "group", topic, partition, ledger, value as entry, time as acked
+                    from positions where protocol = 'pulsar' and what in ('committed', 'pending') and api = 'ACK'
+                ) where ("group", topic) in ({of})
+            )
+        ) where role = 'consume'"""
 
 
 @needs(
@@ -55,24 +86,22 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
 
 def _behind(capture: Capture) -> Iterator[Ruling]:
     said = f"""
-        with held as (  -- by consumers of Pulsar, as they share a subscription: delivered, and not acknowledged
-            select d."group" as owner, d.topic, d.partition, arg_min(d.site, d.time) as site,
-                arg_min(d.exchange_id, d.time) as exchange_id, number_of(d.client) as holders,
-                saturated(sum(d.records)) as unacked
+        with held as (
+            select "group" as owner, topic, partition, arg_min(site, time) as site,
+                arg_min(exchange_id, time) as exchange_id, number_of(client) as holders,
+                saturated(sum(records)) as unacked, any_value(sharing) as sharing
             from (
-                select *, row_number() over (partition by "group", topic, partition, position order by time desc) as nth
-                from v_batches where protocol = 'pulsar' and role = 'consume' and ("group", topic) in (
-                    select (e."group", e.topic) from events e join v_lagged l on l.is_behind and e."group" = l.owner
-                        and e.topic = l.topic where {SHARING})
-            ) d anti join positions a on a.protocol = 'pulsar' and a.what in ('committed', 'pending')
-                and a."group" = d."group" and a.topic = d.topic and a.partition is not distinct from d.partition
-                and a.ledger || ':' || a.value = d.position
-            where nth = 1 group by all
+                select *, row_number() over (
+                    partition by "group", topic, partition, ledger, entry order by time desc) as nth
+                from ({_unacknowledged("select owner, topic from v_lagged where is_behind and protocol = 'pulsar'")})
+            ) where nth = 1 and acked_at is null group by all
         )
-        select x.* exclude (topics, "group", status), h.unacked, h.holders, b.owner as "group",
+        select x.* exclude (topics, "group", status), h.unacked, h.holders, h.sharing, b.owner as "group",
             [b.topic] as topics, b.topic, b.partition, b.messages, b.lag_ns, b.status, b.committed, b.end_offset,
             b.since,
-            coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed, false) as only_uncommitted,
+            coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed,
+                not h.sharing and h.unacked > 0.95 * b.messages - {UNACKNOWLEDGED},  -- the others are on their way
+                false) as only_uncommitted,
             g.gone, t.tries, coalesce(b.committed >= s.stable, false) as at_stable
         from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner,
@@ -109,8 +138,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 on e."group" = p.owner and e.client_ip = p.client_ip and e.client_id = p.client_id and e.time <= p.time
             group by all
         ) t on t.owner = b.owner and t.topic = b.topic and t.partition = b.partition and t.value = b.committed
-        where b.protocol <> 'pulsar' or g.gone is null or b.owner in (  -- one that is not durable went with its reader
-            select "group" from events where kind = 'subscribed' and "group" is not null)"""
+        where b.protocol <> 'pulsar' or g.gone is null or b.owner {_DURABLE}"""  # another went with its reader
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
@@ -131,20 +159,26 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         late, part = _late(row["lag_ns"]), _part(worst["partition"])
         if row["stopped"]:
             where = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
-            text = f"Group {row['group']} stands {where} {part}topic {place}"
+            text = f"{called(row['group'])} stands {where} {part}topic {place}"
         else:
-            text = f"Group {row['group']} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
+            text = f"{called(row['group'])} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
         text += f": {say.counted(row['messages'], 'message', 'waits', 'wait')}{late}"
         if row["unacked"]:
             who = say.clients(row) if row["holders"] == 1 else say.counted(row["holders"], "consumer")
             text += f"; {who} got {units.count(row['unacked'])} of them and acknowledged none"
         if row["gone_us"] is not None:
             text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
-        elif row["only_uncommitted"]:
+        elif row["only_uncommitted"] and not row["unacked"]:
             text += "; its members have got them since they last committed"
         in_vain = row["stopped"] and (row["tries"] or 0) >= TRIES + row["only_uncommitted"]
         if in_vain:
             text += f"; its members began there {say.times(row['tries'])} and came no further"
+        opened = [] if row["unacked"] or row["gone_us"] else _held_open(capture, row)
+        if opened:
+            text += (
+                f"; transaction {opened[0]['transaction']} of {say.client(opened[0]['client'])} is open since "
+                f"{say.clock(say.micros(opened[0]['time']))}, and until it ends nothing sent after it is delivered"
+            )
         in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
         fine = row["gone_us"] is not None or said_why or in_work or row["only_uncommitted"]
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
@@ -154,7 +188,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
             f"At the end: {say.joined(others)}.",
             NOTE if fine and not in_vain else None,
-            _IN_VAIN if in_vain else None,
+            _IN_VAIN if in_vain else _OPENED if opened else None,
             work=[
                 impact.impact(
                     BEHIND,
@@ -169,21 +203,31 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         )  # fmt: skip
 
 
+def _held_open(capture: Capture, row: Row) -> list[Row]:
+    """Transactions of Pulsar that are open at the end and wrote to the topic before a group stood still there."""
+    if row["protocol"] != "pulsar" or not row["stopped"]:
+        return []
+    still = capture.transactions.filter(pc.field("outcome") == OPEN).to_pylist()
+    return [one for one in still if row["topic"] in one["topics"] and one["time"] <= row["since"]]
+
+
 def _caught_up(capture: Capture) -> Iterator[Ruling]:
     """Groups that were far behind, and got on again.
 
-    Left out are those whose members had got most of what waited, and those whose offsets somebody else set.
+    Left out are those whose members had got most of what waited, those whose offsets somebody else set, and readers of
+    Pulsar, which begin where they choose.
     """
     rows = f"""
         select x.* exclude (topics, "group", status) replace (l.since as time), l.owner as "group", [l.topic] as topics,
-            l.topic, l.partition, l.worst, case when l.status = 'catches up' then l.messages end as left_over
+            l.topic, l.partition, l.worst,
+            if(l.status = 'catches up' or 2 * l.messages > l.worst.messages, l.messages, 0) as waiting
         from v_lagged l join (
             select protocol, topic, partition, {_REACHED_BY} as owner, site, exchange_id, time, client_ip, client_id
             from positions where what in ('committed', 'pending')
         ) p on p.protocol = l.protocol and p.topic = l.topic and p.partition is not distinct from l.partition
             and p.owner = l.owner and p.time > l.worst.at
         join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
-        where not l.is_behind and not exists (
+        where not l.is_behind and (l.protocol <> 'pulsar' or l.owner {_DURABLE}) and not exists (
             select 1 from batches b where b.role = 'consume' and b.topic = l.topic
                 and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
                 and b.client_id is not distinct from p.client_id
@@ -195,16 +239,18 @@ def _caught_up(capture: Capture) -> Iterator[Ruling]:
         qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
     worst_of = "row(coalesce(worst.lag_ns, 0), worst.messages)"
     more = f"""
-        arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst, sum(left_over) as left_over"""
+        arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst,
+        saturated(sum(waiting)) as waiting"""
     for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
         worst = row["worst"]
         late, part = _late(worst["lag_ns"]), _part(row["partition"])
-        left = row["left_over"]
-        now = f"catches up: {say.counted(left, 'message', 'waits', 'wait')} now" if left else "has caught up"
+        now = "it has caught up"
+        if row["waiting"]:
+            now = f"it catches up, and {say.counted(row['waiting'], 'message', 'still waits', 'still wait')}"
         yield Ruling(
             "consumer_behind",
-            f"Group {row['group']} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
-            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; it {now}.",
+            f"{called(row['group'])} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
+            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; {now}.",
             row | {"cost_ns": worst["lag_ns"] or row["cost_ns"]},
             severity=NOTE,
         )
@@ -221,7 +267,7 @@ def _part(partition: int | None, then: str = " of ") -> str:
 @needs(SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"))
 def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
     """Pulsar's consumers that hold unacknowledged messages and get nothing more, though they granted permits."""
-    consumer, of_consumer = ", ".join(_CONSUMER), ", ".join(f"c.{column}" for column in _CONSUMER)
+    consumer = ", ".join(_CONSUMER)
     standing = f"""
         with granted as (
             select {consumer}, sum(value) as permits from positions where what = 'permits' group by all
@@ -237,37 +283,24 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
                 left join gone e on {alike(_CONSUMER, "d", "e")}
                 join v_ends n on n.site = d.site and n.connection = d.connection and n.incarnation = d.incarnation
             where p.permits > d.got and ends > d.last_got + to_microseconds({WITHOUT_NS // 1000})
-        ), delivered as (
-            select {consumer}, position, max(coalesce(records, 1)) as records, max(time) as time
-            from batches semi join permitted using ("group", topic)
-            where protocol = 'pulsar' and role = 'consume' group by all
-        ), acknowledged as (
-            select {of_consumer}, a.ledger || ':' || a.value as position, row(a.ledger, a.value) as place,
-                (a."group", a.topic) not in (
-                    select ("group", topic) from events where {SHARING}
-                        and "group" is not null and topic is not null) as may_be_cumulative
-            from permitted c join positions a on a.protocol = 'pulsar' and a.what = 'committed' and a.api = 'ACK'
-                and a."group" = c."group" and a.topic = c.topic and a.partition is not distinct from c.partition
-                and a.time <= c.ends
-        ), furthest as (
-            select {consumer}, max(place) as up_to from acknowledged where may_be_cumulative group by all
         ), standing as (
             select c.*, sum(d.records) as held
-            from permitted c join delivered d on {alike(_CONSUMER, "c", "d")}
-                left join furthest f on {alike(_CONSUMER, "c", "f")}
-                anti join acknowledged a on {alike(_CONSUMER, "c", "a")} and a.position = d.position
-            where f.up_to is null or row(try_cast(split_part(d.position, ':', 1) as bigint),
-                try_cast(split_part(d.position, ':', 2) as bigint)) > f.up_to
+            from permitted c join (
+                select {consumer}, ledger, entry, max(records) as records, min(acked_at) as acked_at
+                from ({_unacknowledged('select "group", topic from permitted')}) group by all
+            ) d on {alike(_CONSUMER, "c", "d")}
+            where d.acked_at is null or d.acked_at > c.ends
             group by all having held >= {UNACKNOWLEDGED}
         ), missing as (
             select t.*, s.time, coalesce(s.records, 1) as records, s.position
             from standing t join batches s on s.protocol = 'pulsar' and s.role = 'produce' and s.outcome = 'ok'
                 and s.topic = t.topic and s.partition is not distinct from t.partition
-                and s.time > t.last_got and s.time <= t.ends
+                and greatest(s.time, s.deliver_at) > t.last_got and greatest(s.time, s.deliver_at) <= t.ends
         )
         select m.* exclude (time, records, position), sum(m.records) as waiting
-        from missing m anti join delivered d on d."group" = m."group" and d.topic = m.topic
-            and d.partition is not distinct from m.partition and d.position = m.position and d.time <= m.ends
+        from missing m anti join batches d on d.protocol = 'pulsar' and d.role = 'consume' and d."group" = m."group"
+            and d.topic = m.topic and d.partition is not distinct from m.partition and d.position = m.position
+            and d.time <= m.ends
         group by all having max(m.time) > last_got + to_microseconds({WITHOUT_NS // 1000})"""
     if not capture.keep("v_standing", standing):
         return

@@ -22,6 +22,7 @@ _REJECTED = (
     "Look at why its consumers reject these messages or take longer than ackTimeout; a dead letter policy "
     "(maxRedeliverCount) sets those aside that nobody can process."
 )
+_SET_BACK = "Nothing, if somebody set the subscription back on purpose; else see who sent SEEK, and why."
 _EXPECTED = "Nothing: what is not acknowledged is delivered again. Let consumers tell doubles apart."
 
 
@@ -36,7 +37,8 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
         which = "" if row["most"] <= 2 else f", {say.counted(row['again'], 'message')} up to {row['most']} times each"
         asked = row["why"] == ASKED_AGAIN
-        expected = row["why"] == SOUGHT or (row["most"] == 2 and not asked and row["why"] != UNASKED)
+        back = row["why"] == SOUGHT
+        expected = back or (row["most"] == 2 and not asked and row["why"] != UNASKED)
         source = f"{say.topic(row['topic'])}-{row['group']}-"  # how clients name what they set aside, or who does it
         set_aside = asked and any(source in name for name in given_up)
         yield Ruling(
@@ -46,5 +48,5 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
             row,
             in_all if len(rows) > 1 else None,
             severity=NOTE if expected or set_aside else None,
-            advice=_EXPECTED if expected else _REJECTED if asked else None,
+            advice=_SET_BACK if back else _EXPECTED if expected else _REJECTED if asked else None,
         )

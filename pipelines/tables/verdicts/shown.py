@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pipelines.sql.views import SomeRows
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lag import STOPPED_US, reached_by
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS, LOST_SHARE, STUCK
 from pipelines.tables.verdicts.told import Told
@@ -111,6 +113,33 @@ _BACK = f"""
         and not exists (
             select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
                 and epoch_us(e.time) between before_us and at_us)"""
+# polls of Iggy, for who reads a partition, from the last one that found messages on, where the partition grew since
+_EMPTY = f"""
+    with polls as (
+        select x.* exclude (topics), p.reader, p.topic, [p.topic] as topics, p.partition, p.value,
+            max(x.time) filter (records > 0) over (partition by p.reader, p.topic, p.partition) as found
+        from (select *, {reached_by(DuckDB())} as reader from positions) p
+            join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        where p.protocol = 'iggy' and p.what = 'high_watermark' and x.api like 'POLL_MESSAGES%'
+    ), since as (
+        select *, value - min(value) over (partition by reader, topic, partition) as came
+        from polls where coalesce(time > found, true)
+    )
+    select * from since window reader as (partition by reader, topic, partition)
+    qualify max(time) over reader - min(case when came > 0 then time end) over reader > to_microseconds({STOPPED_US})"""
+# what was sent to partitions that nobody reads, since others of their topic are read; groups of Kafka read all
+_UNREAD = """
+    with readers as (
+        select protocol, topic, partition, min(time) as since from positions
+        where partition is not null and (what in ('permits', 'committed') and protocol <> 'kafka'
+            or what = 'high_watermark' and protocol = 'iggy')
+        group by all
+    )
+    select b.* from v_batches b join (
+            select protocol, topic, min(since) as since from readers group by all
+        ) r on r.protocol = b.protocol and r.topic = b.topic and b.time > r.since
+        anti join readers p on p.protocol = b.protocol and p.topic = b.topic and p.partition = b.partition
+    where b.role = 'produce' and b.outcome = 'ok' and b.partition is not null"""
 # requests of share groups that release or reject messages, or get some again, each with how many
 _REFUSED = """
     select c.*, released, rejected, again, delivered from v_calls c join (
@@ -234,6 +263,27 @@ _TOLD = (
         "it is larger than the fetch allows.",
         _STUCK,
         by=("protocol", "name", "partition", "position"),
+    ),
+    Told(
+        SomeRows("positions", "protocol = 'iggy' and what = 'high_watermark'", least=2), "consumer_behind",
+        "{count:poll} of {reader} ({who}) for partition {partition} of topic {topic:topic} found nothing, though "
+        "{came:message} came meanwhile.",
+        _EMPTY,
+        by=("protocol", "reader", "topic", "partition"),
+        more="max(came) as came",
+        advice="See where it reads: an offset that was stored before the topic was purged, or before its end was lost, "
+        "lies behind the end. Delete that offset, or poll from the first message.",
+    ),
+    Told(
+        SomeRows("batches", "role = 'produce' and protocol <> 'kafka' and partition is not null"), "consumer_behind",
+        "{messages:message/was/were} sent to {which} of topic {topic:topic}, which nobody in the capture reads, though "
+        "others of the topic are read.",
+        _UNREAD,
+        by=("protocol", "topic"),
+        more="saturated(sum(records)) as messages, if(number_of(partition) = 1, 'partition ', 'partitions ') || "
+        "array_to_string(names_of(partition)[:5], ', ') as which",
+        severity=NOTE,
+        advice="If nobody reads them elsewhere, let clients look for new partitions, or read all that there are.",
     ),
     Told(
         SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'", least=2),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from pipelines.formats import who
 from pipelines.tables.verdicts import say
@@ -10,8 +11,8 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US, SLOW_NS
-from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, LISTED, MOVE_US, SLOW_NS
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
 # is terminated or a segment of a scalable topic split, or because a producer that is being created takes the place of
@@ -67,44 +68,59 @@ _REFUSED = f"""
 
 @needs(SomeRows("events", "kind in ('closed_by_broker', 'migrated')"))
 def topic_moved(capture: Capture) -> Iterator[Ruling]:
-    """Each topic that moved: between which brokers, how long who was out, what was sent again."""
+    """Topics that moved: between which brokers, how long who was out, what was sent again.
+
+    Those that went the same way at the same time, as the topics of a bundle do, are one.
+    """
     if not capture.keep("v_outages", _MOVES):
         return
     by_topic: dict[str, list[Row]] = {}
     for row in capture.rows(f"select * from v_outages order by topic, {_IN_ORDER}"):
         by_topic.setdefault(row["topic"], []).append(row)
     refused = {row["topic"]: row for row in capture.rows(_REFUSED)}
-    for topic, rows in by_topic.items():
-        yield from _told(capture, topic, rows, refused.get(topic))
+    alike: dict[tuple[tuple[str, ...], bool], list[list[str]]] = defaultdict(list)
+    for topic, rows in sorted(by_topic.items(), key=lambda item: item[1][0]["at_us"]):
+        way, at_us = tuple(_way(rows)), rows[0]["at_us"] - AT_ONCE_US
+        some = alike[way, len(way) == 2 and max(one["out_ns"] for one in rows) < SLOW_NS]
+        if not some or by_topic[some[-1][-1]][0]["at_us"] < at_us or len(some[-1]) == LISTED:
+            some.append([])
+        some[-1].append(topic)
+    for (way, quick), many in alike.items():
+        for topics in many:
+            rows = sorted((row for topic in topics for row in by_topic[topic]), key=lambda row: row["at_us"])
+            told = [refused[topic] for topic in topics if topic in refused and not quick]
+            yield from _told(capture, topics, way, rows, told, quick)
 
 
-def _told(capture: Capture, topic: str, rows: list[Row], refused: Row | None) -> Iterator[Ruling]:
+def _told(
+    capture: Capture, topics: list[str], way: Sequence[str], rows: list[Row], refused: list[Row], quick: bool
+) -> Iterator[Ruling]:
     closes = f"""
         select * from v_noted
-        where event in ('closed_by_broker', 'migrated') and list_contains(topics, {say.literal(topic)})"""
-    moves: dict[int, list[Row]] = {}
+        where event in ('closed_by_broker', 'migrated') and list_has_any(topics, list_value{sql_list(topics)})"""
+    moves: dict[tuple[str, int], list[Row]] = {}
     for one in rows:
-        moves.setdefault(one["move"], []).append(one)
-    way = [rows[0]["was"], *(move[-1]["now"] for move in moves.values())]
+        moves.setdefault((one["topic"], one["move"]), []).append(one)
     out = [max(move, key=lambda one: (one["api"] == "PRODUCER", one["out_ns"])) for move in moves.values()]
-    spans = say.joined([say.span(one["out_ns"]) for one in out[:3]]) + (" …" if len(out) > 3 else "")
+    often = say.times(len(moves) // len(topics))
     if len(set(way)) > 1:
-        moved = f"moved {say.times(len(moves))} ({_way(way)})"
+        moved = f"moved {often} ({_named(way)})"
     else:
-        moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
+        moved = f"{'was' if len(topics) == 1 else 'were'} unloaded and loaded again {often} by {way[0]}"
     clients = who.of([one["client"] for one in out])
-    again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
-    quick = len(moves) == 1 and max(one["out_ns"] for one in rows) < SLOW_NS
+    again = resent(capture, f"topic in {sql_list(topics)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
     why = ""
-    if refused and not quick:
-        why = f"; brokers answered {say.times(refused['count'])} meanwhile: {say.words(refused['words'])}"
+    if refused:
+        count = say.times(sum(row["count"] for row in refused))
+        why = f"; brokers answered {count} meanwhile: {say.words(refused[0]['words'])}"
     for row in capture.rows(together(closes)):
         brokers = sorted({*row["servers"], *filter(None, way)})
-        row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
+        row |= {"cost_ns": sum(one["out_ns"] for one in out), "servers": brokers}
+        row["last_time"], named = max(one["until"] for one in rows), say.named(topics, "topic")
         yield Ruling(
             "topic_moved",
-            f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}"
-            f"{why}.",
+            f"{named[0].upper()}{named[1:]} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out "
+            f"{say.most(len(out), max(one['out_ns'] for one in out))}{why}.",
             row,
             again.text or None,
             NOTE if quick else None,
@@ -113,7 +129,12 @@ def _told(capture: Capture, topic: str, rows: list[Row], refused: Row | None) ->
         )
 
 
-def _chain(moves: dict[int, list[Row]]) -> list[Link]:
+def _way(rows: list[Row]) -> list[str]:
+    """The brokers of one topic, one after the other."""
+    return [rows[0]["was"], *{row["move"]: row["now"] for row in rows}.values()]
+
+
+def _chain(moves: dict[tuple[str, int], list[Row]]) -> list[Link]:
     links = []
     for move in moves.values():
         first = move[0]
@@ -127,7 +148,7 @@ def _chain(moves: dict[int, list[Row]]) -> list[Link]:
     return links[:LINKS]
 
 
-def _way(brokers: list[str]) -> str:
+def _named(brokers: Sequence[str]) -> str:
     """`:6652, :6650, :6652`; whole addresses where hosts differ."""
     hosts = {broker.rpartition(":")[0] for broker in brokers}
     names = [f":{broker.rpartition(':')[2]}" if len(hosts) == 1 else broker for broker in brokers]

@@ -26,11 +26,13 @@ _AT_REST = (
 )  # fmt: skip
 _PINGS = ("PING", "PONG")  # `keepalive_timeout` tells of them
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
+REFUSED_BYTES = ("unserved_version", "oversized_frame")
+"""Findings about a request on which a broker closes the connection."""
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
-_REASONS = """
+_REASONS = f"""
     select u.site, u.connection, u.incarnation, u.exchange_id, f.kind as why, f.message as reason
     from findings f join exchanges u using (site, connection, incarnation)
-    where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
+    where f.kind in {sql_list(REFUSED_BYTES)} and f.direction = 'client' and u.kind = 'unanswered'
         and u.exchange_id like '%-c' || f.stream_offset
     union all
     select u.site, u.connection, u.incarnation, u.exchange_id, 'unserved_version' as why,
@@ -121,7 +123,9 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             from ({_UNANSWERED})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
-        who = f"{say.apis(row['apis'])} of {say.clients(row)} to {say.listed(row['servers'], 'broker')}"
+        topics = say.named(row["topics"], "topic")
+        about = f" for {topics}" if topics else ""
+        who = f"{say.apis(row['apis'])} of {say.clients(row)}{about} to {say.listed(row['servers'], 'broker')}"
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
             closed = f"{say.listed(row['servers'], 'broker')} closed the connection"

@@ -8,6 +8,7 @@ from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, RESETS, UNDERSTOOD
 from pipelines.tables.verdicts.told import Told
+from pipelines.tables.verdicts.unanswered import REFUSED_BYTES
 from pipelines.tables.verdicts.verdict import first_of, sql_list
 
 _CUT = "answer = 'cut'"
@@ -44,6 +45,9 @@ CONNECTIONS_RESET = Told(
             and (reset_by <> 'client' or (site, connection, incarnation) in (
                 select (site, connection, incarnation) from exchanges
                 where kind = 'unanswered' or answer in ('cut', 'late')))
+            and (site, connection, incarnation) not in (  -- by a broker that refuses a request: `unanswered` tells it
+                select (site, connection, incarnation) from findings
+                where kind in {sql_list(REFUSED_BYTES)} and direction = 'client' and connection is not null)
         qualify count(*) over (partition by protocol) >= greatest({RESETS}, known / 4)""",
     more=f"""
         any_value(known) as known, (epoch_us(max(until)) - epoch_us(min(until))) * 1000 as within_ns,
