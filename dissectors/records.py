@@ -623,11 +623,7 @@ class Field(NamedTuple):
     kind: str  # "", "conn", "packet_ref", "time" or one of LOOSE_KINDS
     only: str
     columns: tuple[Column, ...]
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether it holds truth values."""
-        return bool(self.columns[0].type == pa.bool_())
+    is_flag: bool = False  # whether it holds truth values
 
 
 NAMED_COLUMNS = ("topic", "topics", "dialect")
@@ -661,7 +657,8 @@ def _field(name: str, hint: Any) -> Field:
         packet = Column(stem + "packet", pa.int64(), f"{doc}: packet number in that file, from 1")
         return Field(name, "packet_ref", only, (file, packet))
     repeats = arrow.type == pa.string() and arrow.kind not in LOOSE_KINDS and name not in NAMED_COLUMNS
-    return Field(name, arrow.kind, only, (Column(name, arrow.type, doc, unit, only, repeats),))
+    column = Column(name, arrow.type, doc, unit, only, repeats)
+    return Field(name, arrow.kind, only, (column,), is_flag=arrow.type == pa.bool_())
 
 
 @cache

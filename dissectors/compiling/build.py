@@ -33,7 +33,11 @@ VARIABLE = "BROKERSCOPE_COMPILER"
 ANY, MACHINE, NONE = "any", "machine", "none"  # its values
 _CIMPORT = re.compile(r"^from (\S+) cimport (.+)", re.M)
 _ERROR = re.compile(r"^(?!performance hint|warning).*:\d+:\d+: (?!warning)")  # file:line:column: what is wrong
-_DIRECTIVES = ("boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False", "auto_pickle=False")
+# binding: functions of Cython's own kind take two tuples at each call.
+_DIRECTIVES = (
+    "boundscheck=True", "wraparound=False", "cdivision=True", "initializedcheck=False", "auto_pickle=False",
+    "binding=False",
+)  # fmt: skip
 # -O2: a sixteenth fewer instructions an exchange than -O1; -O3 makes nothing faster and takes twice as long.
 # clang (ziglang's is one) and newer gcc refuse what older gcc took: a table of methods, whose types differ by the
 # argument that Cython adds to those that Python may call.

@@ -73,21 +73,21 @@ class Iggy(Protocol):
 
     def recognise(self, client: bytes, server: bytes) -> float:
         """How sure it is that these bytes are Iggy's."""
-        from dissectors.iggy.recognise import recognise
+        from dissectors.iggy import recognise
 
-        return recognise(client, server)
+        return recognise.recognise(client, server)
 
     def recogniser(self) -> Recogniser:
         """For a connection that began before the capture."""
-        from dissectors.iggy.recognise import IggyRecogniser
+        from dissectors.iggy import recognise
 
-        return IggyRecogniser()
+        return recognise.IggyRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         """A conversation for one connection."""
-        from dissectors.iggy.conversation import IggyConversation
+        from dissectors.iggy import conversation
 
-        return IggyConversation(conn, sink, options, midstream=midstream)
+        return conversation.IggyConversation(conn, sink, options, midstream=midstream)
 
     def request_head(self, response: bytes, api: str | int | None, version: int | None) -> bytes:
         from dissectors.iggy.frames import request_head

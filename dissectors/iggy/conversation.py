@@ -170,16 +170,8 @@ class IggyConversation(Conversation):
 
     def summary(self) -> ConversationSummary:
         state = self.exchanges.state
-        return (
-            super()
-            .summary()
-            ._replace(
-                dialect=self.exchanges.rows.dialects.dialect() if self.frames else None,
-                client_software=state.client_software,
-                client_version=state.client_version,
-                server_version=state.server_version,
-            )
-        )
+        dialect = self.exchanges.rows.dialects.dialect() if self.frames else None
+        return ConversationSummary(dialect, state.client_software, state.client_version, state.server_version)
 
     @compiled(python=False)
     def locate(self, frame: Frame, at: cython.Py_ssize_t) -> tuple[int, int]:

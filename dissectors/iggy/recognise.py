@@ -72,7 +72,7 @@ def _from_client(client: bytes, server: bytes) -> float:
 def _legacy(client: bytes, server: bytes) -> float:
     """Each frame that a layout reads to its end is evidence; one that none reads speaks against it."""
     pos, points = 0, 0.0
-    everything = Era().allowed & tables.of_framing(LEGACY)
+    everything = _of_stranger().allowed & tables.of_framing(LEGACY)
     for _ in range(8):
         if len(client) - pos < 8:
             break

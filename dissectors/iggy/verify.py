@@ -13,6 +13,7 @@ from dissectors.checksum import NONE, XXH3, function, shown
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.iggy.message import COVERED, END, MASK64, START, STORED, IggyUnit, MessageRun, VsrBatch
+from dissectors.wire.memory import part
 
 Span = tuple[int, int]  # [start, end) in the buffer
 
@@ -56,7 +57,6 @@ def verify(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t
 @compiled
 def _verify_messages(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t) -> ChecksumVerdict:
     kind: str = run.checksum_kind
-    view = memoryview(buf)
     compute = function(kind)
     whole: cython.bint = unit.end <= known
     first: ChecksumVerdict | None = None
@@ -71,7 +71,7 @@ def _verify_messages(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.
         if end > known:
             whole = False
             continue
-        stored, computed = run.cells[i, STORED] & MASK64, compute(view[start:end])
+        stored, computed = run.cells[i, STORED] & MASK64, compute(part(buf, start, end))
         if computed != stored:
             wrong += 1
             if first is None:
@@ -104,7 +104,7 @@ def suspects(run: MessageRun, unit: IggyUnit, buf: bytes) -> Iterator[tuple[str,
 
 @compiled
 def _compute_batch(run: MessageRun, unit: IggyUnit, batch: VsrBatch, buf: bytes) -> int:
-    return function(XXH3)(b"".join([buf[a:b] for a, b in covered(run, unit, batch)]))
+    return function(XXH3)(b"".join([part(buf, a, b) for a, b in covered(run, unit, batch)]))
 
 
 @compiled

@@ -72,19 +72,19 @@ class Kafka(Protocol):
         return None if code is None else meaning(code)
 
     def recognise(self, client: bytes, server: bytes) -> float:
-        from dissectors.kafka.recognise import recognise
+        from dissectors.kafka import recognise
 
-        return recognise(client, server)
+        return recognise.recognise(client, server)
 
     def recogniser(self) -> Recogniser:
-        from dissectors.kafka.recognise import KafkaRecogniser
+        from dissectors.kafka import recognise
 
-        return KafkaRecogniser()
+        return recognise.KafkaRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
-        from dissectors.kafka.conversation import KafkaConversation
+        from dissectors.kafka import conversation
 
-        return KafkaConversation(conn, sink, options, midstream=midstream)
+        return conversation.KafkaConversation(conn, sink, options, midstream=midstream)
 
     def sized(self, frame: bytes) -> bytes:
         from dissectors.kafka.frames import sized

@@ -288,8 +288,7 @@ class KafkaConversation(Conversation):
 
     def summary(self) -> ConversationSummary:
         """For the connection's row."""
-        name, version = self.software
-        return super().summary()._replace(client_software=name, client_version=version)
+        return ConversationSummary(None, *self.software)
 
     @property
     def client_ids(self) -> list[bytes]:

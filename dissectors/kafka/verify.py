@@ -13,7 +13,7 @@ from typing import Any, final
 from dissectors.checksum import shown
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
-from dissectors.compiling.state import Derived, carried
+from dissectors.compiling.state import carried
 from dissectors.kafka import batches, internal, messages
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.body_notes import RecordSet
@@ -26,7 +26,7 @@ from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wire.codecs.sizes import decompressed_size
-from dissectors.wire.reader import WireReader
+from dissectors.wire.reader import WireReader, reader
 from dissectors.wording import counted
 
 _Conversation = Any  # a KafkaConversation, whose module imports this one
@@ -45,26 +45,21 @@ class BatchVerifier:
     names: TopicNames
     limit: cython.longlong
     reported_early: cython.bint = False
-    _reader: Derived[WireReader]
 
     def __init__(self, conversation: _Conversation, report: Report, names: TopicNames) -> None:
         self.conversation = conversation
         self.report = report
         self.names = names
         self.limit = conversation.options.limits.decompressed_bytes
-        self.restored()
-
-    def restored(self) -> None:
-        """Set what is not carried."""
-        self._reader = WireReader()
 
     @compiled
     def batches_of(self, frame: Frame, records: RecordSet, lenient: cython.bint, old: cython.int) -> list[RecordBatch]:
         """The batches of a record set, as far as it consists of such; lenient, old: see `batches.units`."""
         if frame.complete:
-            self._reader.open(frame.data, records.start, records.start + records.size)
-            found = read_batches(self._reader, records.start + records.size, frame.end)
-            if self._reader.left() == 0 or (lenient and is_cut(self._reader)):
+            r: WireReader = reader()
+            r.open(frame.data, records.start, records.start + records.size)
+            found = read_batches(r, records.start + records.size, frame.end)
+            if r.left() == 0 or (lenient and is_cut(r)):
                 return found
         return self._odd_batches(frame, records, lenient, old)
 

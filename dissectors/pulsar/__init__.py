@@ -68,14 +68,14 @@ class Pulsar(Protocol):
         return None if name is None else meaning(name)
 
     def recognise(self, client: bytes, server: bytes) -> float:
-        from dissectors.pulsar.recognise import recognise
+        from dissectors.pulsar import recognise
 
-        return recognise(client, server)
+        return recognise.recognise(client, server)
 
     def recogniser(self) -> Recogniser:
-        from dissectors.pulsar.recognise import PulsarRecogniser
+        from dissectors.pulsar import recognise
 
-        return PulsarRecogniser()
+        return recognise.PulsarRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         from dissectors.pulsar.conversation import PulsarConversation  # protobuf is loaded when Pulsar is met

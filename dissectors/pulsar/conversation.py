@@ -183,16 +183,7 @@ class PulsarConversation(Conversation):
 
     def summary(self) -> ConversationSummary:
         state = self.state
-        return (
-            super()
-            .summary()
-            ._replace(
-                dialect=state.dialect,
-                client_software=state.client_software,
-                client_version=state.client_version,
-                server_version=state.server_version,
-            )
-        )
+        return ConversationSummary(state.dialect, state.client_software, state.client_version, state.server_version)
 
     # --- the parts that a command may take ---
 

@@ -28,7 +28,11 @@ class ConnectionColumns:
         """CONNECTION_COLUMNS of rows, int64[rows] each. conns: the connection of each row, where it is not absent."""
         known = self._columns.shape[1] - 1
         if known < len(self._conns.values):
-            new = [[*map(self._number, _VALUES(conn))] for conn in self._conns.values[known:]]
+            of = self._texts.of
+            new = [
+                [of(value) if isinstance(value, str) else ABSENT if value is None else value for value in _VALUES(conn)]
+                for conn in self._conns.values[known:]
+            ]
             self._columns = np.hstack([self._columns, np.array(new, np.int64).T])
         which = np.where(absent, 0, conns + 1)
         return [column[which] for column in self._columns]
@@ -38,8 +42,3 @@ class ConnectionColumns:
         """ID_SIZE characters of each connection, one after the other."""
         self._ids += "".join([conn.id for conn in self._conns.values[len(self._ids) // ID_SIZE :]]).encode()
         return self._ids
-
-    def _number(self, value: str | int | None) -> int:
-        if value is None:
-            return ABSENT
-        return self._texts.of(value) if isinstance(value, str) else value

@@ -156,21 +156,11 @@ class Names:
         """`text` with its tokens replaced."""
         return _TOKEN.sub(lambda m: self.get(m[1], time) or self.get(m[1] + LIKELY, time) or m[2], text)
 
-    def is_constant(self, text: str, first: int, last: int) -> bool:
-        """Whether the tokens in `text` become the same at any time from `first` to `last` (ns)."""
-        return all(
-            self._step(key, first) == self._step(key, last)
-            for token, _ in _TOKEN.findall(text)
-            for key in (token, token + LIKELY)
-        )
-
-    def _step(self, key: str, time: int) -> int:
-        """A number that stays as long as what `key` is called."""
-        runs = self._changes(key)
-        if not runs:
-            return -1
-        at = bisect_right(runs, time, key=_TIME)
-        return at if at or runs[0][0] > time + self.wait_ns else 1
+    def changes(self, text: str) -> set[int]:
+        """When (ns) a token in `text` may begin to become something else."""
+        runs = [self._changes(key) for token, _ in _TOKEN.findall(text) for key in (token, token + LIKELY)]
+        first = {max(-FOREVER, run[0][0] - self.wait_ns) for run in runs if run}
+        return first.union(time for run in runs for time, _ in run[1:])
 
     def missing(self, text: str, time: int) -> set[str]:
         """The keys of the tokens in `text` that have no name."""
@@ -288,13 +278,11 @@ def _resolved(column: pa.Array, rows: Ints, times: Ints, names: Names) -> pa.Arr
     time_of[rows] = times
     replaced: list[str | list[str]] = []
     for texts, which in _by_value(column, rows):
-        first, last = int(time_of[which].min()), int(time_of[which].max())
-        if all(names.is_constant(text, first, last) for text in texts):
-            index[which] = len(column) + len(replaced)
-            replaced.append(_named_texts(column.type, texts, first, names))
-            continue
-        index[which] = len(column) + len(replaced) + np.arange(len(which))
-        replaced += [_named_texts(column.type, texts, time, names) for time in time_of[which].tolist()]
+        changes = sorted(set().union(*(names.changes(text) for text in texts)))
+        spans = np.searchsorted(np.array(changes, np.int64), time_of[which], "right")
+        _, first, number = np.unique(spans, return_index=True, return_inverse=True)
+        index[which] = len(column) + len(replaced) + number
+        replaced += [_named_texts(column.type, texts, time, names) for time in time_of[which[first]].tolist()]
     return arrow.take(pa.concat_arrays([column, pa.array(replaced, column.type)]), index)
 
 

@@ -15,7 +15,7 @@ from dissectors.rows import fields
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
 from dissectors.session import connection_rows, foreign, preambles
-from dissectors.session.conversation import Conversation, ConversationSummary, Protocol
+from dissectors.session.conversation import Conversation, Protocol
 from dissectors.session.deliveries import Events, Notes, behind, by_direction, first_order, pieces
 from dissectors.session.exchange import shortened
 from dissectors.session.preambles import Preamble
@@ -157,7 +157,8 @@ class ConnectionSession:
             elif not self.conversation.frames:
                 self._hand_back()
         for half in self.flow.halves:
-            spurious.give_up(half)
+            if half.doubted:
+                spurious.give_up(half)
             half.stalls.end(half.acked, self.flow.last_time)
         self._report_stalls()
         if self.conn is None:
@@ -172,7 +173,7 @@ class ConnectionSession:
                 message = "Many places look like the start of a frame; not all were judged, and no protocol was found"
                 self._report("search_abandoned", message)
         if "connections" in self.sink.tables:
-            self._write_row(self.conversation.summary() if self.conversation else ConversationSummary())
+            self._write_row()
         self.release()
 
     def release(self) -> None:
@@ -493,22 +494,28 @@ class ConnectionSession:
                 self.sink.stalls.append(connection_rows.stall(self.conn, direction == self._client, held))
 
     @compiled
-    def _write_row(self, summary: ConversationSummary) -> None:
+    def _write_row(self) -> None:
         """Write the row of `connections`."""
         table: RowTable = self.sink.connections
+        conversation: Conversation | None = self.conversation
         slot: cython.Py_ssize_t = table.open()
         connection_rows.write_flow(table, slot, self.flow, self._guess_client())
         table.put(slot, fields.CONNECTION_CONN, self.conn)
-        table.put(slot, fields.CONNECTION_DIALECT, summary.dialect)
-        table.put(slot, fields.CONNECTION_CLIENT_SOFTWARE, summary.client_software)
-        table.put(slot, fields.CONNECTION_CLIENT_VERSION, summary.client_version)
-        table.put(slot, fields.CONNECTION_SERVER_VERSION, summary.server_version)
         table.put(slot, fields.CONNECTION_FOREIGN, self._foreign_peer())
         table.put(slot, fields.CONNECTION_TLS_ALERT, self._tls_alert())
-        table.waiting[slot, fields.CONNECTION_FRAMES] = summary.frames
-        table.waiting[slot, fields.CONNECTION_FRAMED_BYTES] = summary.framed_bytes
-        table.waiting[slot, fields.CONNECTION_SKIPPED_BYTES] = summary.skipped_bytes + self._left_out
-        table.waiting[slot, fields.CONNECTION_PENDING_BYTES] = summary.pending_bytes
+        for field in fields.CONNECTION_FRAMES, fields.CONNECTION_FRAMED_BYTES, fields.CONNECTION_PENDING_BYTES:
+            table.waiting[slot, field] = 0
+        table.waiting[slot, fields.CONNECTION_SKIPPED_BYTES] = self._left_out
+        if conversation is not None:
+            summary = conversation.summary()
+            table.put(slot, fields.CONNECTION_DIALECT, summary.dialect)
+            table.put(slot, fields.CONNECTION_CLIENT_SOFTWARE, summary.client_software)
+            table.put(slot, fields.CONNECTION_CLIENT_VERSION, summary.client_version)
+            table.put(slot, fields.CONNECTION_SERVER_VERSION, summary.server_version)
+            table.waiting[slot, fields.CONNECTION_FRAMES] = conversation.frames
+            table.waiting[slot, fields.CONNECTION_FRAMED_BYTES] = conversation.framed_bytes
+            table.waiting[slot, fields.CONNECTION_SKIPPED_BYTES] += conversation.skipped_bytes
+            table.waiting[slot, fields.CONNECTION_PENDING_BYTES] = conversation.pending_bytes
         table.waiting[slot, fields.CONNECTION_TLS] = self._tls is not None
         if self._tls is not None:
             handshake = self._tls.handshake

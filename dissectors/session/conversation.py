@@ -33,16 +33,12 @@ from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 
 class ConversationSummary(NamedTuple):
-    """What the conversation adds to its connection's row."""
+    """What the conversation adds to its connection's row, beside what its frames come to."""
 
     dialect: str | None = None
     client_software: str | None = None
     client_version: str | None = None
     server_version: str | None = None
-    frames: int = 0
-    framed_bytes: int = 0
-    skipped_bytes: int = 0
-    pending_bytes: int = 0
 
 
 @carried
@@ -108,9 +104,7 @@ class Conversation(Framing):
 
     def summary(self) -> ConversationSummary:
         """For the connection's row."""
-        return ConversationSummary(
-            None, None, None, None, self.frames, self.framed_bytes, self.skipped_bytes, self.pending_bytes
-        )
+        return ConversationSummary()
 
 
 class Removal(NamedTuple):

@@ -1,6 +1,6 @@
 """The search for a frame start among any bytes, at a bounded cost a byte.
 
-A search has two steps. A test over columns picks the few places whose fixed bytes allow a frame (`places`); a judge
+A search has two steps. A test picks, of many places, the few whose fixed bytes allow a frame (`places`); a judge
 looks at each of them, from left to right (`first_start`). What a judge reads is paid from a budget, which earns
 `SEARCH_COST_PER_BYTE` (limits.py) with every byte searched; a place that finds it overdrawn is passed over unjudged.
 So a search is linear in the bytes, whatever they are, and does not depend on how they were cut into segments.
@@ -11,19 +11,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
-from dissectors.arrow import Octets
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
 
-Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's own stubs
 NO_LAST = 1 << 62  # behind any place
-_FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # a start is mostly near; numpy's own cost is small for large ones
+_FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # places; a start is mostly near
 
 
 class Judgement(Enum):
@@ -120,20 +116,18 @@ class NeverInMidstream:
 
 
 def places(
-    test: Callable[[Octets, int], Places], width: int, buf: bytes, pos: int, end: int
+    test: Callable[[bytes, int, int, int], Sequence[int]], width: int, buf: bytes, pos: int, end: int
 ) -> Iterator[Sequence[int]]:
     """Indexes in [pos, end - width] at which `test` finds fixed bytes that fit, in order, many at a time.
 
-    test(octets, n) -> those of the places 0 … n - 1 that fit; octets go on to `end`, `width` - 1 bytes beyond at least.
+    test(buf, begin, stop, end) -> those of [begin, stop) that fit; of each, `width` bytes at least are there.
     """
-    octets = np.frombuffer(buf, np.uint8, end)
     window = _FIRST_WINDOW
     while pos + width <= end:
-        n = min(window, end - width + 1 - pos)
-        found = test(octets[pos:], n)
-        if len(found):
-            yield (found + pos).tolist()
-        pos += n
+        stop = min(pos + window, end - width + 1)
+        if found := test(buf, pos, stop, end):
+            yield found
+        pos = stop
         window = min(window * 4, _LARGEST_WINDOW)
 
 

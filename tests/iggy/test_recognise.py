@@ -90,5 +90,5 @@ def test_a_payload_that_its_first_bytes_rule_out_is_read_by_no_layout(
     payload = struct.pack("<IQI", *fields) + more + messages
     everything = Era().allowed
     for code in resync._ANSWERED - resync._plausible(payload, 0, len(payload), len(payload)):
-        read = resync._reads("response", code, payload, 0, len(payload), len(payload), everything, SearchBudget())
+        read = resync.reads("response", code, payload, 0, len(payload), len(payload), everything, SearchBudget())
         assert read is Judgement.NO

@@ -13,17 +13,20 @@ from itertools import chain, count, takewhile
 from struct import Struct
 from typing import Any
 
-from dissectors.arrow import Octets
+from dissectors.compiling import cython
+from dissectors.compiling.marks import compiled
 from dissectors.iggy import batches, headers, layouts, tables
 from dissectors.iggy.decode import announced, metadata_fits
+from dissectors.iggy.field_types import Misfit
 from dissectors.iggy.frames import LEGACY, PAIR, PREFIX, SEND_MESSAGES, SIZE, VSR
 from dissectors.iggy.headers import HEADER
 from dissectors.iggy.layouts import BodyLayout
-from dissectors.iggy.loss.places import SLACK, SMALL, TEXT_MOST, Clues, answer_places, header_places, request_places
+from dissectors.iggy.loss import places as tests_of
+from dissectors.iggy.loss.places import SLACK, SMALL, TEXT_MOST, Clues
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.walk import Fields
 from dissectors.rows.layout import ABSENT
-from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.per_thread import PerThread
 
@@ -75,7 +78,7 @@ def search(
 def _up_to(last: int, found: Iterator[Sequence[int]]) -> Iterator[Sequence[int]]:
     """Those of the places that are not behind `last`."""
     for some in found:
-        if some[-1] > last:
+        if some[len(some) - 1] > last:
             yield some[: bisect_right(some, last)]
             return
         yield some
@@ -101,9 +104,7 @@ def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bu
         if code not in tables.commands() or not 4 <= length < (clues.most if send else SMALL):
             return Judgement.NO
         have = end if send else _sample(pos, pos + 4 + length, end)
-        verdict = _reads(
-            layouts.REQUEST, code, buf, pos + 8, pos + 4 + length, have, clues.allowed, budget, head_only=send
-        )
+        verdict = reads(layouts.REQUEST, code, buf, pos + 8, pos + 4 + length, have, clues.allowed, budget, send)
         if verdict is Judgement.WAIT:
             return Judgement.WAIT if send else budget.wait_for(_read_again(pos, pos + 4 + length, have) - at)
         if verdict is Judgement.NO:
@@ -211,7 +212,7 @@ def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues, budg
     if codes and not clues.awaited and end < min(stop, pos + _SEEN):
         return Judgement.WAIT  # which layouts are tried, and paid, must not depend on where a segment ends
     budget.spend(_READ * _LAYOUTS if not codes else 0)
-    verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
+    verdicts = {reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
     return next((verdict for verdict in (Judgement.YES, Judgement.WAIT) if verdict in verdicts), Judgement.NO)
 
 
@@ -267,31 +268,37 @@ def may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
 
 def judge_body(code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Judgement:
     """Whether buf[pos:stop], of which buf[pos:end] is at hand, is a request's body."""
-    return _reads(layouts.REQUEST, code, buf, pos, stop, end, allowed, SearchBudget(), head_only=code == SEND_MESSAGES)
+    return reads(layouts.REQUEST, code, buf, pos, stop, end, allowed, SearchBudget(), code == SEND_MESSAGES)
 
 
-def _reads(
+@compiled
+def reads(
     side: str,
-    code: int,
+    code: cython.longlong,
     buf: bytes,
-    pos: int,
-    stop: int,
-    end: int,
-    allowed: int,
+    pos: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    allowed: cython.longlong,
     budget: SearchBudget,
-    *,
-    head_only: bool = False,
+    head_only: cython.bint = False,
 ) -> Judgement:
     """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
-    have = min(stop, end)
-    fields, run = _notes.get()
-    waits = False
+    have: cython.Py_ssize_t = min(stop, end)
+    after: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    whole: cython.Py_ssize_t
+    notes: tuple[Fields, MessageRun] = _notes.get()
+    fields: Fields = notes[0]
+    run: MessageRun = notes[1]
+    layout: BodyLayout
+    waits: cython.bint = False
     for layout in layouts.candidates(side, code, allowed):
         if not layout.releases & allowed:
             continue
         budget.spend(_READ)
         after = fields.read(layout.plan, buf, pos, have)
-        misfit = fields.misfit
+        misfit: Misfit = fields.misfit
         if after >= 0:
             budget.spend(after - pos)
             if layout.run:
@@ -325,7 +332,7 @@ _GLANCE = 16  # bytes of a payload that are looked at first
 _CONTEXT = 24  # bytes of a poll's answer that 0.10 adds
 _SMALLEST = 45  # bytes of a message in a poll
 _BATCH_LENGTHS = (48, 72)  # where the length of a first batch stands, in 0.9 and 0.10
-_SEEN = _BATCH_LENGTHS[-1] + 8  # bytes of a payload that show which commands it may answer
+_SEEN = _BATCH_LENGTHS[1] + 8  # bytes of a payload that show which commands it may answer
 _POLLS, _STREAMS = frozenset({100}), frozenset({200, 201})
 _MADE = _STREAMS | {300, 301}
 _STREAM_NAME = 32  # where a stream's name stands
@@ -391,10 +398,10 @@ def _verdict(fits: bool) -> Judgement:
 
 _OPERATION_AT = {headers.REQUEST: headers.REQUEST_OPERATION_AT, headers.REPLY: headers.OPERATION_AT}
 
-_SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, Octets, int], Places], Judge, int]] = {
-    (LEGACY, CLIENT): (request_places, _judge_request, PREFIX),
-    (LEGACY, SERVER): (answer_places, _judge_answer, PREFIX),
-    (VSR, CLIENT): (header_places, _judge_vsr, headers.RESERVED_END),
-    (VSR, SERVER): (header_places, _judge_vsr, headers.RESERVED_END),
+_SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, bytes, int, int, int], list[int]], Judge, int]] = {
+    (LEGACY, CLIENT): (tests_of.request_places, _judge_request, PREFIX),
+    (LEGACY, SERVER): (tests_of.answer_places, _judge_answer, PREFIX),
+    (VSR, CLIENT): (tests_of.header_places, _judge_vsr, headers.RESERVED_END),
+    (VSR, SERVER): (tests_of.header_places, _judge_vsr, headers.RESERVED_END),
 }
 """(framing, direction) -> where a frame may start, who judges it, and bytes of its header that must be there"""

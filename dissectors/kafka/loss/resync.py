@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dissectors.arrow import Bools, Octets
+from dissectors.arrow import Bools
 from dissectors.kafka import schema
 from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.rows.layout import ABSENT
-from dissectors.session.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.session.search import Judgement, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import ReadError
 from dissectors.wire.structs import integers
@@ -69,10 +69,11 @@ def _first_bytes(client_ids: tuple[bytes, ...]) -> Bools:
     return first
 
 
-def _request_places(client_ids: tuple[bytes, ...], octets: Octets, n: int) -> Places:
+def _request_places(client_ids: tuple[bytes, ...], buf: bytes, begin: int, stop: int, end: int) -> list[int]:
     """The places of `_may_be_request`, but for client ids that begin with no text, or as none of those known, and for
     large frames without a client id: nothing speaks for them.
     """
+    octets, n = np.frombuffer(buf, np.uint8, end - begin, begin), stop - begin
     at = np.flatnonzero(((octets[4 : 4 + n] | octets[6 : 6 + n]) == 0) & (octets[:n] <= MAX_FRAME >> 24))
     at = at[_known_versions()[octets[at + 5], octets[at + 7]]]
     size = integers(octets, at, 4)
@@ -81,17 +82,19 @@ def _request_places(client_ids: tuple[bytes, ...], octets: Octets, n: int) -> Pl
     text = _first_bytes(client_ids)[first] | (at + HEAD == len(octets))
     named = (high == 0) & (low <= np.maximum(size - 10, 0)) & np.where(low > 0, text, size <= _PROVEN)
     nameless = (high == 0xFF) & (low == 0xFF) & (size <= _PROVEN)
-    return at[(size >= 8) & (size <= MAX_FRAME) & (named | nameless | (octets[at + 5] == NO_CLIENT_ID[0]))]
+    fits = (size >= 8) & (size <= MAX_FRAME) & (named | nameless | (octets[at + 5] == NO_CLIENT_ID[0]))
+    return list((at[fits] + begin).tolist())
 
 
-def _response_places(ids: Sequence[int], octets: Octets, n: int) -> Places:
+def _response_places(ids: Sequence[int], buf: bytes, begin: int, stop: int, end: int) -> list[int]:
     """Size to 256 MiB | one of some correlation ids."""
+    octets, n = np.frombuffer(buf, np.uint8, end - begin, begin), stop - begin
     at = np.flatnonzero(octets[:n] <= MAX_FRAME >> 24)
     if len(ids) <= _FEW_IDS:
         last = np.zeros(256, bool)
         last[[id_ & 0xFF for id_ in ids]] = True
         at = at[last[octets[at + 7]]]
-    return at[np.isin(integers(octets, at + 4, 4), ids)]
+    return list((at[np.isin(integers(octets, at + 4, 4), ids)] + begin).tolist())
 
 
 def produces(buf: bytes, at: int) -> bool:
