@@ -21,7 +21,7 @@ from dissectors.iggy.field_types import Misfit
 from dissectors.iggy.frames import LEGACY, PAIR, PREFIX, SEND_MESSAGES, SIZE, VSR
 from dissectors.iggy.headers import HEADER
 from dissectors.iggy.layouts import BodyLayout
-from dissectors.iggy.loss import places as tests_of
+from dissectors.iggy.loss import places as frame_places
 from dissectors.iggy.loss.places import SLACK, SMALL, TEXT_MOST, Clues
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.walk import Fields
@@ -399,9 +399,9 @@ def _verdict(fits: bool) -> Judgement:
 _OPERATION_AT = {headers.REQUEST: headers.REQUEST_OPERATION_AT, headers.REPLY: headers.OPERATION_AT}
 
 _SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, bytes, int, int, int], list[int]], Judge, int]] = {
-    (LEGACY, CLIENT): (tests_of.request_places, _judge_request, PREFIX),
-    (LEGACY, SERVER): (tests_of.answer_places, _judge_answer, PREFIX),
-    (VSR, CLIENT): (tests_of.header_places, _judge_vsr, headers.RESERVED_END),
-    (VSR, SERVER): (tests_of.header_places, _judge_vsr, headers.RESERVED_END),
+    (LEGACY, CLIENT): (frame_places.request_places, _judge_request, PREFIX),
+    (LEGACY, SERVER): (frame_places.answer_places, _judge_answer, PREFIX),
+    (VSR, CLIENT): (frame_places.header_places, _judge_vsr, headers.RESERVED_END),
+    (VSR, SERVER): (frame_places.header_places, _judge_vsr, headers.RESERVED_END),
 }
 """(framing, direction) -> where a frame may start, who judges it, and bytes of its header that must be there"""
