@@ -87,6 +87,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     entry = [f"try_cast(split_part(position, ':', {n}) as bigint)" for n in (1, 2)]
     times = [f"coalesce({d.micros(f'{how}({name})')}, -1)" for how, name in (
         ("min", "first_timestamp"), ("max", "max_timestamp"))]  # fmt: skip
+    overdue_us = f"{STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1)"
     due = f"coalesce({d.micros('max(deliver_at)')}, -1)"
     seen, at_us = d.micros("min(time)"), f"{d.micros('time')} as at_us"
     moved = "topic is not null and time is not null and coalesce(outcome, '') <> 'error'"
@@ -267,7 +268,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             select *, case when number_before is null or number <> number_before then at_us end as moved_us
             from compared
         ), judged as (
-            select *, {d.latest("moved_us", rows)} as last_move_us,
+            select *, at_us - {d.latest("moved_us", rows)} as still_us,
                 min(moved_us) over (partition by {_OWNER}) as first_move_us,
                 max(moved_us) over (partition by {_OWNER}) as final_move_us,
                 count(moved_us) over (partition by {_OWNER}) as moves
@@ -284,10 +285,9 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
             case when number < number_before then 'went back'
                 when behind is null or protocol = 'kafka' and name is null then null
                 when behind = 0 then 'keeps up'
-                when at_us - last_move_us > greatest({STOPPED_US}, least({STOPPED_MOST_US},
-                    {STOPPED_STEPS} * (final_move_us - first_move_us) / greatest(moves - 1, 1))) then 'stopped'
-                when late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0)
-                    or late_us is null and behind > behind_earlier then 'falls behind'
+                when still_us > greatest({STOPPED_US}, least({STOPPED_MOST_US}, {overdue_us})) then 'stopped'
+                when late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0) or behind > behind_earlier
+                    and (late_us is null or moves > 1 and still_us > {overdue_us}) then 'falls behind'
                 when late_us >= {LATE_US} then 'catches up'
                 else 'keeps up' end as status{more}
         from judged left join shown on name = owner
@@ -332,9 +332,9 @@ LAG = Table(
         TableColumn(
             "status",
             f"keeps up; falls behind: the next message is {LATE_US // 1_000_000} s old or of unknown age, and no fewer "
-            f"wait than {TREND_US // 1_000_000} s before; catches up: fewer do; stopped: messages wait, and the group "
-            f"has not moved for {STOPPED_US // 1_000_000} s and {STOPPED_STEPS} times as long as it usually takes, or "
-            f"{STOPPED_MOST_US // 1_000_000} s; went "
+            f"wait than {TREND_US // 1_000_000} s before, or more do and the group has not moved for {STOPPED_STEPS} "
+            f"times as long as it usually takes; catches up: fewer do; stopped: messages wait, and the group has not "
+            f"moved for {STOPPED_US // 1_000_000} s and as long as that, or {STOPPED_MOST_US // 1_000_000} s; went "
             "back: it committed a smaller offset than before; null where the end of the partition is not known, or "
             "nobody of the group is in the capture",
         ),

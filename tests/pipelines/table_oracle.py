@@ -805,8 +805,9 @@ def _lag_of(
             late = age is not None and age >= 10_000_000_000
             window = max(1, 30_000_000 // bucket_us)
             recent = [lag for slot, lag in (*lags, (row["slot"], behind)) if slot >= row["slot"] - window]
-            first = recent[0] or 0
-            if behind >= first if late else age is None and recent[0] is not None and behind > first:
+            grows = recent[0] is not None and behind > recent[0]
+            overdue = len(moves) > 1 and row["at"] - moved > 3 * usual
+            if behind >= (recent[0] or 0) if late else grows and (age is None or overdue):
                 status = "falls behind"
             else:
                 status = "catches up" if late else "keeps up"
