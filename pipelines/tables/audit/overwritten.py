@@ -104,7 +104,7 @@ _SERVER = ("site", "server_ip", "server_port")
 # all ended before; its topic was not made, deleted or purged in between
 _CUT_OFF = f"""
     WITH told AS (
-        SELECT *, max(value) OVER earlier AS had, arg_max(time, value) OVER earlier AS had_at,
+        SELECT *, max(value) OVER earlier AS had, arg_max(time, row(value, time)) OVER earlier AS had_at,
             min((server_ip, server_port)) OVER topic = max((server_ip, server_port)) OVER topic AS is_only
         FROM positions
         WHERE protocol = 'iggy' AND what = 'high_watermark' AND topic IS NOT NULL AND partition IS NOT NULL

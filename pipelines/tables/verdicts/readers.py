@@ -87,12 +87,12 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
 def _behind(capture: Capture) -> Iterator[Ruling]:
     said = f"""
         with held as (
-            select "group" as owner, topic, partition, arg_min(site, time) as site,
-                arg_min(exchange_id, time) as exchange_id, number_of(client) as holders,
+            select "group" as owner, topic, partition, arg_min(site, row(time, exchange_id)) as site,
+                arg_min(exchange_id, row(time, exchange_id)) as exchange_id, number_of(client) as holders,
                 saturated(sum(records)) as unacked, any_value(sharing) as sharing
             from (
                 select *, row_number() over (
-                    partition by "group", topic, partition, ledger, entry order by time desc) as nth
+                    partition by "group", topic, partition, ledger, entry order by time desc, exchange_id) as nth
                 from ({_unacknowledged("select owner, topic from v_lagged where is_behind and protocol = 'pulsar'")})
             ) where nth = 1 and acked_at is null group by all
         )
@@ -104,8 +104,8 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
                 false) as only_uncommitted,
             g.gone, t.tries, coalesce(b.committed >= s.stable, false) as at_stable
         from (from v_lagged where is_behind) b left join (
-            select protocol, topic, partition, {_REACHED_BY} as owner,
-                arg_max(exchange_id, time) as exchange_id, arg_max(site, time) as site
+            select protocol, topic, partition, {_REACHED_BY} as owner, arg_max(site, row(time, exchange_id)) as site,
+                arg_max(exchange_id, row(time, exchange_id)) as exchange_id
             from positions where what in ('committed', 'pending') group by all
         ) p on p.protocol = b.protocol and p.topic = b.topic and p.partition is not distinct from b.partition
             and p.owner = b.owner
@@ -128,7 +128,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             ) group by all having bool_and(kind = 'left')
         ) g on g.protocol = b.protocol and g.owner = b.owner
         left join (
-            select topic, partition, arg_max(value, time) as stable from positions
+            select topic, partition, arg_max(value, row(time, value)) as stable from positions
             where what = 'last_stable' and protocol = 'kafka' group by all
         ) s on s.topic = b.topic and s.partition = b.partition
         left join (  -- how often members that had joined began at an offset
