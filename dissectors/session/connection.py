@@ -503,10 +503,11 @@ class ConnectionSession:
         table.put(slot, fields.CONNECTION_CONN, self.conn)
         table.put(slot, fields.CONNECTION_FOREIGN, self._foreign_peer())
         table.put(slot, fields.CONNECTION_TLS_ALERT, self._tls_alert())
-        for field in fields.CONNECTION_FRAMES, fields.CONNECTION_FRAMED_BYTES, fields.CONNECTION_PENDING_BYTES:
-            table.waiting[slot, field] = 0
         table.waiting[slot, fields.CONNECTION_SKIPPED_BYTES] = self._left_out
-        if conversation is not None:
+        if conversation is None:
+            for field in fields.CONNECTION_FRAMES, fields.CONNECTION_FRAMED_BYTES, fields.CONNECTION_PENDING_BYTES:
+                table.waiting[slot, field] = 0
+        else:
             summary = conversation.summary()
             table.put(slot, fields.CONNECTION_DIALECT, summary.dialect)
             table.put(slot, fields.CONNECTION_CLIENT_SOFTWARE, summary.client_software)

@@ -83,7 +83,8 @@ def _request_places(client_ids: tuple[bytes, ...], buf: bytes, begin: int, stop:
     named = (high == 0) & (low <= np.maximum(size - 10, 0)) & np.where(low > 0, text, size <= _PROVEN)
     nameless = (high == 0xFF) & (low == 0xFF) & (size <= _PROVEN)
     fits = (size >= 8) & (size <= MAX_FRAME) & (named | nameless | (octets[at + 5] == NO_CLIENT_ID[0]))
-    return list((at[fits] + begin).tolist())
+    found: list[int] = (at[fits] + begin).tolist()
+    return found
 
 
 def _response_places(ids: Sequence[int], buf: bytes, begin: int, stop: int, end: int) -> list[int]:
@@ -94,7 +95,8 @@ def _response_places(ids: Sequence[int], buf: bytes, begin: int, stop: int, end:
         last = np.zeros(256, bool)
         last[[id_ & 0xFF for id_ in ids]] = True
         at = at[last[octets[at + 7]]]
-    return list((at[np.isin(integers(octets, at + 4, 4), ids)] + begin).tolist())
+    found: list[int] = (at[np.isin(integers(octets, at + 4, 4), ids)] + begin).tolist()
+    return found
 
 
 def produces(buf: bytes, at: int) -> bool:

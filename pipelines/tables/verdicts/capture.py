@@ -72,10 +72,10 @@ _AMONG_BROKERS = (
 _OF_BROKER = f"""(
     coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
     or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
-_PLACE = "site, connection, incarnation"
+PLACE = "site, connection, incarnation"
 _PORTS = sorted({port for protocol in protocols() for port in protocol.ports})
 _NAMED = f"""
-    select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
+    select {PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {PLACE}"""
 # small, and read by many checks
 _TABLES = {
     "v_names": _NAMED,
@@ -84,16 +84,16 @@ _TABLES = {
         from events e join v_calls x on e.site = x.site and e.exchange_id = x.exchange_id
         where e.kind in {sql_list(NOTED)}""",
     "v_whole": f"""
-        select {_PLACE} from connections
+        select {PLACE} from connections
         where not {HAS_HOLE} and client_packets > 0 and server_packets > 0""",
     "v_ends": f"""
-        select {_PLACE}, case when closed <> 'open' then end_time else max(end_time) over () end as end_time
+        select {PLACE}, case when closed <> 'open' then end_time else max(end_time) over () end as end_time
         from connections""",
     "v_forgotten": f"""
-        select {_PLACE}, max(idle_ns) as idle_ns from (
-            select {_PLACE}, kind, (epoch_us(time) - max(epoch_us(time) + coalesce(total_ns, 0) // 1000) over (
-                partition by {_PLACE} order by time rows between unbounded preceding and 1 preceding)) * 1000 as idle_ns
-            from exchanges where ({_PLACE}) in (select ({_PLACE}) from connections where closed = 'reset')
+        select {PLACE}, max(idle_ns) as idle_ns from (
+            select {PLACE}, kind, (epoch_us(time) - max(epoch_us(time) + coalesce(total_ns, 0) // 1000) over (
+                partition by {PLACE} order by time rows between unbounded preceding and 1 preceding)) * 1000 as idle_ns
+            from exchanges where ({PLACE}) in (select ({PLACE}) from connections where closed = 'reset')
         ) where kind = 'unanswered' and idle_ns >= {IDLE_NS} group by all""",
     "v_excused": EXCUSED,
     "v_sent": SENT,
@@ -133,13 +133,13 @@ _VIEWS = {
             concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
             []::varchar[] as topics, null::varchar as "group", start_time as time, end_time as until,
             null::varchar as exchange_id, 0 as cost_ns
-        from connections c left join v_names using ({_PLACE})""",
+        from connections c left join v_names using ({PLACE})""",
     "v_findings": f"""
         select f.*, 'findings' as counted,
             case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
             case when server_ip is not null then {SERVER} end as server, time as until, 0 as cost_ns,
             []::varchar[] as topics, null::varchar as "group", null::varchar as exchange_id
-        from findings f left join v_names using ({_PLACE})""",
+        from findings f left join v_names using ({PLACE})""",
     "v_events": f"""
         select *, {CLIENT} as client, {SERVER} as server from events""",
 }
@@ -180,13 +180,13 @@ EXPLAINS = {
         api = 'Metadata' and list_has_any(coalesce(topics, []), list_value{topics}) and epoch_us(time) >= {first}""",
     "producer_fenced": f"client in {{clients}} and kind = 'unanswered' and epoch_us(until) >= {{first}} - {SOON_US}",
     "keepalive_timeout": f"""
-        kind = 'unanswered' and server in {{servers}} and ({_PLACE}) in (
-            select ({_PLACE}) from exchanges where api = 'PING' and kind = 'unanswered')""",
+        kind = 'unanswered' and server in {{servers}} and ({PLACE}) in (
+            select ({PLACE}) from exchanges where api = 'PING' and kind = 'unanswered')""",
     "connections_reset": f"client in {{clients}} and server in {{servers}} and {_WHILE}",
-    "path_lost": f"({_PLACE}) in (select ({_PLACE}) from {UNDELIVERED})",
+    "path_lost": f"({PLACE}) in (select ({PLACE}) from {UNDELIVERED})",
     "framing_lost": f"""
-        ({_PLACE}) in (select {_PLACE} from events where kind = 'misframed') and epoch_us(until) >= {{first}}""",
-    "wrong_protocol_version": f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})",
+        ({PLACE}) in (select {PLACE} from events where kind = 'misframed') and epoch_us(until) >= {{first}}""",
+    "wrong_protocol_version": f"({PLACE}) in (select ({PLACE}) from {MISMATCHED})",
 }
 """Kind of verdict -> the requests that it explains: what clients of a lost broker met from then on, what was asked of a
 topic that moved, questions for a leader that there is not, what a fenced producer was not answered any more, what had

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import PLACE, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import Ruling, together
 
-_PLACE = "site, connection, incarnation"
 _STOPPED = "zero_windows > 0 and protocol is not null"
 
 
@@ -43,11 +42,11 @@ ZERO_WINDOW = Told(
     f"""
         select c.* replace (coalesce(began, c.time) as time, coalesce(ended, c.until) as until), window_ns, slow_ns
         from v_connections c left join (
-            select {_PLACE}, min(time) as began, max(time + to_microseconds(duration_ns // 1000)) as ended
+            select {PLACE}, min(time) as began, max(time + to_microseconds(duration_ns // 1000)) as ended
             from stalls where kind = 'zero_window' group by all
-        ) s using ({_PLACE}) left join (
-            select {_PLACE}, sum(window_ns) as window_ns, sum(total_ns) as slow_ns from v_causes group by all
-        ) w using ({_PLACE})
+        ) s using ({PLACE}) left join (
+            select {PLACE}, sum(window_ns) as window_ns, sum(total_ns) as slow_ns from v_causes group by all
+        ) w using ({PLACE})
         where {_STOPPED}""",
     more="saturated(sum(zero_windows)) as packets, saturated(sum(window_ns)) as closed_ns, "
     "sum(window_ns) / sum(slow_ns)::double as share",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pipelines.sql.views import SomeRows
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import STOPPED_US, reached_by
+from pipelines.tables.verdicts.capture import PLACE
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS, LOST_SHARE, STUCK
 from pipelines.tables.verdicts.told import Told
-
-_PLACE = "site, connection, incarnation"
 
 # --- batches ---
 
@@ -20,11 +19,11 @@ _ODD_KINDS = """
 _ODD = f"""
     with odd as (select * exclude (topics) from v_findings where {_ODD_KINDS}
     ), carried as (
-        select {_PLACE}, 'client' as direction, request_file as file, request_packet as packet, topics, error_name
-        from exchanges where ({_PLACE}) in (select ({_PLACE}) from odd)
+        select {PLACE}, 'client' as direction, request_file as file, request_packet as packet, topics, error_name
+        from exchanges where ({PLACE}) in (select ({PLACE}) from odd)
         union all
-        select {_PLACE}, 'server', response_file, response_packet, topics, null
-        from exchanges where ({_PLACE}) in (select ({_PLACE}) from odd)
+        select {PLACE}, 'server', response_file, response_packet, topics, null
+        from exchanges where ({PLACE}) in (select ({PLACE}) from odd)
     ), told as (
         select f.*, (
                 select max(topic) from batches b where b.site = f.site and b.file = f.file and b.packet = f.packet
@@ -74,7 +73,7 @@ _BROUGHT_NOTHING = "api = 'Fetch' and kind = 'call' and complete and payload_byt
 # fetches whose answer has bytes and no batch, by the partition and offset that the connection asked for last
 _STUCK = f"""
     select * from (
-        select *, count(*) over (partition by {_PLACE}, name, partition, position) as times from (
+        select *, count(*) over (partition by {PLACE}, name, partition, position) as times from (
             select c.*, p.topic as name, p.partition, p.value as position
             from v_calls c anti join batches b on b.site = c.site and b.exchange_id = c.exchange_id
                 anti join findings f on f.site = c.site and f.file = c.response_file and f.packet = c.response_packet
@@ -164,12 +163,12 @@ _STATUS = f"""
 _PINGS = f"""
     select * from (
         select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by,
-            case when row_number() over (partition by {_PLACE} order by x.time) = 1 then u.others end as others
-        from v_calls x semi join v_whole using ({_PLACE}) join connections n using ({_PLACE})
+            case when row_number() over (partition by {PLACE} order by x.time) = 1 then u.others end as others
+        from v_calls x semi join v_whole using ({PLACE}) join connections n using ({PLACE})
             left join (
-                select {_PLACE}, count(*) as others from exchanges where kind = 'unanswered' and api <> 'PING'
+                select {PLACE}, count(*) as others from exchanges where kind = 'unanswered' and api <> 'PING'
                 group by all
-            ) u using ({_PLACE})
+            ) u using ({PLACE})
         where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar'
             and (n.closed <> 'open' or n.closed_by is not null)
     ) where cost_ns >= {KEEP_ALIVE_NS}"""
@@ -192,7 +191,7 @@ _ONE_WAY = """
 _USED = "handshake = 'full' and client_bytes > 0 and closed <> 'open'"
 _SEEN = f"""
     select c.*, o.tls_there, o.plain_there
-    from v_connections c semi join v_whole using ({_PLACE})
+    from v_connections c semi join v_whole using ({PLACE})
     join (
         select site, server_ip, server_port, bool_or(tls and server_bytes > 0) as tls_there,
             bool_or(tls is not true and protocol is not null and framed_bytes > client_bytes) as plain_there

@@ -83,13 +83,13 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
     for row in capture.timed(_IN_BURSTS, ["protocol", "api", "cause"], f"max(total_ns) as longest_ns, {_RHYTHM}"):
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
         where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] == "broker" else ""
-        rhythm = f"They came in {row['bursts']} bursts, one every {say.span(row['apart_ns'])} or so."
+        rhythm = row["bursts"] and f"They came in {row['bursts']} bursts, one every {say.span(row['apart_ns'])} or so."
         yield Ruling(
             "slow_requests",
             f"{requests} of {say.clients(row)} took {say.most(row['count'], row['longest_ns'])}{where}; "
             f"{_WHERE[row['cause']]}.",
             row,
-            " ".join(filter(None, (row["largest_part"], row["bursts"] and rhythm))) or None,
+            " ".join(filter(None, (row["largest_part"], rhythm))) or None,
             advice=_ADVICE.get(row["cause"]),
         )
 

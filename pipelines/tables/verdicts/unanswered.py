@@ -17,6 +17,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import KINDS
 from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST, SOON_US
+from pipelines.tables.verdicts.told import said, words
 from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
 
 _HELD = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "POLL_MESSAGES", "FetchSnapshot")  # by the broker, on purpose
@@ -123,9 +124,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
             from ({_UNANSWERED})
             where not {capture.explained()})"""
     for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
-        topics = say.named(row["topics"], "topic")
-        about = f" for {topics}" if topics else ""
-        who = f"{say.apis(row['apis'])} of {say.clients(row)}{about} to {say.listed(row['servers'], 'broker')}"
+        who = said("{apis} of {who}{for_topics} to {servers:broker}", words(row))
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
             closed = f"{say.listed(row['servers'], 'broker')} closed the connection"

@@ -85,8 +85,8 @@ def _lasting(state: str, rows: str, place: str = "topic, partition") -> str:
 
 NO_LEADER = Told(
     SomeRows("positions", _LEADERLESS), "no_leader",
-    "{parts}{of_topics} had no leader for {up_to}{longest_ns:ns}{whose}, {until_when}: nobody could write there or "
-    "read.",
+    "{parts}{of_topics} had no leader for {places:?/up to }{longest_ns:ns}"
+    "{unlisted:? on the listener that was asked/}, {until_when}: nobody could write there or read.",
     f"""
         select c.* replace ([s.topic] as topics, 0 as cost_ns), s.topic, s.partition, ended is null as lasts,
             (epoch_us(coalesce(ended, seen)) - epoch_us(began)) * 1000 as without_ns,
@@ -97,12 +97,10 @@ NO_LEADER = Told(
         where epoch_us(s.seen) - epoch_us(s.began) >= {OUTAGE_NS // 1000}""",
     by=("protocol", "lasts", "unlisted"),
     more="""
-        max(without_ns) as longest_ns, if(unlisted, ' on the listener that was asked', '') as whose,
+        max(without_ns) as longest_ns, number_of((topic, partition)) as places,
         if(unlisted, 'LISTENER_NOT_FOUND: the leader is there, but advertises no address on that listener. Compare '
             || 'listeners and advertised.listeners of all brokers.', null) as advice,
-        case number_of((topic, partition)) when 1 then 'Partition ' || min(partition)
-            else number_of((topic, partition)) || ' partitions' end as parts,
-        case number_of((topic, partition)) when 1 then '' else 'up to ' end as up_to,
+        if(places = 1, 'Partition ' || min(partition), places || ' partitions') as parts,
         case when lasts then 'until the end of the capture' when unlisted then 'until one was'
             else 'until one was elected' end as until_when,
         if(lasts, 'critical', 'warning') as severity""",
