@@ -17,7 +17,8 @@ METADATA = 3
 class Timed:
     """Packets of one connection, from its handshake on. Times are ms since the handshake, offsets those of streams."""
 
-    def __init__(self, client: Side = CLIENT, server: Side = SERVER) -> None:
+    def __init__(self, client: Side = CLIENT, server: Side = SERVER, *, to_client: float = 0.1) -> None:
+        """to_client: the way from the capture point to the client and back, ms; the server is where the capture is."""
         self.packets: list[Packet] = []
         self.stamped = False  # whether packets from now on have timestamps, as ms, each with the peer's last one
         self._stamps = {CLIENT: 0, SERVER: 0}
@@ -26,7 +27,7 @@ class Timed:
         self._count = 0
         for source, flags in ((CLIENT, SYN), (SERVER, SYN | ACK)):
             self._add(0, source, -1, -1 if source is CLIENT else 0, b"", flags, 65535)
-        self.ack(0.1, CLIENT)
+        self.ack(to_client, CLIENT)
 
     def send(self, ms: float, source: Side, payload: bytes, *, at: int | None = None, seen: bool = True) -> Timed:
         """Send bytes, or those at `at` once more, and acknowledge all of the peer's.

@@ -27,4 +27,5 @@ DUPLICATE_ACKS = 3  # after so many a sender takes bytes for lost (RFC 5681)
 TIMER_NS = 150_000_000  # a resend by a timer: 200 ms at least in common stacks, less what the last bytes came later
 LATE_ACK_NS = 20_000_000  # an acknowledgement later than this was delayed: 40 ms and more in common stacks …
 LATEST_ACK_NS = 500_000_000  # … and less than this (RFC 1122)
+FULL = 1_200  # payload of a segment that may be full: 1,460 less options and tunnels
 SHORTEST_STALL_NS = 1_000_000  # that is noted

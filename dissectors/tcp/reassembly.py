@@ -312,7 +312,8 @@ class Reassembler:
             if size > stalls.largest_sent:
                 stalls.largest_sent = size
         if is_new and (stalls.late_ack_ns or stalls.opened_ns):
-            stalls.resume(self._time, _soon(flow), offset, self._packet_ref)
+            trip_ns = _trip(flow, half.direction)
+            stalls.resume(self._time, _soon(flow), trip_ns, offset, size, self._packet_ref)
         if size == 1 and end == half.next:
             half.keep_alives += 1
         elif (
@@ -551,6 +552,14 @@ def _soon(flow: Flow) -> int:
     if flow.syn_time is None or flow.ack_time is None:
         return _AT_ONCE_NS + _TRIP_NS
     return _AT_ONCE_NS + max(0, min(flow.ack_time - flow.syn_time, _LONGEST_TRIP_NS))
+
+
+def _trip(flow: Flow, direction: int) -> int:
+    """How long an acknowledgement of bytes of a direction takes, ns, as the handshake shows; 0 where it does not."""
+    if flow.syn_ack_time is None:
+        return 0
+    begin, end = (flow.syn_time, flow.syn_ack_time) if direction == flow.opener else (flow.syn_ack_time, flow.ack_time)
+    return 0 if begin is None or end is None else max(0, min(end - begin, _LONGEST_TRIP_NS))
 
 
 def _note(half: Half, conflict: Conflict) -> None:

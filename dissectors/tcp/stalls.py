@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, final
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.tcp.numbers import DUPLICATE_ACKS, LATE_ACK_NS, LATEST_ACK_NS, SHORTEST_STALL_NS, TIMER_NS
+from dissectors.tcp.numbers import DUPLICATE_ACKS, FULL, LATE_ACK_NS, LATEST_ACK_NS, SHORTEST_STALL_NS, TIMER_NS
 
 RESEND_TIMEOUT, FAST_RETRANSMIT = "resend_timeout", "fast_retransmit"
 ZERO_WINDOW, DELAYED_ACK, UNDELIVERED = "zero_window", "delayed_ack", "undelivered"
@@ -93,16 +93,22 @@ class Stalls:
             self.late_ack_ns = time
         return 0
 
-    def resume(self, time: int, soon_ns: int, offset: int, packet_ref: int) -> None:
+    def resume(self, time: int, soon_ns: int, trip_ns: int, offset: int, size: int, packet_ref: int) -> None:
         """New bytes come behind a late acknowledgement, or since a window opened.
 
         soon_ns: how long after either they come at most, if they waited for it.
+        trip_ns: how long an acknowledgement takes that nobody delays, from the capture point to its sender and back.
+        size: bytes of the segment. A sender holds none that is full for an acknowledgement, but for a window.
         """
         if self.opened_ns:
             if time - self.opened_ns <= soon_ns:
                 self.put(self._found(ZERO_WINDOW, self.closed_ns, time, offset, packet_ref))
             self.closed_ns = self.opened_ns = 0
-        elif time - self.late_ack_ns <= soon_ns:
+        elif (
+            time - self.late_ack_ns <= soon_ns
+            and self.late_ack_ns - self.advanced_ns - trip_ns >= LATE_ACK_NS
+            and size < max(FULL, self.largest_delivered)
+        ):
             self.put(self._found(DELAYED_ACK, self.advanced_ns, time, offset, packet_ref))
         self.late_ack_ns = 0
 

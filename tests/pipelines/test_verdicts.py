@@ -447,6 +447,14 @@ def test_a_slow_request_names_the_broker_or_what_else_took_most_of_its_time() ->
     assert told(shut, wait_ns=MS, response_ns=4 * SECOND - MS) == f"{took}; {unread}"
 
 
+@pytest.mark.parametrize(("rtt_ms", "pace"), [(80, "In a round trip of 80.0 ms, 64.0 KiB of an answer came."), (1, "")])
+def test_of_answers_that_come_from_afar_it_is_said_how_much_comes_in_a_round_trip(rtt_ms: int, pace: str) -> None:
+    slow = call(1, api="Fetch", total_ns=4 * SECOND, request_ns=0, wait_ns=0, response_ns=4 * SECOND)
+    slow["response_bytes"] = 50 * (64 << 10)
+    (row,) = said(exchanges=[slow], connections=[connection(rtt_ns=rtt_ms * MS)])
+    assert row["detail"] == f"100 % of its time went to the transfer of the answer. {pace}".strip()
+
+
 def test_a_window_is_told_from_when_it_was_closed_until_it_was_open_again() -> None:
     shut = stall(20, 5 * SECOND, "zero_window", "server")
     (row,) = said(exchanges=[call(1)], connections=[connection(end=60, zero_windows=3)], stalls=[shut])

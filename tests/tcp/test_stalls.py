@@ -126,6 +126,17 @@ def test_a_sender_that_pauses_waits_for_no_acknowledgement(tmp_path: Path, acked
     assert stalls(tmp_path, Timed().send(10, CLIENT, DATA).ack(acked, SERVER).send(sent, CLIENT, DATA)) == []
 
 
+@pytest.mark.parametrize(("acked", "kinds"), [(161, []), (201, ["delayed_ack"])])
+def test_an_acknowledgement_that_is_only_far_was_not_delayed(tmp_path: Path, acked: float, kinds: list[str]) -> None:
+    timed = Timed(to_client=80).send(80, SERVER, DATA).ack(acked, CLIENT).send(acked + 0.1, SERVER, DATA)
+    assert [kind for _, kind, *_ in stalls(tmp_path, timed)] == kinds
+
+
+def test_a_full_segment_waits_for_a_window_not_for_an_acknowledgement(tmp_path: Path) -> None:
+    timed = Timed().send(10, SERVER, b"d" * 1400).ack(90, CLIENT).send(90.1, SERVER, b"d" * 1400)
+    assert stalls(tmp_path, timed) == []
+
+
 def test_stalls_do_not_overlap_and_do_not_depend_on_blocks(tmp_path: Path) -> None:
     timed = Timed().send(10, CLIENT, DATA).ack(11, SERVER, window=0)
     timed.send(12, CLIENT, DATA).send(300, CLIENT, DATA, at=100)  # a window probe with data, and again

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import units
 from pipelines.tables.causes import PARTS, largest
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
@@ -17,6 +18,7 @@ from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.thresholds import (
     BURSTS,
     ENOUGH,
+    FAR_NS,
     LARGE,
     PAUSE_NS,
     QUEUED,
@@ -43,11 +45,13 @@ _SERVED = f"{_PLAIN} and service_ns is not null"
 _MOST = f"greatest({', '.join(f'coalesce({part.name}_ns, 0)' for part in PARTS)})"
 # the part that took most of the time; of requests whose stages are not known, the broker or none
 _CAUSED = f"""
-    select c.*, coalesce(p.cause, case when service_ns > total_ns / 2 then 'broker' else 'several' end) as cause
+    select c.*, coalesce(p.cause, case when service_ns > total_ns / 2 then 'broker' else 'several' end) as cause, rtt_ns
     from (from v_calls where {_LONG}) c left join (
         select site, exchange_id, case when {_MOST} > total_ns / 2 then {largest()} else 'several' end as cause
         from v_causes
-    ) p using (site, exchange_id)"""
+    ) p using (site, exchange_id)
+        left join (select site, connection, incarnation, rtt_ns from connections where rtt_ns >= {FAR_NS})
+            using (site, connection, incarnation)"""
 _WHERE = {part.name: f"most of that went to {part.says}" for part in PARTS} | {
     "broker": "most of that was the broker's own time",
     "several": "no single stage took most of that",
@@ -70,6 +74,10 @@ _IN_BURSTS = f"""
 _RHYTHM = f"""
     case when count(*) filter (begins) >= {BURSTS} and max(apart_us) - min(apart_us) <= {UNEVEN_BURSTS} * min(apart_us)
         then count(*) filter (begins) end as bursts, quantile_disc(apart_us, 0.5) * 1000 as apart_ns"""
+# how long they took; what of an answer came in a round trip, where that is known to be long
+_PACE = """
+    max(total_ns) as longest_ns, quantile_disc(rtt_ns, 0.5) filter (cause = 'transfer') as trip_ns,
+    sum(response_bytes)::double / sum(response_ns) * trip_ns as in_round_trip"""
 
 
 @needs(SomeRows("v_calls", _LONG))
@@ -80,16 +88,19 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
     if not capture.keep("v_slow", slow):
         return
     capture.explain("select * from v_slow")
-    for row in capture.timed(_IN_BURSTS, ["protocol", "api", "cause"], f"max(total_ns) as longest_ns, {_RHYTHM}"):
+    for row in capture.timed(_IN_BURSTS, ["protocol", "api", "cause"], f"{_PACE}, {_RHYTHM}"):
         requests = say.counted(row["count"], f"{row['api'] or 'unknown'} request")
         where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] == "broker" else ""
         rhythm = row["bursts"] and f"They came in {row['bursts']} bursts, one every {say.span(row['apart_ns'])} or so."
+        pace = row["trip_ns"] and (
+            f"In a round trip of {say.span(row['trip_ns'])}, {units.size(row['in_round_trip'])} of an answer came."
+        )
         yield Ruling(
             "slow_requests",
             f"{requests} of {say.clients(row)} took {say.most(row['count'], row['longest_ns'])}{where}; "
             f"{_WHERE[row['cause']]}.",
             row,
-            " ".join(filter(None, (row["largest_part"], rhythm))) or None,
+            " ".join(filter(None, (row["largest_part"], pace, rhythm))) or None,
             advice=_ADVICE.get(row["cause"]),
         )
 

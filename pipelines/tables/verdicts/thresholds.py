@@ -35,6 +35,9 @@ LOSSY = 0.01
 SLOW_NS = SECOND
 """A request that a person waits for."""
 
+FAR_NS = 5 * MS
+"""A round trip that leaves a data centre: from here on a window bounds how fast an answer comes."""
+
 BURSTS, PAUSE_NS, UNEVEN_BURSTS = 4, 5 * SECOND, 0.2
 """Bursts of slow requests that show a rhythm, the pause before each, and how much longer the longest time from one to
 the next may be than the shortest."""
