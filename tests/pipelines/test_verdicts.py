@@ -480,6 +480,15 @@ def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
         )
 
 
+@pytest.mark.parametrize("kind", ["resend_timeout", "fast_retransmit"])
+def test_bytes_lost_behind_the_capture_point_delay_an_answer_that_seemed_to_be_over(kind: str) -> None:
+    answers = [call(n, total_ns=5 * MS, wait_ns=5 * MS, **AT_ONCE) for n in range(3)]
+    lost = stall(1.003, 160 * MS, kind, "server")
+    (row,) = said(exchanges=answers, connections=[connection(retransmissions=1)], stalls=[lost])
+    assert (row["kind"], row["count"], row["cost_ns"]) == ("retransmissions", 1, 158 * MS)
+    assert "took 163 ms" in row["sentence"]
+
+
 AWAY: Row = {"server_ip": "10.0.0.9", "connection": "10.0.0.2:9>10.0.0.9:9092"}
 LONG = {"total_ns": 30 * MS, "wait_ns": 30 * MS, "request_bytes": 2_000, **AT_ONCE}
 
@@ -500,6 +509,17 @@ def test_a_broker_is_slower_than_others_by_its_own_time_only(rtt_ns: int, more: 
     wires = [connection(rtt_ns=MS // 10), connection(9, rtt_ns=rtt_ns, **AWAY)]
     rows = said(exchanges=[*usual, *there], connections=wires, stalls=stalls)
     assert [row["servers"] for row in rows if row["kind"] == "uneven_broker"] == [["10.0.0.9:9092"]] * told
+
+
+@pytest.mark.parametrize(("quick_ms", "advice"), [(28, "network"), (1, "disks")])
+def test_a_broker_of_which_nothing_is_quick_may_have_a_longer_path(quick_ms: int, advice: str) -> None:
+    usual = [call(n) for n in range(100)]
+    there = [call(n, port=9, **AWAY | LONG, exchange_id=f"far-{n}") for n in range(100)]
+    quick = call(50, port=9, api="Heartbeat", **AWAY | LONG | {"total_ns": quick_ms * MS, "wait_ns": quick_ms * MS})
+    rows = said(exchanges=[*usual, *there, quick], connections=[connection(), connection(9, **AWAY)])
+    ((sentence, advised),) = [(row["sentence"], row["advice"]) for row in rows if row["kind"] == "uneven_broker"]
+    assert sentence.endswith(", and even the fastest of any kind 28.0 ms since then.") == (quick_ms == 28)
+    assert advice in advised
 
 
 def test_a_client_that_mostly_waits_for_a_while_is_no_slow_tail() -> None:

@@ -25,15 +25,17 @@ _LOSSY = f"""(
 # Of an answer that was lost behind the capture point the exchange seemed to be over, and its client waited on
 _DELAYED = f"""
     with answers as (
-        select site, connection, incarnation, time, max(duration_ns) as longer_ns from stalls
-        where direction = 'server' and {_TIMEOUTS} group by all
+        select c.site, c.exchange_id,
+            max(epoch_us(s.time) + s.duration_ns // 1000 - epoch_us(c.until)) * 1000 as longer_ns
+        from (from stalls where direction = 'server' and {_RESENDS}) s asof join (from v_calls where kind = 'call') c
+            on s.site = c.site and s.connection = c.connection and s.incarnation = c.incarnation and s.time >= c.time
+        where epoch_us(s.time) <= epoch_us(c.until) + 1 group by all
     )
     select c.* replace (
         greatest(coalesce(p.resent_ns, 0), coalesce(a.longer_ns, 0)) as cost_ns,
-        c.total_ns + coalesce(a.longer_ns, 0) as total_ns)
+        c.total_ns + greatest(coalesce(a.longer_ns, 0), 0) as total_ns)
     from v_calls c left join v_causes p on p.site = c.site and p.exchange_id = c.exchange_id
-    left join answers a on a.site = c.site and a.connection = c.connection and a.incarnation = c.incarnation
-        and abs(epoch_us(a.time) - epoch_us(c.time) - c.total_ns // 1000) <= 1
+        left join answers a on a.site = c.site and a.exchange_id = c.exchange_id
     where kind = 'call' and coalesce(throttle_ms, 0) = 0 and (a.longer_ns >= {RESENT_WAIT_NS}
         or p.resent_ns >= {RESENT_WAIT_NS} and p.resent_ns >= greatest({_PARTS}) or p.resent_ns > 0 and {_LOSSY})"""
 

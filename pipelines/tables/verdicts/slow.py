@@ -18,6 +18,7 @@ from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.thresholds import (
     BURSTS,
     ENOUGH,
+    EVEN,
     FAR_NS,
     LARGE,
     PAUSE_NS,
@@ -203,11 +204,25 @@ _WORST = f"""
     where n >= {ENOUGH} and others_n >= {ENOUGH} and own - others >= {UNEVEN_NS}
         and own >= {UNEVEN} * others * greatest(1, size / n / greatest(others_size, {LARGE}))
     order by (own - others) * n desc, server, api limit 3"""
-# those of their requests that took longer than at the others, so that it is known since when
+# those of their requests that took longer than at the others, so that it is known since when; `fastest_ns`: of all that
+# the broker was asked since then
 _UNEVEN = f"""
-    select c.* exclude (broker_ns) replace (broker_ns as cost_ns), own, others from ({_BY_BROKER}) c join v_worst w
-        on c.site = w.site and c.server = w.server and c.protocol = w.protocol and c.api is not distinct from w.api
-    where broker_ns >= {UNEVEN} * others"""
+    with uneven as (
+        select c.* replace (broker_ns as cost_ns), own, others,
+            min(c.time) over its as since, max(c.time) over its as upto
+        from ({_BY_BROKER}) c join v_worst w on c.site = w.site and c.server = w.server and c.protocol = w.protocol
+            and c.api is not distinct from w.api
+        where broker_ns >= {UNEVEN} * others
+        window its as (partition by c.site, c.protocol, c.api, c.server)
+    ), met as (
+        select u.site, u.server, u.api, min(b.broker_ns) as fastest_ns
+        from (select distinct site, server, api, since, upto from uneven) u join ({_BY_BROKER}) b
+            on u.site = b.site and u.server = b.server and b.time between since and upto group by all
+    )
+    select u.* exclude (broker_ns, since, upto), fastest_ns from uneven u join met m
+        on u.site = m.site and u.server = m.server and u.api is not distinct from m.api"""
+
+_LONGER_PATH = "Look first at the network between this broker and its clients: a path that grew longer looks like this."
 
 
 @needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
@@ -218,11 +233,15 @@ def uneven_broker(capture: Capture) -> Iterator[Ruling]:
         return
     uneven = _UNEVEN.format(told=told)
     capture.explain(uneven)
-    for row in capture.timed(uneven, ["site", "protocol", "api", "server", "own", "others"]):
+    for row in capture.timed(uneven, ["site", "protocol", "api", "server", "own", "others", "fastest_ns"]):
+        all_slow = row["fastest_ns"] >= EVEN * row["own"]
+        fastest = f", and even the fastest of any kind {say.span(row['fastest_ns'])} since then" if all_slow else ""
         yield Ruling(
             "uneven_broker",
             f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "
-            f"{row['api']}: {say.span(row['own'])} on average against {say.span(row['others'])}.",
+            f"{row['api']}: {say.span(row['own'])} on average against {say.span(row['others'])}"
+            f"{fastest}.",
             row,
             row["largest_part"],
+            advice=_LONGER_PATH if all_slow else None,
         )

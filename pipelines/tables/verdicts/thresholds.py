@@ -51,6 +51,9 @@ UNEVEN = 3.0
 UNEVEN_NS = 5 * MS
 """And by how much: brokers that answer in microseconds differ by such factors and nobody notices."""
 
+EVEN = 0.5
+"""Share of its mean time that the fastest request of a broker takes where not the broker is slow but its path."""
+
 LARGE = 16 << 10
 """Bytes of a request and its answer up to which they cost a broker about the same: batch.size of Kafka's producers."""
 
