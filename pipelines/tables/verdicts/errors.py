@@ -26,7 +26,7 @@ from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
 from pipelines.tables.verdicts.told import said, words
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
 LOGIN_REFUSED = (
     "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "DELEGATION_TOKEN_EXPIRED",
@@ -170,7 +170,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
             and bool_or(refused > 0) over (partition by protocol, sort, what, healed) as of_refused
         from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
-    for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
+    for row in capture.together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE):
         ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None

@@ -9,7 +9,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import UNDELIVERED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.thresholds import ANSWER_US, AT_ONCE_US, IDLE_NS
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list
 
 FORGOTTEN = "Look for a firewall or load balancer that forgets idle connections; keep-alives avoid it."
 """What to do where a connection fails after a silence of IDLE_NS."""
@@ -69,7 +69,7 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
         min(segment_bytes) as smallest, max(delivered_segment_bytes) as passed, max(idle_ns) as idle_ns,
         saturated(sum(lost)) as lost, names_of(client_ip) as hosts,
         names_of(server_ip) as server_hosts"""
-    for row in capture.rows(together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more)):
+    for row in capture.together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more):
         clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
         sender, receiver = (clients, brokers) if row["direction"] == "client" else (brokers, clients)
         which, beside, advice = _SAID[row["why"]]

@@ -18,10 +18,12 @@ from pipelines.tables.verdicts.thresholds import (
     BURSTS,
     ENOUGH,
     LARGE,
+    LOSSY,
     PAUSE_NS,
     QUEUED,
     QUEUED_NS,
     QUEUED_SUM_NS,
+    RESENT_WAIT_NS,
     SLOW_NS,
     STRETCH_US,
     TAIL,
@@ -199,19 +201,61 @@ _UNEVEN = f"""
     where broker_ns >= {UNEVEN} * others"""
 
 
-@needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
-def uneven_broker(capture: Capture) -> Iterator[Ruling]:
-    """A broker that needs far longer than the others for the same API."""
-    told = capture.kept("v_stretches")  # what was slow for a while
-    if not capture.keep("v_worst", _WORST.format(told=told)):
-        return
-    uneven = _UNEVEN.format(told=told)
-    capture.explain(uneven)
-    for row in capture.timed(uneven, ["site", "protocol", "api", "server", "own", "others"]):
-        yield Ruling(
-            "uneven_broker",
-            f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "
-            f"{row['api']}: {say.span(row['own'])} on average against {say.span(row['others'])}.",
-            row,
-            row["largest_part"],
-        )
+def _uneven(capture: Capture) -> str:
+    """Requests of the worst brokers, but for what was slow for a while."""
+    told = capture.kept("v_stretches")
+    capture.keep("v_worst", _WORST.format(told=told))
+    return _UNEVEN.format(told=told)
+
+
+UNEVEN_BROKER = Told(
+    SomeRows("v_calls", _SERVED, least=2 * ENOUGH), "uneven_broker",
+    "Broker {server} is {factor} times slower than the others at {api}: {own:ns} on average against {others:ns}.",
+    _uneven,
+    by=("site", "protocol", "api", "server", "own", "others"),
+    more="format('{:.1f}', own / others) as factor",
+    detail="{largest_part}",
+    keeps="v_uneven",
+).check  # fmt: skip
+
+# --- bytes that were lost and sent again ---
+
+_PARTS = ", ".join(f"coalesce(p.{part.name}_ns, 0)" for part in PARTS)
+_NEEDED = "not coalesce(spurious, false)"  # of stalls: what was sent again had been lost, as far as is known
+_TIMEOUTS = f"kind = 'resend_timeout' and {_NEEDED}"
+_RESENDS = f"kind in ('resend_timeout', 'fast_retransmit') and {_NEEDED}"
+# where packets are lost so often that a sender waited for its timer, whatever requests it met: most of what was sent
+# again was missing (what was not may still stand for an acknowledgement that was lost)
+_LOSSY = f"""(
+    select sum(retransmissions) >= {LOSSY} * sum(client_packets::hugeint + server_packets)
+        and sum(coalesce(spurious, 0)) * 2 <= sum(retransmissions)
+    from connections) and exists (from stalls where {_TIMEOUTS})"""
+# requests of whose time the largest part went to bytes that were lost and sent again; needless resending is none.
+# Of an answer that was lost behind the capture point the exchange seemed to be over, and its client waited on
+_DELAYED = f"""
+    with answers as (
+        select site, connection, incarnation, time, max(duration_ns) as longer_ns from stalls
+        where direction = 'server' and {_TIMEOUTS} group by all
+    )
+    select c.* replace (
+        greatest(coalesce(p.resent_ns, 0), coalesce(a.longer_ns, 0)) as cost_ns,
+        c.total_ns + coalesce(a.longer_ns, 0) as total_ns), tcp.*
+    from v_calls c cross join (
+        select saturated(sum(retransmissions)) as resent,
+            saturated(sum(client_packets::hugeint + server_packets)) as packets from connections
+    ) tcp left join v_causes p on p.site = c.site and p.exchange_id = c.exchange_id
+    left join answers a on a.site = c.site and a.connection = c.connection and a.incarnation = c.incarnation
+        and abs(epoch_us(a.time) - epoch_us(c.time) - c.total_ns // 1000) <= 1
+    where kind = 'call' and coalesce(throttle_ms, 0) = 0 and (a.longer_ns >= {RESENT_WAIT_NS}
+        or p.resent_ns >= {RESENT_WAIT_NS} and p.resent_ns >= greatest({_PARTS}) or p.resent_ns > 0 and {_LOSSY})"""
+
+RETRANSMISSIONS = Told(
+    SomeRows("stalls", _RESENDS), "retransmissions",
+    "{count:request} of {who} took {longest}, {cost_ns:ns} of it in all for bytes that were lost and sent again.",
+    _DELAYED,
+    more="max(total_ns) as longest_ns, any_value(resent) as segments, any_value(packets) as among, "
+    "segments / among as share",
+    detail=("{segments:segment} in {among:packet} {segments:?was/were} retransmitted, {share:share}.", "{largest_part}"),
+    keeps="v_delayed",
+).check  # fmt: skip
+"""Slow requests of which bytes were retransmitted."""

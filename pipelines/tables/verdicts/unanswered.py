@@ -17,8 +17,8 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import KINDS
 from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST, SOON_US
-from pipelines.tables.verdicts.told import said, words
-from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
+from pipelines.tables.verdicts.told import Told, said, words
+from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list
 
 _HELD = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "POLL_MESSAGES", "FetchSnapshot")  # by the broker, on purpose
 _AT_REST = (
@@ -82,24 +82,16 @@ _OVERDUE = f"""
         and wait_ns - coalesce(queued_ns, 0) > allowed_ns + {FETCH_TICK_NS}"""
 
 
-@needs(SomeRows("exchanges", _OVERDUE))
-def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
-    """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
-    if not capture.keep(
-        "v_overdue",
-        f"select *, allowed_ns // 1000000 as allowed_ms from v_calls where {_OVERDUE} and not {capture.explained()}",
-    ):
-        return
-    overdue = "select * from v_overdue"
-    capture.explain(overdue)
-    for row in capture.rows(together(overdue, ["protocol", "allowed_ms"], "max(wait_ns) as longest_ns")):
-        yield Ruling(
-            "fetch_overdue",
-            f"{say.counted(row['count'], 'Fetch request')} of {say.clients(row)} took "
-            f"{say.most(row['count'], row['longest_ns'])} at {say.listed(row['servers'], 'broker')}, where the broker "
-            f"was allowed to wait {row['allowed_ms']} ms for data.",
-            row,
-        )
+FETCH_OVERDUE = Told(
+    SomeRows("exchanges", _OVERDUE), "fetch_overdue",
+    "{count:Fetch request} of {who} took {longest} at {servers:broker}, where the broker was allowed to wait "
+    "{allowed_ms} ms for data.",
+    lambda capture: f"""
+        select *, allowed_ns // 1000000 as allowed_ms from v_calls where {_OVERDUE} and not {capture.explained()}""",
+    by=("protocol", "allowed_ms"),
+    more="max(wait_ns) as longest_ns",
+    keeps="v_overdue",
+).check  # fmt: skip
 
 
 _ADVICE = {
@@ -123,7 +115,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
                 coalesce(api, 'an unknown request') || coalesce(' version ' || version, '') as asked_for
             from ({_UNANSWERED})
             where not {capture.explained()})"""
-    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
+    for row in capture.together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON):
         who = said("{apis} of {who}{for_topics} to {servers:broker}", words(row))
         if row["login"]:
             logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
