@@ -253,9 +253,9 @@ RETRANSMISSIONS = Told(
     SomeRows("stalls", _RESENDS), "retransmissions",
     "{count:request} of {who} took {longest}, {cost_ns:ns} of it in all for bytes that were lost and sent again.",
     _DELAYED,
-    more="max(total_ns) as longest_ns, any_value(resent) as segments, any_value(packets) as among, "
-    "segments / among as share",
-    detail=("{segments:segment} in {among:packet} {segments:?was/were} retransmitted, {share:share}.", "{largest_part}"),
+    more="max(total_ns) as longest_ns, any_value(resent) as again, any_value(packets) as among, "
+    "again / among as share",
+    detail=("{again:segment} in {among:packet} {again:?was/were} retransmitted, {share:share}.", "{largest_part}"),
     keeps="v_delayed",
 ).check  # fmt: skip
 """Slow requests of which bytes were retransmitted."""
