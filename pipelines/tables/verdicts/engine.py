@@ -25,7 +25,7 @@ from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import LOOKUPS_REDIRECTED
 from pipelines.tables.verdicts.messages import messages
-from pipelines.tables.verdicts.paths import path_lost
+from pipelines.tables.verdicts.paths import PATH_LOST
 from pipelines.tables.verdicts.permits import WITHOUT_PERMITS
 from pipelines.tables.verdicts.readers import DELIVERY_STOPPED, consumer_behind
 from pipelines.tables.verdicts.rebalances import rebalances
@@ -66,7 +66,7 @@ CHECKS = (
     framing_lost,
     *TLS_REFUSED,
     UNREACHABLE_ADDRESS,
-    path_lost,
+    *PATH_LOST,
     CONNECTIONS_RESET,
     messages,
     transactions_aborted,
