@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from pipelines.answers import top as top_answers
 from pipelines.answers.diff import Difference
 from pipelines.answers.records import Relations, batches, counted_once, database_of, gathered
 from pipelines.answers.summary import Summary, summary
+from pipelines.answers.top import By, Sort
 from pipelines.formats.outline import outline
 from pipelines.payloads import columns as payload_columns
 from pipelines.payloads.messages import PayloadReader, told_in
@@ -38,9 +39,6 @@ from pipelines.sql.views import Views
 from pipelines.tables import audit
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
-
-By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
-Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
 class ShownExchange:
@@ -87,6 +85,23 @@ def html_text(text: str) -> str:
     return html.escape(text)
 
 
+class RecordTable:
+    """The attribute of captures, or of one connection, that is their record table of this name."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, of: None, owner: type) -> RecordTable: ...
+    @overload
+    def __get__(self, of: OpenCapture | OpenConnection, owner: type) -> LazyTable: ...
+    def __get__(self, of: OpenCapture | OpenConnection | None, owner: type) -> RecordTable | LazyTable:
+        return self if of is None else of.table(self._name)
+
+
 class OpenConnection:
     """One TCP connection: iterate it for its exchanges; `row` is its row of `connections`."""
 
@@ -95,29 +110,19 @@ class OpenConnection:
         self.name: str = row["connection"]
         self._capture = capture
 
-    @property
-    def exchanges(self) -> LazyTable:
-        """Its exchanges."""
-        return self._part("exchanges")
-
-    @property
-    def findings(self) -> LazyTable:
-        """What was found in it."""
-        return self._part("findings")
-
-    @property
-    def batches(self) -> LazyTable:
-        """The batches that it carried."""
-        return self._part("batches")
+    exchanges = RecordTable("Its exchanges.")
+    findings = RecordTable("What was found in it.")
+    batches = RecordTable("The batches that it carried.")
 
     def events(self) -> AnswerRows:
         """Everything that happened on it in time order, as `brokerscope follow` shows it."""
         tables = self._capture.tables(*follow_answers.TABLES)
         return AnswerRows(follow_answers.follow(tables, dict(self.row)))
 
-    def _part(self, table: str) -> LazyTable:
-        own = {name: self.row[name] for name in ("connection", "incarnation")}
-        return self._capture.table(table).where(f"site = {database.literal(self.row.site)}", **own)
+    def table(self, name: str) -> LazyTable:
+        """Its rows of a record table."""
+        own = {column: self.row[column] for column in ("connection", "incarnation")}
+        return self._capture.table(name).where(f"site = {database.literal(self.row.site)}", **own)
 
     def __iter__(self) -> Iterator[AnswerRow]:
         return iter(self.exchanges)
@@ -154,50 +159,15 @@ class OpenCapture:
 
     # --- tables ---
 
-    @property
-    def exchanges(self) -> LazyTable:
-        """Requests with their answers; with decoded bodies where `full` was asked for."""
-        return self.table("exchanges")
-
-    @property
-    def batches(self) -> LazyTable:
-        """Checksummed units of messages."""
-        return self.table("batches")
-
-    @property
-    def errors(self) -> LazyTable:
-        """Error codes in answers."""
-        return self.table("errors")
-
-    @property
-    def connections(self) -> LazyTable:
-        """TCP connections."""
-        return self.table("connections")
-
-    @property
-    def findings(self) -> LazyTable:
-        """What a person should look at."""
-        return self.table("findings")
-
-    @property
-    def messages(self) -> LazyTable:
-        """Single messages; with key, value and headers where `payloads` was asked for."""
-        return self.table("messages")
-
-    @property
-    def positions(self) -> LazyTable:
-        """Where partitions, consumer groups and consumers stand, as requests and answers say it."""
-        return self.table("positions")
-
-    @property
-    def stalls(self) -> LazyTable:
-        """Times in which one side of a connection made no progress, and why."""
-        return self.table("stalls")
-
-    @property
-    def events(self) -> LazyTable:
-        """What frames say that no column of another table holds: members that join, topics that are deleted, …"""
-        return self.table("events")
+    exchanges = RecordTable("Requests with their answers; with decoded bodies where `full` was asked for.")
+    batches = RecordTable("Checksummed units of messages.")
+    errors = RecordTable("Error codes in answers.")
+    connections = RecordTable("TCP connections.")
+    findings = RecordTable("What a person should look at.")
+    messages = RecordTable("Single messages; with key, value and headers where `payloads` was asked for.")
+    positions = RecordTable("Where partitions, consumer groups and consumers stand, as requests and answers say it.")
+    stalls = RecordTable("Times in which one side of a connection made no progress, and why.")
+    events = RecordTable("What frames say that no column of another table holds: who joins, what is deleted, …")
 
     def table(self, name: str) -> LazyTable:
         """A record table by its name. Raises UsageError where there is none."""

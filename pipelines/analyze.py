@@ -22,10 +22,18 @@ from pipelines.report.records import Records, opened
 from pipelines.spark import session
 from pipelines.spark.application import running
 from pipelines.storage import filesystem
-from pipelines.storage.capture_names import HOSTS, names_of
 from pipelines.storage.capture_paths import folders_of_run
 from pipelines.storage.code_version import product_version
-from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, SCHEMA, TABLE_FOLDER
+from pipelines.storage.layout import (
+    ABOUT,
+    CASES_FILE,
+    HOSTS,
+    LAKE_FOLDER,
+    RECORD_FOLDER,
+    SCHEMA,
+    TABLE_FOLDER,
+    names_of,
+)
 from pipelines.storage.stored_records import LISTED, StoredRecords
 from pipelines.tables.compute import OF_JUDGEMENT, Computed, compute
 from pipelines.tables.on_duckdb import First, WrittenTables

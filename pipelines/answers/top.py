@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pipelines.answers.records import Relations, Row, query
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, UNHEARD
@@ -11,6 +11,8 @@ from pipelines.tables.dialect import DuckDB
 from pipelines.tables.points import POINTS, points
 from pipelines.tables.table import CONNECTION
 
+By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
+Sort = Literal["p99", "time", "bytes", "errors", "count"]
 TABLES = ("exchanges", "errors", "batches", "connections")
 TABLES_OF_CAUSES = ("exchanges", "batches", "connections", "stalls")
 

@@ -22,10 +22,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
+from pipelines.answers.top import By, Sort
 from pipelines.cli import exits
 from pipelines.cli.reading import AskedPayloads
 from pipelines.cli.show import PLACE
-from pipelines.cli.top import By, Sort
 
 _SECONDS = 600  # that a tool may take
 _BYTES = 4 << 20  # of an answer

@@ -6,17 +6,16 @@ import collections
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from pipelines.cli import exits, progress
+from dissectors.forensics import Case, Investigation, report
+from pipelines.cli import exits, printing, progress
 from pipelines.cli.options import flag, option
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
+from pipelines.formats.grid import terminal_width
 from pipelines.storage import outputs
-
-if TYPE_CHECKING:
-    from dissectors.forensics import Case, Investigation
 
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 CELLS_A_BYTE, BESIDE_BYTES = 5, 22  # of the bytes around what broke
@@ -55,8 +54,6 @@ def forensics(
     options, selection = reading.options(), part.selection
     if extract is not None:
         outputs.refuse_no_name(extract)
-    from dissectors.forensics import Investigation, report
-
     bar = progress.Bar(quiet=reading.quiet)
     investigation = Investigation(
         reading.captures(captures),
@@ -99,9 +96,6 @@ def forensics(
 
 def _tell_refusals(investigation: Investigation, format: str) -> None:
     """What receivers called corrupt although its bytes fit here."""
-    from dissectors.forensics import report
-    from pipelines.cli import printing
-
     refusals = list(investigation.refusals())
     if format == "json":
         for refusal in refusals:
@@ -113,9 +107,6 @@ def _tell_refusals(investigation: Investigation, format: str) -> None:
 
 
 def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
-    from dissectors.forensics import report
-    from pipelines.cli import printing
-
     if len(cases) > 1:
         print("\nAll of them in Wireshark:")
         for file, text in report.display_filters(cases).items():
@@ -128,10 +119,6 @@ def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
 
 
 def _show_case(case: Case, number: int, with_bytes: bool) -> None:
-    from dissectors.forensics import report
-    from pipelines.cli import printing
-    from pipelines.formats.grid import terminal_width
-
     print()
     across = max(1, (terminal_width() - BESIDE_BYTES) // CELLS_A_BYTE)
     for line in report.as_lines(case, number, with_bytes=with_bytes, across=across):
@@ -145,8 +132,6 @@ def _show_verdicts(
     counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]], looked_at: str
 ) -> None:
     """Verdicts per protocol and kind of checksum, and of those that compressed data carry."""
-    from pipelines.cli import printing
-
     if not counts:
         printing.show_text(f"No checksummed message data in {looked_at}.")
         return
@@ -175,7 +160,5 @@ def _show_parties(investigation: Investigation) -> None:
 
 
 def _show_counts(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    from pipelines.cli import printing
-
     fields = [printing.PrintedField(name) for name in names]
     printing.show_rows(rows, [*fields, *(printing.PrintedField(verdict, "count") for verdict in VERDICTS)])

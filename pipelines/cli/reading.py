@@ -28,7 +28,7 @@ from pipelines.cli.stopping import PipeEnd, ends_pipe
 from pipelines.formats.units import counted
 from pipelines.pandas_guard import without_pandas
 from pipelines.spark import options as spark_options
-from pipelines.storage.layout import is_analysis, single_analysis
+from pipelines.storage.layout import is_analysis, names_of, single_analysis
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,8 +232,6 @@ class Reading:
 
         def told() -> Mapping[str, str]:
             if single_analysis(captures):
-                from pipelines.storage.capture_names import names_of
-
                 return names_of(captures[0])
             from dissectors.capture.host_names import host_names
 

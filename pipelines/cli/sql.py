@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dissectors.capture.source import STDIN
+from dissectors.records import TABLES
+from pipelines.cli import printing
 from pipelines.cli.options import flag, option
 from pipelines.cli.output import OutFile, RowFormat, output
 from pipelines.cli.reading import AskedPart, AskedPayloads, Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
+from pipelines.sql import database
+from pipelines.storage.layout import refuse_read_back, single_analysis
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,14 +62,10 @@ def sql(
       brokerscope sql capture.pcap --attach log=broker.csv "select * from exchanges join log using (correlation_id)"
       brokerscope sql capture.pcap
     """
-    from dissectors.capture.source import STDIN
-    from dissectors.records import TABLES
     from pipelines.answers import aggregates, records
-    from pipelines.cli import printing
     from pipelines.cli.sql_prompt import queries
     from pipelines.sql import attached
     from pipelines.sql.bodies import spelled_for
-    from pipelines.storage.layout import refuse_read_back, single_analysis
     from pipelines.tables.on_duckdb import give_name
 
     captures, query = _split(arguments)
@@ -104,8 +105,6 @@ def sql(
 
 def _named_files(pairs: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     """`log=broker.csv` -> ("log", "broker.csv"). Raises typer.BadParameter for anything else."""
-    from dissectors.records import TABLES
-
     for pair in pairs or ():
         name, _, path = pair.partition("=")
         if not name.isidentifier() or not path or name in TABLES:
@@ -117,12 +116,10 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
     """Raise typer.BadParameter for a query that means nothing: before captures are read, which may take long."""
     import duckdb
 
-    from dissectors.records import TABLES
     from pipelines.answers import aggregates
     from pipelines.answers.messages import PAYLOADS
     from pipelines.answers.records import database_of
     from pipelines.payloads.columns import schema
-    from pipelines.sql import database
     from pipelines.sql.bodies import spelled
 
     empty = {name: schema(name, full=full, payloads=payloads).empty_table() for name in TABLES}
@@ -145,7 +142,6 @@ def _check(query: str, own: Relations, *, full: bool, payloads: bool) -> None:
 
 def _named(query: str) -> tuple[str, ...]:
     """The record tables that a query needs: those that it names, and those of which aggregate tables are made."""
-    from dissectors.records import TABLES
     from pipelines.answers import aggregates
     from pipelines.tables.table import RECORDS
 
@@ -196,8 +192,6 @@ def _answer(
     import duckdb
     import pyarrow as pa
 
-    from pipelines.sql import database
-
     try:
         answer = _run(connection, query)
         names = answer.project("*").columns  # of two columns `a` the second is `a_1`
@@ -217,8 +211,6 @@ def _answer(
 
 def _read_along(answer: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """The rows of an answer, some at a time. Raises InputError where a table cannot be read further."""
-    from pipelines.sql import database
-
     try:
         yield from answer
     except OSError as error:  # as Arrow has what DuckDB says; else it would be taken for one of writing

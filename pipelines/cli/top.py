@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from pipelines.answers.top import By, Sort
 from pipelines.cli import printing
 from pipelines.cli.options import flag, option
 from pipelines.cli.printing import WHEN, PrintedField, Row
 from pipelines.cli.reading import AskedPart, Captures, Reading, TextOrJson, reads_captures
 from pipelines.formats import units
 
-By = Literal["topic", "partition", "client", "broker", "server", "api", "group", "connection"]
-Sort = Literal["p99", "time", "bytes", "errors", "count"]
 FIELDS = (
     PrintedField("protocol", once=True, need=4),
     PrintedField("key"),

@@ -9,48 +9,39 @@ stream open.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import PurePath
 from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
 
-class Writer(typing.Protocol):
+class Writer:
     """Writes record batches of one table to a stream."""
 
-    def write(self, batch: pa.RecordBatch) -> None: ...
+    def __init__(self, schema: pa.Schema, stream: BinaryIO, table: str = "") -> None:
+        """table: its name, where it has one."""
 
-    def close(self) -> None: ...
+    def write(self, batch: pa.RecordBatch) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
 
     def abandon(self) -> None:
         """The output failed: write nothing more."""
 
 
-def _text(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
-    from pipelines.formats.text import TextWriter
+def _writer(module: str, name: str) -> Callable[[str, pa.Schema, BinaryIO], Writer]:
+    """(table name, schema, stream) -> a writer of a module, which is imported when it is asked for."""
 
-    return TextWriter(table, schema, stream)
+    def made(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
+        writer: type[Writer] = getattr(import_module(f"pipelines.formats.{module}"), name)
+        return writer(schema, stream, table)
 
-
-def _json(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
-    from pipelines.formats.json_lines import JsonWriter
-
-    return JsonWriter(schema, stream)
-
-
-def _csv(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
-    from pipelines.formats.csv import CsvWriter
-
-    return CsvWriter(schema, stream)
-
-
-def _parquet(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
-    from pipelines.formats.parquet import ParquetWriter
-
-    return ParquetWriter(schema, stream)
+    return made
 
 
 Format = Literal["text", "json", "csv", "parquet"]
@@ -58,12 +49,11 @@ _NAMED: dict[str, Format] = {
     ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet", ".pq": "parquet"
 }  # fmt: skip
 
-# name -> (table name, schema, stream) -> writer; each module is imported when it is asked for
-FORMATS: dict[str, Callable[[str, pa.Schema, BinaryIO], Writer]] = {
-    "text": _text,
-    "json": _json,
-    "csv": _csv,
-    "parquet": _parquet,
+FORMATS = {
+    "text": _writer("text", "TextWriter"),
+    "json": _writer("json_lines", "JsonWriter"),
+    "csv": _writer("csv", "CsvWriter"),
+    "parquet": _writer("parquet", "ParquetWriter"),
 }
 BINARY_FORMATS = frozenset({"parquet"})  # not for a terminal
 

@@ -13,17 +13,17 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
-from pipelines.formats import columns
+from pipelines.formats import Writer, columns
 from pipelines.formats.plain import clean
 
 LIST_SEPARATOR = ";"
 _FORMULA = ("=", "+", "-", "@")
 
 
-class CsvWriter:
+class CsvWriter(Writer):
     """Writes batches as CSV."""
 
-    def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
+    def __init__(self, schema: pa.Schema, stream: BinaryIO, table: str = "") -> None:
         self._flat = pa.schema([(_harmless(f.name), flat_type(f.type)) for f in schema])  # SQL makes names of values
         head = io.StringIO()  # written here: versions of pyarrow quote names that need none
         csv.writer(head, lineterminator="\n").writerow(self._flat.names)
@@ -36,9 +36,6 @@ class CsvWriter:
 
     def close(self) -> None:
         self._out.close()
-
-    def abandon(self) -> None:
-        pass
 
 
 def flat_type(kind: pa.DataType) -> pa.DataType:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dissectors.records import JSON_COLUMNS
-from pipelines.formats import columns
+from pipelines.formats import Writer, columns
 from pipelines.formats.hosts import ADDRESSED, HOST_NAMES, beside, names_in_use
 from pipelines.payloads.columns import KEY_JSON, VALUE_JSON
 
@@ -22,10 +22,10 @@ _JSON = JSON_COLUMNS | {KEY_JSON, VALUE_JSON}
 _CHUNK_ROWS = 4096  # lines put together at once
 
 
-class JsonWriter:
+class JsonWriter(Writer):
     """Writes batches as JSON lines."""
 
-    def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
+    def __init__(self, schema: pa.Schema, stream: BinaryIO, table: str = "") -> None:
         self._stream = stream
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -34,9 +34,6 @@ class JsonWriter:
 
     def close(self) -> None:
         self._stream.flush()
-
-    def abandon(self) -> None:
-        pass
 
 
 def _lines(batch: pa.RecordBatch) -> bytes:

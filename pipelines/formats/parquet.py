@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from pipelines.formats import intervals
+from pipelines.formats import Writer, intervals
 
 try:  # `pyarrow.parquet` loads file systems and TLS too, a twentieth of a start
     from pyarrow._parquet import ParquetWriter as FileWriter
@@ -54,10 +54,10 @@ def row_group(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches).unify_dictionaries()
 
 
-class ParquetWriter:
+class ParquetWriter(Writer):
     """Writes batches as Parquet."""
 
-    def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
+    def __init__(self, schema: pa.Schema, stream: BinaryIO, table: str = "") -> None:
         """schema: of the batches, all of which may have dictionaries in the place of texts."""
         self._intervals = [at for at, kind in enumerate(schema.types) if intervals.is_interval(kind)]
         for at in self._intervals:

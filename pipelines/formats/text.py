@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.formats import cells, units
+from pipelines.formats import Writer, cells, units
 from pipelines.formats.columns import is_flat_list, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
 from pipelines.formats.hosts import with_names
@@ -270,10 +270,10 @@ def of_field(field: pa.Field) -> Shown:
 UNITS: tuple[tuple[str, Callable[..., str]], ...] = (("_ns", units.duration), ("_bytes", units.size))
 
 
-class TextWriter:
+class TextWriter(Writer):
     """Writes batches as aligned text."""
 
-    def __init__(self, table: str, schema: pa.Schema, stream: BinaryIO) -> None:
+    def __init__(self, schema: pa.Schema, stream: BinaryIO, table: str = "") -> None:
         self._stream = stream
         usual = COLUMNS.get(table, ())
         known = {name for shown in usual for name in shown.columns}
@@ -292,9 +292,6 @@ class TextWriter:
         if not self._begun:
             self._lines([])
         self._stream.flush()
-
-    def abandon(self) -> None:
-        pass
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[list[str]]:
         made = []

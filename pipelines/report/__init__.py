@@ -76,7 +76,7 @@ def made(out: str, asked: PageOptions) -> bytes:
     from pipelines.formats import hosts
     from pipelines.report.load import loaded
     from pipelines.report.page import html
-    from pipelines.storage.capture_names import HOSTS
+    from pipelines.storage.layout import HOSTS
 
     with (
         loaded(out, asked.selection, asked.records, anew=asked.anew) as analysis,

@@ -9,8 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from dissectors.session.protocols import protocols
 from pipelines.formats import units
-from pipelines.report import colours, harm, wrong
+from pipelines.report import harm, wrong
 from pipelines.report.elements import Html, join, shown, sign, tag
 from pipelines.report.load import Analysis
 from pipelines.report.payload import Payload
@@ -68,7 +69,7 @@ def _html(analysis: Analysis, share: float) -> str:
     grid = wrong.grid(builder)
     built = {section: section.html(builder) for section in SECTIONS}
     pair = [built[section] for section in SIDE_BY_SIDE if built[section]]
-    style = Html("\n".join(_asset(f"{name}.css") for name in STYLES) + colours.css())
+    style = Html("\n".join(_asset(f"{name}.css") for name in STYLES) + _colours())
     script = Html(_script())
     head = tag(
         "head",
@@ -111,6 +112,15 @@ def _asset(name: str) -> str:
 
 def _script() -> str:
     return '"use strict";\n(async () => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+
+
+def _colours() -> str:
+    """The colours of protocols, light and dark, as custom properties and as classes of badges."""
+    found = {protocol.name: protocol.colours for protocol in protocols()}
+    light = "".join(f"--{name}:{colours[0]};" for name, colours in found.items())
+    dark = "".join(f"--{name}:{colours[1]};" for name, colours in found.items())
+    badges = "".join(f".badge.{name}{{background:var(--{name})}}" for name in found)
+    return f':root{{{light}}}@media screen{{:root[data-theme="dark"]{{{dark}}}}}{badges}'
 
 
 def _policy(script: str, style: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
 from dissectors.records import schema
-from pipelines.sql.database import sentence
+from pipelines.sql.database import fetched, sentence
 from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
@@ -59,9 +59,7 @@ class Records:
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query, as dictionaries. Times must be numbers: `epoch_us(time)`."""
-        answer = self.engine.duckdb.execute(sql)
-        names = [column[0] for column in answer.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        return fetched(self.engine.duckdb, sql)
 
     def tuples(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query, as tuples. Times must be numbers: `epoch_us(time)`."""

@@ -24,7 +24,7 @@ import posixpath
 import secrets as random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,17 +116,11 @@ class StreamState:
         self.engines = {key: data for key, data in self.engines.items() if key in wanted}
 
 
-def _plain(work: SiteWork) -> tuple[Any, ...]:
+def _plain(value: Any) -> Any:
     """A piece of work as values that any release can read."""
-    inputs, known = (
-        tuple((*one[:3], None if one.part is None else _of_part(one.part)) for one in some)
-        for some in (work.inputs, work.known)
-    )
-    return work.site, work.state, inputs, known, work.late_until, work.ended
-
-
-def _of_part(part: Part) -> tuple[int | None, int, int, int, int]:
-    return part.offset, part.size, part.number, part.clock, part.after
+    if isinstance(value, Part):
+        return astuple(value)
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def _work(plain: Sequence[Any]) -> SiteWork:

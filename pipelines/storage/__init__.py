@@ -3,7 +3,6 @@
 filesystem.py      one way to read, write, list and replace files, whatever the path or URL
 outputs.py         local outputs that appear whole or not at all
 layout.py          names of what `analyze` leaves in OUT
-capture_names.py   names of machines that OUT keeps
 capture_paths.py   where the captures lie that OUT names
 record_files.py    records as Parquet files, a file for each table, site and day
 chosen_rows.py     keeps some rows of record files

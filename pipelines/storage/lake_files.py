@@ -33,7 +33,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -214,26 +214,13 @@ def _manifest(data: dict[str, Any]) -> Manifest:
     format = data.get("format")
     if not isinstance(format, int) or format not in _READ:
         raise BrokerscopeError(f"OUT has format {format}, and this version writes {FORMAT}; use another OUT")
-    sites = {name: site_of_json(site) for name, site in data["sites"].items()}
-    notes, empty, kept = ([Written(*file) for file in data.get(key, ())] for key in ("notes", "empty", "kept"))
-    gone = [file_of_json(file) for file in data.get("gone", ())]
-    notices = [(kind, message) for kind, message in data.get("notices", ())]
-    since, joined, edition = data.get("since"), data.get("joined", {}), data.get("edition", "")
-    return Manifest(
-        data["made_by"],
-        data["parts"],
-        format,
-        sites,
-        data["names"],
-        notes,
-        empty,
-        gone,
-        kept,
-        notices,
-        since,
-        joined,
-        edition,
-    )
+    read: dict[str, Any] = {field.name: data[field.name] for field in fields(Manifest) if field.name in data}
+    read |= {key: [Written(*file) for file in read.get(key, ())] for key in ("notes", "empty", "kept")}
+    read["names"] = data["names"]
+    read["sites"] = {name: site_of_json(site) for name, site in data["sites"].items()}
+    read["gone"] = [file_of_json(file) for file in data.get("gone", ())]
+    read["notices"] = [(kind, message) for kind, message in data.get("notices", ())]
+    return Manifest(**read)
 
 
 def commit(lake: str, staging: str, before: Commit | None, after: Manifest) -> Commit:

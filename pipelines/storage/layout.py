@@ -16,6 +16,7 @@ RECORD_FOLDER = "records"
 TABLE_FOLDER = "tables"
 LAKE_FOLDER = ".lake"  # of an OUT that `analyze --update` keeps
 ABOUT = "analysis.json"
+HOSTS = "hosts"  # the key in it of names of machines, as captures or the user told them: address -> name
 CASES_FILE = "forensics.jsonl"  # one object per bad checksum, as `brokerscope forensics --format json` writes them
 _READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, LAKE_FOLDER, ABOUT, CASES_FILE)
 
@@ -45,6 +46,12 @@ def read_about(out: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def names_of(out: str) -> dict[str, str]:
+    """Names of machines that OUT keeps: address -> name; nothing where it keeps none."""
+    found = read_about(out).get(HOSTS)
+    return {ip: name for ip, name in found.items() if isinstance(name, str)} if isinstance(found, dict) else {}
 
 
 def refuse_newer(out: str) -> None:

@@ -7,7 +7,6 @@ leave nulls out), `min`, `max`, window functions, `/` as a division of doubles, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from pipelines.tables.percentiles import QUANTILE_NAMES, QUANTILES, binned
 
@@ -17,25 +16,32 @@ LARGEST_DOUBLE = "9.2e18"  # where doubles do that become whole numbers
 _SO_FAR = "rows between unbounded preceding and current row"
 
 
-class Dialect(Protocol):
-    """How an engine says what the two say differently. Arguments and results are SQL expressions."""
+class DuckDB:
+    """DuckDB in this process: what `Spark` says otherwise. Arguments and results are SQL expressions."""
 
-    name: str
+    name = "local"
 
     def quoted(self, name: str) -> str:
         """A column's name, also where it is a keyword."""
+        return f'"{name}"'
 
     def micros(self, time: str) -> str:
         """Microseconds since the epoch."""
+        return f"epoch_us({time})"
 
     def timestamp(self, micros: str) -> str:
         """The time that lies so many microseconds after the epoch."""
+        return f"make_timestamptz(cast({micros} as bigint))"
 
     def total(self, value: str) -> str:
         """Sum of a bigint over a group; null where there is no value; saturates where it does not fit."""
+        fitting = f"greatest(least(sum({value}), {LARGEST}), -{LARGEST})"  # these leave nulls out
+        return f"case when count({value}) > 0 then cast({fitting} as bigint) end"
 
     def plus(self, *values: str) -> str:
         """Sum of bigints of one row; saturates where it does not fit."""
+        terms = " + ".join(f"cast({value} as hugeint)" for value in values)
+        return f"cast(greatest(least({terms}, {LARGEST}), -{LARGEST}) as bigint)"
 
     def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
         """A SELECT of keys and `<name>_p50_ns` … `<name>_p999_ns`, exact, for each group of the rows of `source`.
@@ -43,67 +49,6 @@ class Dialect(Protocol):
         values: name -> a bigint. Of n values in order the percentile is number ceil(quantile * n), from 1: always one
         of them, as quantile_disc has it; null where there is none. A group without any value may have no row.
         """
-
-    def listed(self, value: str) -> str:
-        """The distinct texts of a group, sorted, at most LISTED."""
-
-    def numbers(self, value: str) -> str:
-        """The distinct numbers of a group, sorted."""
-
-    def in_order(self, value: str, order: str) -> str:
-        """The values of a group, the one with the least number first."""
-
-    def first(self, value: str, *order: str) -> str:
-        """The value, be it null, of the row of a group that comes first. No expression of `order` may be null."""
-
-    def latest(self, value: str, window: str) -> str:
-        """The last value that is not null, up to a row of a window (`partition by … order by …`)."""
-
-    def row(self, *values: str) -> str:
-        """Several values as one, never null; two are equal where all values are, and null equals null."""
-
-    def member(self, json: str, name: str) -> str:
-        """The value of a member of a JSON object, as text."""
-
-    def each(self, values: str) -> str:
-        """One row for each text of a list; one row with null for an empty one or none."""
-
-    def length(self, values: str) -> str:
-        """How many elements a list has; null of none."""
-
-    def first_of_list(self, values: str) -> str:
-        """The first element of a list; null of an empty one and of none."""
-
-    def once(self, name: str, query: str) -> str:
-        """`NAME as (…)`: a part of a WITH that others read more than once, and that is computed once."""
-
-    def anew(self, name: str) -> str:
-        """`NAME as`, for a part of a WITH that costs less to compute again than to keep, where that can be said."""
-
-
-class DuckDB:
-    """DuckDB in this process."""
-
-    name = "local"
-
-    def quoted(self, name: str) -> str:
-        return f'"{name}"'
-
-    def micros(self, time: str) -> str:
-        return f"epoch_us({time})"
-
-    def timestamp(self, micros: str) -> str:
-        return f"make_timestamptz(cast({micros} as bigint))"
-
-    def total(self, value: str) -> str:
-        fitting = f"greatest(least(sum({value}), {LARGEST}), -{LARGEST})"  # these leave nulls out
-        return f"case when count({value}) > 0 then cast({fitting} as bigint) end"
-
-    def plus(self, *values: str) -> str:
-        terms = " + ".join(f"cast({value} as hugeint)" for value in values)
-        return f"cast(greatest(least({terms}, {LARGEST}), -{LARGEST}) as bigint)"
-
-    def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
         group, wanted = ", ".join(keys), ", ".join(map(str, QUANTILES))
         lists = ", ".join(f"quantile_disc({value}, [{wanted}]) as {name}_list" for name, value in values.items())
         columns = ", ".join(
@@ -114,46 +59,55 @@ class DuckDB:
         return f"select {group}, {columns} from (select {group}, {lists} from {source} group by {group})"
 
     def listed(self, value: str) -> str:
-        return f"{self._distinct(value)}[1:{LISTED}]"
+        """The distinct texts of a group, sorted, at most LISTED."""
+        return f"{self.numbers(value)}[1:{LISTED}]"
 
     def numbers(self, value: str) -> str:
-        return self._distinct(value)
-
-    def _distinct(self, value: str) -> str:
+        """The distinct numbers of a group, sorted."""
         return f"coalesce(list(distinct {value} order by {value}) filter (where {value} is not null), [])"
 
     def in_order(self, value: str, order: str) -> str:
+        """The values of a group, the one with the least number first."""
         return f"list({value} order by {order})"
 
     def first(self, value: str, *order: str) -> str:
+        """The value, be it null, of the row of a group that comes first. No expression of `order` may be null."""
         return f"arg_min_null({value}, {self.row(*order)})"
 
     def latest(self, value: str, window: str) -> str:
+        """The last value that is not null, up to a row of a window (`partition by … order by …`)."""
         return f"last_value({value} ignore nulls) over ({window} {_SO_FAR})"
 
     def row(self, *values: str) -> str:
+        """Several values as one, never null; two are equal where all values are, and null equals null."""
         return f"row({', '.join(values)})"
 
     def member(self, json: str, name: str) -> str:
+        """The value of a member of a JSON object, as text."""
         return f"({json}->>'{name}')"
 
     def each(self, values: str) -> str:
+        """One row for each text of a list; one row with null for an empty one or none."""
         return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
 
     def length(self, values: str) -> str:
+        """How many elements a list has; null of none."""
         return f"len({values})"
 
     def first_of_list(self, values: str) -> str:
+        """The first element of a list; null of an empty one and of none."""
         return f"{values}[1]"
 
     def once(self, name: str, query: str) -> str:
+        """`NAME as (…)`: a part of a WITH that others read more than once, and that is computed once."""
         return f"{name} as materialized ({query})"
 
     def anew(self, name: str) -> str:
+        """`NAME as`, for a part of a WITH that costs less to compute again than to keep, where that can be said."""
         return f"{name} as not materialized"
 
 
-class Spark:
+class Spark(DuckDB):
     """Spark SQL."""
 
     name = "spark"
@@ -180,7 +134,7 @@ class Spark:
         return binned(source, keys, values)
 
     def listed(self, value: str) -> str:
-        return f"slice(array_sort(collect_set({value})), 1, {LISTED})"
+        return f"slice({self.numbers(value)}, 1, {LISTED})"
 
     def numbers(self, value: str) -> str:
         return f"array_sort(collect_set({value}))"
@@ -216,6 +170,10 @@ class Spark:
 
     def anew(self, name: str) -> str:
         return f"{name} as"
+
+
+Dialect = DuckDB
+"""Either of the two, for queries that both run."""
 
 
 def double(value: float) -> str:

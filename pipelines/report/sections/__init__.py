@@ -5,8 +5,8 @@ from __future__ import annotations
 from pipelines.report.load import Row
 from pipelines.report.payload import ENOUGH_TEXT
 from pipelines.report.section import Section
-from pipelines.report.sections import against, errors, events, forensics, groups, integrity, lag, latency
-from pipelines.report.sections.single import picture, table
+from pipelines.report.sections import against, events, forensics, groups, tables
+from pipelines.report.sections.tables import picture, table
 from pipelines.sql.words import EXPLAINED_NS
 
 
@@ -50,7 +50,13 @@ SECTIONS: tuple[Section, ...] = (
         "count.",
         picture("cost"),
     ),
-    errors.SECTION,
+    Section(
+        "errors",
+        "Errors",
+        "Error codes in answers, most frequent first; each with what it says and the packet of the first one. Grey "
+        "ones are part of normal work, as MEMBER_ID_REQUIRED at a first join.",
+        tables.errors,
+    ),
     events.SECTION,
     Section(
         "changes",
@@ -61,7 +67,12 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section("members", "Members of groups", "who was a member when; dotted lines are rebalances", picture("members")),
     groups.SECTION,
-    lag.SECTION,
+    Section(
+        "lag",
+        "Lag of groups",
+        "Messages that a group has yet to read, and how old the next one is, along time.",
+        tables.lag,
+    ),
     Section("partitions", "Partitions", "messages produced to each, by broker", picture("partitions")),
     Section(
         "leaders",
@@ -83,7 +94,14 @@ SECTIONS: tuple[Section, ...] = (
         f"the same connection. {ENOUGH_TEXT}",
         picture("brokers"),
     ),
-    latency.SECTION,
+    Section(
+        "latency",
+        "Latency",
+        "How long requests took. Total: from the first byte of the request to the last byte of the "
+        "answer; wait: from the last byte of the request to the first byte of the answer. "
+        "Long polls have a table of their own. Errors include those that are part of normal work. " + ENOUGH_TEXT,
+        tables.latency,
+    ),
     Section(
         "hops",
         "Hops",
@@ -91,7 +109,13 @@ SECTIONS: tuple[Section, ...] = (
         "between the two cost.",
         table("hops"),
     ),
-    integrity.SECTION,
+    Section(
+        "integrity",
+        "Integrity",
+        "Every checksum on the wire, computed again. Bad only where each byte that it covers was captured, "
+        "unverifiable where some are missing, absent where the format carries none.",
+        tables.integrity,
+    ),
     forensics.SECTION,
     Section(
         "delivery",

@@ -23,7 +23,7 @@ from pipelines.tables.verdicts.interruption import came_back, out_of_service, re
 from pipelines.tables.verdicts.kinds import CRITICAL, WARNING
 from pipelines.tables.verdicts.leader_moved import taken_over
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, DRAIN_US, IN_USE_US, LINKS, SOON_US
-from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list
 
 ERRORS_NAMED = 5  # errors that a link names
 _MANY = 2  # connections that ended, or attempts that were not answered
@@ -195,11 +195,9 @@ def _rows(capture: Capture, loss: _Loss) -> Row:
     ended = f"""
         server_port in {sql_list(loss.ports)} and epoch_us(start_time) < {loss.first("first_us")}
         and epoch_us(end_time) between {from_us} and {to_us}"""
-    (row,) = capture.rows(
-        together(f"""
-            select * replace (case when client_id is not null then client end as client)
-            from v_connections where {_at(loss)} and ({ended} or {_attempts(loss)})""")
-    )
+    (row,) = capture.together(f"""
+        select * replace (case when client_id is not null then client end as client)
+        from v_connections where {_at(loss)} and ({ended} or {_attempts(loss)})""")
     return row
 
 

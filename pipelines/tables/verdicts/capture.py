@@ -55,7 +55,7 @@ from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
 from pipelines.tables.transactions import transactions
 from pipelines.tables.verdicts.say import counted, micros, share
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, IDLE_NS, SOON_US
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import COST_NS, Row, Ruling, sql_list, together
 from pipelines.tables.verdicts.work import READ_AGAIN, SENT
 
 TOLD, MISMATCHED, MOVED, UNDELIVERED, HEARD = "v_told", "v_mismatched", "v_moved", "v_undelivered", "v_heard"
@@ -263,23 +263,21 @@ class Capture(Views):
             self.make(exchanges)
             self.duckdb.execute(f"insert into {TOLD} {exchanges}")
 
-    def timed(self, query: str, by: Sequence[str], more: str = "") -> list[Row]:
+    def together(self, query: str, by: Sequence[str] = (), more: str = "", cost_ns: str = COST_NS) -> list[Row]:
+        """One row for each group of rows; arguments are those of `verdict.together`."""
+        return self.rows(together(query, by, more, cost_ns))
+
+    def timed(self, query: str, by: Sequence[str], more: str = "", cost_ns: str = COST_NS) -> list[Row]:
         """The rows of `together`, each with `largest_part`: a sentence that says where most of its time went.
 
-        query: a SELECT from v_calls; by, more: as `together` takes them. The sentence is None where no exchange of a
-        group took long.
+        query: a SELECT from v_calls. The sentence is None where no exchange of a group took long.
         """
         parts = ", ".join(f"{part.name}_ns as part_{part.name}" for part in PARTS)
         sums = (f"sum(part_{part.name})::double as sum_{part.name}" for part in PARTS)
         known = "count(slow_ns) as known, sum(slow_ns)::double as total"
         slow = f"select site, exchange_id, total_ns as slow_ns, {parts} from v_causes"
-        rows = self.rows(
-            together(
-                f"select * from ({query}) left join ({slow}) using (site, exchange_id)",
-                by,
-                ", ".join(filter(None, (more, known, *sums))),
-            )
-        )
+        query = f"select * from ({query}) left join ({slow}) using (site, exchange_id)"
+        rows = self.together(query, by, ", ".join(filter(None, (more, known, *sums))), cost_ns)
         return [row | {"largest_part": _largest_part(row)} for row in rows]
 
 

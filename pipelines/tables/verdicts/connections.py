@@ -1,40 +1,160 @@
-"""Connections that were refused or stood still."""
+"""Connections that were refused or stood still, that led nowhere, or on which only one side is understood."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from pipelines.sql.words import REFUSED, SILENT
-from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import PLACE, Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.sql.words import REFUSED, SERVER, SILENT
+from pipelines.tables.verdicts.capture import MISMATCHED, PLACE, Capture
+from pipelines.tables.verdicts.check import SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.thresholds import ASKED_AGAIN, USED_AT_ONCE_US
 from pipelines.tables.verdicts.told import Told
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.verdict import sql_list
+
+# --- refused, or left alone ---
+
+
+def _failed(which: str, capture: Capture) -> str:
+    """Attempts that fulfil a condition, but for those of a broker that was lost, and when one succeeded later."""
+    return f"""
+        with failed as (
+            select *, max(until) over (partition by server) as tried from v_connections
+            where {which} and server_port in (from v_ports) and not {capture.is_lost("server")}
+        )
+        select f.*, (
+                select min(n.start_time) from v_connections n
+                where n.server = f.server and n.handshake = 'full' and n.start_time > f.tried
+            ) as later
+        from failed f"""
+
+
+FAILED_CONNECTS = [
+    Told(
+        SomeRows("connections", which), kind,
+        f"Server {{server}} {verb} {{count:connection attempt}} of {{who}}{{later_ns:; it accepted one ~ns~ later}}.",
+        partial(_failed, which),
+        by=("server",),
+        more=f"""
+            (epoch_us(min(later)) - epoch_us(max(until))) * 1000 as later_ns,
+            if(count(later) > 0, '{NOTE}', null) as severity,
+            if(count(later) > 0, 'Nothing: it accepts connections again.', null) as advice""",
+    ).check
+    for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer"))
+]  # fmt: skip
+
+_ALERT = """
+    tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'
+        and protocol is null and coalesce(frames, 0) = 0"""
+
+TLS_REFUSED = [
+    Told(
+        SomeRows("connections", "tls_alert is not null"), "tls_refused",
+        f"{who} {{count:times}}: {{reason}}.",
+        f"""
+            select *, replace(regexp_extract(tls_alert, ': [^ ]* (.*)', 1), '_', ' ') as reason from v_connections
+            where {_ALERT} and starts_with(tls_alert, 'client: ') is {by_client}
+                and (server_port in (from v_ports) or not exists (from connections where protocol is not null))""",
+        by=("server", "tls_alert"),
+        more="any_value(reason) as reason",
+    ).check
+    for who, by_client in (
+        ("{who} refused the TLS certificate or handshake of {server}", "true"),
+        ("{server} refused the TLS handshake of {who}", "false"),
+    )
+]  # fmt: skip
+"""Handshakes at ports of brokers that an alert in clear ended, by its reason."""
+
+# --- addresses that brokers tell ---
+
+_LOOKUPS = ("Metadata", "FindCoordinator", "DescribeCluster", "LOOKUP", "PARTITIONED_METADATA", "GET_CLUSTER_METADATA")
+_BEFORE_WORK = ("ApiVersions", "CONNECT", "SaslHandshake", "SaslAuthenticate", "InitProducerId", "PING")
+_LOCAL = "regexp_matches(told, '^(localhost|127\\.|\\[?::1\\]?:|0\\.0\\.0\\.0)')"
+# who was told an address and used none there: one of its own machine, or one at which connects failed
+_UNUSED = f"""
+    with told as (
+        select e.site, e.connection, e.incarnation, e.time, e.client_ip, e.server_ip, e.protocol,
+            regexp_replace(e.subject, '^[a-z+]+://', '') as told
+        from events e where e.kind = 'advertised' and e.subject is not null
+    ), used as (
+        select distinct client_ip, {SERVER} as told from connections where coalesce(server_bytes, 0) > 0
+    ), failed as (
+        select {SERVER} as told, count(*) as attempts, max(start_time) as last_attempt from connections
+        where {REFUSED} or {SILENT} group by all
+    ), worked as (
+        select client_ip, max(time) as last_work from exchanges
+        where kind = 'call' and coalesce(api, '') not in {(*_LOOKUPS, *_BEFORE_WORK)}
+        group by all
+    )
+    select distinct t.site, t.connection, t.incarnation, t.told, f.attempts
+    from told t left join failed f using (told)
+        left join used u on u.client_ip = t.client_ip and u.told = t.told
+        left join worked w on w.client_ip = t.client_ip
+    where u.told is null and (
+        {_LOCAL} and t.client_ip <> t.server_ip and not regexp_matches(t.client_ip, '^(127\\.|::1$)')
+            and (w.last_work is null or f.attempts is not null)
+            and epoch_us((select max(end_time) from connections)) - epoch_us(t.time) >= {USED_AT_ONCE_US}
+        or f.attempts is not null and t.time <= f.last_attempt and w.last_work is null)"""
+
+UNREACHABLE_ADDRESS = Told(
+    SomeRows("events", "kind = 'advertised'"), "unreachable_address",
+    "{servers:broker} sends {who} to {told}{whose}{attempts:, and ~attempt~ to connect there failed}: "
+    "asked {count:times} in {within_ns:ns}, and no broker was used there.",
+    f"""
+        select * from (
+            select c.*, a.told, a.attempts, regexp_matches(told, '^(localhost|127\\.|\\[::1\\]|0\\.0\\.0\\.0)') as local
+            from v_calls c join ({_UNUSED}) a using (site, connection, incarnation)
+            where c.kind in ('call', 'unanswered') and c.api in {_LOOKUPS}
+        ) qualify local or attempts is not null or count(*) over (partition by protocol, told) >= {ASKED_AGAIN}""",
+    by=("protocol", "told"),
+    more="""
+        max(attempts) as attempts, if(bool_or(local), ', which is their own machine', '') as whose,
+        (epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns""",
+).check  # fmt: skip
+
+# --- of different eras ---
+
+# connections on which an answer shows it
+_SHOWN = """
+    select c.*, e.subject as spoken, e.text as does from v_connections c
+    join (select site, connection, incarnation, subject, text from events where kind = 'other_version') e
+        using (site, connection, incarnation)"""
+_NOTHING_READ = """
+    protocol is not null and "foreign" is null and server_bytes > 0 and frames > 0 and framed_bytes <= client_bytes
+        and coalesce(skipped_bytes, 0) + coalesce(pending_bytes, 0) >= server_bytes"""
+# whole connections with requests, on which the server said something and none of it is an answer
+_UNREAD = f"""
+    select c.*, dialect as spoken, null::varchar as does
+    from v_connections c semi join v_whole using (site, connection, incarnation)
+    where {_NOTHING_READ}
+        and not exists (
+            select 1 from exchanges e where e.kind <> 'unanswered'
+                and e.site = c.site and e.connection = c.connection and e.incarnation = c.incarnation)
+        and exists (
+            select 1 from exchanges e where e.kind = 'unanswered'
+                and e.site = c.site and e.connection = c.connection and e.incarnation = c.incarnation)"""
+
+
+def _mismatched(capture: Capture) -> str:
+    """Connections of clients and servers of different versions, kept as MISMATCHED: what fails there is explained."""
+    tls = [server for one in capture.told if one.kind == "tls_mismatch" for server in one.rows["servers"]]
+    unread = f"select * from ({_UNREAD}){f' where server not in {sql_list(tls)}' if tls else ''}"
+    capture.keep(MISMATCHED, f"{_SHOWN} union all by name {unread}")
+    return f"select * from {MISMATCHED}"
+
+
+WRONG_PROTOCOL_VERSION = Told(
+    (SomeRows("events", "kind = 'other_version'"), SomeRows("connections", _NOTHING_READ)), "wrong_protocol_version",
+    "Server {server} {answers}; {who} {those:?speaks/speak} {language}: nothing works on {count:connection}.",
+    _mismatched,
+    by=("protocol", "server", "does", "spoken"),
+    more="coalesce(does, 'answers in another protocol version') as answers, coalesce(spoken, protocol) as language",
+).check  # fmt: skip
+"""Servers that answer clients of another protocol version, by what shows it; those that speak TLS are told apart."""
+
+# --- that stood still ---
 
 _STOPPED = "zero_windows > 0 and protocol is not null"
-
-
-@needs(SomeRows("connections", f"{REFUSED} or {SILENT}"))
-def failed_connects(capture: Capture) -> Iterator[Ruling]:
-    """Attempts that a server refused or left alone, but for those of a broker that was lost."""
-    ours = f"server_port in (from v_ports) and not {capture.is_lost('server')}"
-    for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer")):
-        failed = f"select * from v_connections where {which} and {ours}"
-        for row in capture.rows(together(failed, ["server"])):
-            attempts = say.counted(row["count"], "connection attempt")
-            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row)}"
-            (later,) = capture.rows(f"""
-                select min(start_time) as time from v_connections
-                where server = {say.literal(row["server"])} and handshake = 'full'
-                    and epoch_us(start_time) > {say.micros(row["last_time"])}""")
-            if later["time"] is None:
-                yield Ruling(kind, f"{text}.", row)
-            else:
-                after = say.span((say.micros(later["time"]) - say.micros(row["last_time"])) * 1000)
-                text = f"{text}; it accepted one {after} later."
-                yield Ruling(kind, text, row, severity=NOTE, advice="Nothing: it accepts connections again.")
-
 
 ZERO_WINDOW = Told(
     SomeRows("connections", _STOPPED), "zero_window",

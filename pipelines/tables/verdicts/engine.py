@@ -7,33 +7,43 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.tables.verdicts.addresses import tls_refused, unreachable_address
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
 from pipelines.tables.verdicts.check import worth_asking
-from pipelines.tables.verdicts.connections import ZERO_WINDOW, failed_connects
+from pipelines.tables.verdicts.connections import (
+    FAILED_CONNECTS,
+    TLS_REFUSED,
+    UNREACHABLE_ADDRESS,
+    WRONG_PROTOCOL_VERSION,
+    ZERO_WINDOW,
+)
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost
 from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
-from pipelines.tables.verdicts.lookups import lookups_redirected
+from pipelines.tables.verdicts.lookups import LOOKUPS_REDIRECTED
 from pipelines.tables.verdicts.messages import messages
-from pipelines.tables.verdicts.paths import path_lost
-from pipelines.tables.verdicts.permits import without_permits
-from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
-from pipelines.tables.verdicts.readers import consumer_behind, delivery_stopped
+from pipelines.tables.verdicts.paths import PATH_LOST
+from pipelines.tables.verdicts.permits import WITHOUT_PERMITS
+from pipelines.tables.verdicts.readers import DELIVERY_STOPPED, consumer_behind
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
-from pipelines.tables.verdicts.retransmissions import retransmissions
 from pipelines.tables.verdicts.shown import SHOWN
-from pipelines.tables.verdicts.slow import HEAD_OF_LINE, SLOW_STRETCH, SLOW_TAIL, slow_requests, uneven_broker
+from pipelines.tables.verdicts.slow import (
+    HEAD_OF_LINE,
+    RETRANSMISSIONS,
+    SLOW_STRETCH,
+    SLOW_TAIL,
+    UNEVEN_BROKER,
+    slow_requests,
+)
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
-from pipelines.tables.verdicts.unanswered import fetch_overdue, unanswered
+from pipelines.tables.verdicts.unanswered import FETCH_OVERDUE, unanswered
 from pipelines.tables.verdicts.unexplained import (
     ANSWER_CUT,
     CONNECTIONS_RESET,
@@ -52,33 +62,33 @@ CHECKS = (
     leader_moved,
     NO_LEADER,
     OUT_OF_SYNC,
-    wrong_protocol_version,
+    WRONG_PROTOCOL_VERSION,
     framing_lost,
-    tls_refused,
-    unreachable_address,
-    path_lost,
+    *TLS_REFUSED,
+    UNREACHABLE_ADDRESS,
+    *PATH_LOST,
     CONNECTIONS_RESET,
     messages,
     transactions_aborted,
     errors,
     ANSWER_CUT,
-    delivery_stopped,
+    DELIVERY_STOPPED,
     redelivered,
     consumer_behind,
-    lookups_redirected,
-    without_permits,
+    *LOOKUPS_REDIRECTED,
+    *WITHOUT_PERMITS,
     METADATA_STORM,
-    fetch_overdue,
+    FETCH_OVERDUE,
     rebalances,
-    retransmissions,
+    RETRANSMISSIONS,
     slow_requests,
     HEAD_OF_LINE,
     SLOW_STRETCH,
-    uneven_broker,
+    UNEVEN_BROKER,
     SLOW_TAIL,
     ZERO_WINDOW,
     NOT_UNDERSTOOD,
-    failed_connects,
+    *FAILED_CONNECTS,
     unanswered,
 )
 """In this order: those behind leave out what verdicts before them explain."""

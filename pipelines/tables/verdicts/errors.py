@@ -26,7 +26,7 @@ from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
 from pipelines.tables.verdicts.told import said, words
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
 LOGIN_REFUSED = (
     "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "DELEGATION_TOKEN_EXPIRED",
@@ -44,8 +44,7 @@ NO_LOGIN = "Unauthenticated"
 """The name of the error by which Iggy refuses a request of a client that has not logged in."""
 
 _LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
-_NO_RIGHT = """(e.name like '%AUTHORIZATION_FAILED'
-    or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"""
+_NO_RIGHT = "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized'))"
 _HEARTBEATS = ("Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 _GROUP_APIS = ("JoinGroup", "SyncGroup", "OffsetCommit", "TxnOffsetCommit", *_HEARTBEATS)
 _REMOVED = f"""(e.name in ('UNKNOWN_MEMBER_ID', 'FENCED_MEMBER_EPOCH')
@@ -68,7 +67,8 @@ _SEEN = f"""
             case when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
                 when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
                 when e.api in {sql_list(_LOGINS)} then 'login'
-                when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
+                when e.name = '{NO_LOGIN}' then 'stranger' when {_NO_RIGHT} then 'right'
+                when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
                 when e.name = 'INVALID_RECORD_STATE' then 'unlocked' when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt'
@@ -170,7 +170,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
             and bool_or(refused > 0) over (partition by protocol, sort, what, healed) as of_refused
         from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
-    for row in capture.rows(together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE)):
+    for row in capture.together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE):
         ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
@@ -230,19 +230,6 @@ def _refused(row: Row) -> Ruling:
     return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=work)
 
 
-def _right(row: Row) -> Ruling:
-    who, what = say.clients(row), f"{say.apis(row['apis'])}{_about(row, 'on')}"
-    if row["cause"] == NO_LOGIN:
-        text = f"{who} sent {what} without being logged in: {NO_LOGIN}, {say.times(row['count'])}."
-        advice = "Let the client log in first, and after each new connection."
-        return Ruling("not_authorized", text, row, _explained(row), advice=advice)
-    who = f"{who} {say.verb(row, 'is', 'are')}"
-    text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}"
-    lost = row["refused_messages"]
-    text += f"; {say.counted(lost, 'message', 'was', 'were')} refused for good." if lost else "."
-    return Ruling("not_authorized", text, row, _explained(row))
-
-
 def _removed(row: Row) -> Ruling:
     """Requests of clients that their group does not know: what these read and did not commit is read again."""
     be, they, who = say.verb(row, "was", "were"), say.verb(row, "it", "they"), say.clients(row)
@@ -281,16 +268,22 @@ _SENTENCES = {
         "Nothing, if the client only asked whether it exists."),
     "broker": _Sentence("{what_failed}, between brokers{retried}.", severity=NOTE, advice=
         "Nothing: while leaders change, brokers refuse requests that come too late."),
+    "right": _Sentence("{who} {those:?is/are} not authorized for {apis}{about_on}: {cause}, {count:times}"
+        "{refused_messages:; ~message/was/were~ refused for good}.", "not_authorized"),
+    "stranger": _Sentence("{who} sent {apis}{about_on} without being logged in: {cause}, {count:times}.",
+        "not_authorized", "Let the client log in first, and after each new connection."),
     "login": _Sentence("The broker refused {count:login} of {who}: {names:names}.", "auth_refused"),
-    "fenced": _Sentence("{who}{about} {was} fenced {count:times}, as another producer holds the id or topic: "
-        "{names:names}.", "producer_fenced"),
+    "fenced": _Sentence("{who}{about} {those:?was/were} fenced {count:times}, as another producer holds the id or "
+        "topic: {names:names}.", "producer_fenced"),
     # static members of a group with one id: joining again heals nothing
-    "instance": _Sentence("{who}{about} {was} fenced {count:times}: another member uses the same group.instance.id.",
+    "instance": _Sentence("{who}{about} {those:?was/were} fenced {count:times}: another member uses the same "
+        "group.instance.id.",
         advice="Give each member a group.instance.id of its own: of two with the same, each takes the other's place."),
     # acknowledgements of a share group's messages: what comes next heals nothing
-    "unlocked": _Sentence("{who} acknowledged messages{about_it} that {they} did not, or no longer, hold: {cause}, "
-        "{count:times}.", advice="A member holds a message for group.share.record.lock.duration.ms (30 s), then others "
-        "get it, and it may be processed twice: let it take fewer at a time."),
+    "unlocked": _Sentence("{who} acknowledged messages{about_it} that {those:?it/they} did not, or no longer, hold: "
+        "{cause}, {count:times}.",
+        advice="A member holds a message for group.share.record.lock.duration.ms (30 s), then others get it, and it "
+        "may be processed twice: let it take fewer at a time."),
     "corrupt": _Sentence("The broker rejected {count:request} of {who}{about} as corrupt: {cause}.",
         "refused_as_corrupt"),
 }  # fmt: skip
@@ -300,15 +293,14 @@ _SENTENCES = {
 def _sentence(row: Row) -> Ruling:
     known = _SENTENCES[row["sort"]]
     more = {
-        "about": _about(row), "about_it": _about(row, "of"), "was": say.verb(row, "was", "were"),
-        "they": say.verb(row, "it", "they"), "what_failed": _what(row),
+        "about": _about(row), "about_it": _about(row, "of"), "about_on": _about(row, "on"), "what_failed": _what(row),
         "retried": "; a retry succeeded" if row["healed"] else "",
     }  # fmt: skip
     text = said(known.text, words(row) | more)
     return Ruling(known.kind, text, row, _explained(row), severity=known.severity, advice=known.advice)
 
 
-_SAID = {"failed": _failed, "right": _right, "removed": _removed}
+_SAID = {"failed": _failed, "removed": _removed}
 """By sort, where more is to be said."""
 
 

@@ -8,7 +8,7 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
-from pipelines.tables.verdicts.verdict import Link, Row, Ruling, first_of, together
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, first_of
 
 # each request with a wrong length, and how its connection ended
 _LOST = """
@@ -30,7 +30,7 @@ _FIRST = first_of("api", "version", "announced", "actual", "closed_by", "end_tim
 @needs(SomeRows("events", "kind = 'misframed'"))
 def framing_lost(capture: Capture) -> Iterator[Ruling]:
     """By API: who sent such requests to whom, the first with both sizes, and how its connection ended."""
-    for row in capture.rows(together(_LOST, ["protocol", "api"], _FIRST)):
+    for row in capture.together(_LOST, ["protocol", "api"], _FIRST):
         first = row["first"]
         sizes = f"announces {say.number(first['announced'])} bytes and has {say.number(first['actual'])}"
         whom = f"{say.clients(row)} sent {say.listed(row['servers'], 'broker')}"

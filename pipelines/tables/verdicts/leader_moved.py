@@ -16,7 +16,7 @@ from pipelines.tables.verdicts.capture import MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, LISTED, MOVE_US, SLOW_NS
-from pipelines.tables.verdicts.verdict import Link, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Link, Ruling, sql_list
 
 LEADER_ELSEWHERE = ("NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH")
 """Names of errors by which a broker says that it does not lead a partition."""
@@ -56,7 +56,7 @@ def leader_moved(capture: Capture) -> Iterator[Ruling]:
     capture.keep(MOVED, _SERVED)
     capture.keep(MOVED, f"select * from {MOVED} union all by name {_NAMED}")
     answers = _ANSWERS.format(explained=capture.explained())
-    for row in capture.rows(together(answers, ["protocol", "was", "now"], "max(cost_ns) as longest_ns")):
+    for row in capture.together(answers, ["protocol", "was", "now"], "max(cost_ns) as longest_ns"):
         partitions = capture.rows(f"""
             select topic, partition, min(served_time) as time from {MOVED}
             where was = {say.literal(row["was"])} and now = {say.literal(row["now"])} group by all order by 3, 1, 2""")

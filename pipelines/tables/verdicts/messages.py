@@ -16,7 +16,7 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import HELD_READERS_NS, LISTED
-from pipelines.tables.verdicts.verdict import Row, Ruling, together
+from pipelines.tables.verdicts.verdict import Row, Ruling
 
 _KIND = {
     LOST: "messages_lost",
@@ -92,7 +92,7 @@ def _rows(capture: Capture, statements: Sequence[Statement], protocol: str) -> R
                 (request_file, request_packet) in ({places}) or (response_file, response_packet) in ({places}))""",
         f"select * from v_calls where {of_protocol} and (file, packet) in ({places})",
     ):
-        for row in capture.rows(together(query)):
+        for row in capture.together(query):
             known = {
                 "topics": {s.topic for s in statements if s.topic},
                 "groups": {s.group for s in statements if s.group},

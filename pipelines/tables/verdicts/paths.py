@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import UNDELIVERED, Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeRows
 from pipelines.tables.verdicts.thresholds import ANSWER_US, AT_ONCE_US, IDLE_NS
-from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+from pipelines.tables.verdicts.told import Told
+from pipelines.tables.verdicts.verdict import sql_list
 
 FORGOTTEN = "Look for a firewall or load balancer that forgets idle connections; keep-alives avoid it."
 """What to do where a connection fails after a silence of IDLE_NS."""
 
 _STALLED = "kind = 'undelivered'"
-_SAID: dict[str, tuple[str, str, str | None]] = {
-    "size": (
-        " in segments of {smallest:,} bytes and more",
-        "; those of up to {passed:,} bytes arrived",
-        "Look at the path: an MTU below that of both hosts, and ICMP that is filtered. It is no broker.",
-    ),
-    "idle": (" after {silence} of silence", "", FORGOTTEN),
-    "silent": (
-        "",
-        "; nothing else came from {receiver} afterwards",
-        "Look whether the receiver was up, then at the path to it.",
-    ),
-    "path": ("", "", None),
-}
-"""By what it was: which bytes, what is known beside, and what to do; None for what the kind of the verdict says."""
 
 
-@needs(SomeRows("stalls", _STALLED))
-def path_lost(capture: Capture) -> Iterator[Ruling]:
-    """Bytes that TCP sent again and again and never got acknowledged: the path, and what of it.
+def _undelivered(of_client: str, capture: Capture) -> str:
+    """What one side sent again and again, kept as UNDELIVERED for both, but for what was sent to a lost broker.
 
-    Left out is what was sent to a broker that was lost. Size or idle time is the cause only where the receiver lived.
+    Size or idle time is the cause only where the receiver lived.
     """
     hosts = (one.rows for one in capture.told if one.kind == "broker_lost")
     gone = "".join(
@@ -63,20 +47,29 @@ def path_lost(capture: Capture) -> Iterator[Ruling]:
                 select unnest([server_ip, client_ip]) as receiver, until from v_calls where kind = 'call'
             ) semi join hosts using (receiver) group by receiver
         ) using (receiver)"""
-    if not capture.keep(UNDELIVERED, undelivered):
-        return
-    more = """
-        min(segment_bytes) as smallest, max(delivered_segment_bytes) as passed, max(idle_ns) as idle_ns,
-        saturated(sum(lost)) as lost, names_of(client_ip) as hosts,
-        names_of(server_ip) as server_hosts"""
-    for row in capture.rows(together(f"select * from {UNDELIVERED}", ["protocol", "direction", "why"], more)):
-        clients, brokers = say.clients(row), say.listed(row["servers"], "broker")
-        sender, receiver = (clients, brokers) if row["direction"] == "client" else (brokers, clients)
-        which, beside, advice = _SAID[row["why"]]
-        words = row | {"receiver": receiver, "silence": say.span(row["idle_ns"] or 0)}
-        text = (
-            f"{units.size(row['lost'])} that {sender} sent to {receiver}{which.format(**words)} were sent again and "
-            f"again and TCP never acknowledged them{beside.format(**words)}."
-        )
-        between = f"Between {say.listed(row['hosts'], 'host')} and {say.listed(row['server_hosts'], 'host')}, on "
-        yield Ruling("path_lost", text, row, f"{between}{say.counted(row['count'], 'connection')}.", advice=advice)
+    if not capture.has(UNDELIVERED):
+        capture.keep(UNDELIVERED, undelivered)
+    return f"select * from {UNDELIVERED} where (direction = 'client') is {of_client}"
+
+
+PATH_LOST = [
+    Told(
+        SomeRows("stalls", _STALLED), "path_lost",
+        f"{{lost:bytes}} that {sender} sent to {receiver}{{least: in segments of ~~ bytes and more}}"
+        "{silence_ns: after ~ns~ of silence} were sent again and again and TCP never acknowledged them"
+        f"{{passed:; those of up to ~~ bytes arrived}}{{silent:; nothing else came from {receiver} ~~}}.",
+        partial(_undelivered, of_client),
+        by=("protocol", "direction", "why"),
+        more=f"""
+            saturated(sum(lost)) as lost, names_of(client_ip) as hosts, names_of(server_ip) as server_hosts,
+            if(why = 'size', format('{{:,}}', min(segment_bytes)), null) as least,
+            if(why = 'size', format('{{:,}}', max(delivered_segment_bytes)), null) as passed,
+            if(why = 'idle', max(idle_ns), null) as silence_ns, if(why = 'silent', 'afterwards', null) as silent,
+            case why when 'size' then 'Look at the path: an MTU below that of both hosts, and ICMP that is filtered. '
+                || 'It is no broker.' when 'idle' then '{FORGOTTEN}'
+                when 'silent' then 'Look whether the receiver was up, then at the path to it.' end as advice""",
+        detail="Between {hosts:host} and {server_hosts:host}, on {count:connection}.",
+    ).check
+    for sender, receiver, of_client in (("{who}", "{servers:broker}", "true"), ("{servers:broker}", "{who}", "false"))
+]  # fmt: skip
+"""Bytes that TCP sent again and again and never got acknowledged: the path, and what of it."""

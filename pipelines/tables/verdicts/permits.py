@@ -6,16 +6,13 @@ FLOW that grants some, or to the end of the consumer or of its connection, the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import SomeRows, needs
+from pipelines.tables.verdicts.check import SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.thresholds import DRY_NS, STOOD_STILL_NS
-from pipelines.tables.verdicts.verdict import Row, Ruling, together
+from pipelines.tables.verdicts.told import Told
 
 _NONE_LEFT = "protocol = 'pulsar' and permits_left <= 0"
+_OF = ("protocol", "topic", '"group"')
 # consumers that ran out of permits; `stuck`: for good; `waiting`: messages that came to their topic since
 _DRY = f"""
     with steps as (
@@ -62,34 +59,32 @@ _DRY = f"""
     select d.* exclude (id) replace (d.time + to_microseconds(d.dry_ns // 1000) as until),
         d.stopped_ns >= {STOOD_STILL_NS} as stuck, coalesce(p.waiting, 0) as waiting
     from dry d left join published p using (id)"""
-_MORE = """
-    max(dry_ns) as longest_ns, max(stopped_ns) as stopped_ns, max(waiting) as waiting,
-    names_of(nullif(consumer, '')) as consumers"""
+_CONSUMERS = """
+    coalesce(if(count(*) = 1, 'Consumer ' || min(nullif(consumer, '')), null),
+        format('{:,}', count(*)) || if(count(*) = 1, ' consumer', ' consumers')) as consumers,
+    coalesce(topic, 'a topic') as read"""
 
-
-@needs(SomeRows("exchanges", _NONE_LEFT))
-def without_permits(capture: Capture) -> Iterator[Ruling]:
-    """By topic, subscription and whether the consumer ever granted permits again."""
-    for row in capture.rows(together(_DRY, ["protocol", "topic", '"group"', "stuck"], _MORE)):
-        whose, topic = f"{_consumers(row)} of subscription {row['group']}", say.topic(row["topic"] or "a topic")
-        who = say.clients(row)
-        if not row["stuck"]:
-            spent = say.span(row["longest_ns"])
-            text = f"{whose} ({who}) left the broker without permits for {spent}, slower than topic {topic}."
-            yield Ruling("slow_consumer", text, row | {"cost_ns": row["longest_ns"]})
-            continue
-        more = f"while {say.counted(row['waiting'], 'message')} more came to it" if row["waiting"] else ""
-        yield Ruling(
-            "permits_exhausted",
-            f"{whose} ({who}) granted no permits after the last messages of topic {topic}: nothing was delivered for "
-            f"{say.span(row['stopped_ns'])}{more and ', ' + more}.",
-            row | {"cost_ns": row["stopped_ns"]},
-            None if more else "The capture does not show whether more messages waited for it.",
-            None if more else NOTE,
-        )
-
-
-def _consumers(row: Row) -> str:
-    """`Consumer c-1`, `3 consumers`."""
-    names = row["consumers"] or []
-    return f"Consumer {names[0]}" if row["count"] == 1 and names else say.counted(row["count"], "consumer")
+WITHOUT_PERMITS = tuple(told.check for told in (
+    Told(
+        SomeRows("exchanges", _NONE_LEFT), "slow_consumer",
+        "{consumers} of subscription {group} ({who}) left the broker without permits for {longest_ns:ns}, slower than "
+        "topic {read:topic}.",
+        f"select * from ({_DRY}) where stuck is not true",
+        by=_OF,
+        more=f"max(dry_ns) as longest_ns, {_CONSUMERS}",
+        cost_ns="max(dry_ns)",
+    ),
+    Told(
+        SomeRows("exchanges", _NONE_LEFT), "permits_exhausted",
+        "{consumers} of subscription {group} ({who}) granted no permits after the last messages of topic {read:topic}: "
+        "nothing was delivered for {stopped_ns:ns}{waiting:, while ~message~ more came to it}.",
+        f"select * from ({_DRY}) where stuck",
+        by=_OF,
+        more=f"max(stopped_ns) as stopped_ns, max(waiting) as waiting, {_CONSUMERS}, "
+        f"if(max(waiting) = 0, '{NOTE}', null) as severity, "
+        "if(max(waiting) = 0, 'The capture does not show whether more messages waited for it.', null) as unseen",
+        cost_ns="max(stopped_ns)",
+        detail="{unseen}",
+    ),
+))  # fmt: skip
+"""By topic and subscription; those that never granted permits again apart."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, called, reached_by, with_longest
+from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.transactions import OPEN
 from pipelines.tables.verdicts import impact, say
@@ -16,7 +15,8 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.told import Told, said, words
+from pipelines.tables.verdicts.verdict import COST_NS, Row, Ruling, sql_list
 
 _BUCKET_US = 1_000_000
 _REACHED_BY = reached_by(DuckDB())
@@ -26,6 +26,22 @@ _IN_VAIN = (
     "process stops each of them in turn, or what they get takes longer than max.poll.interval.ms."
 )
 _OPENED = "End transactions, or set a shorter time-out for them where they begin."
+_BEHIND = (
+    "{group:owner} {does} {part}topic {topic:topic}: {messages:message/waits/wait}{lag_ns:, the next of them ~ns~ old}"
+    "{unacked:; {holders} got ~number~ of them and acknowledged none}"
+    "{gone:; it has had no members since ~clock~, when the last one left in order}{uncommitted}"
+    "{in_vain:; its members began there ~times~ and came no further}{opened}."
+)
+_UNCOMMITTED = "; its members have got them since they last committed"
+_OPEN_SINCE = (
+    "; transaction {transaction} of {client:client} is open since {time:clock}, and until it ends nothing sent after "
+    "it is delivered"
+)
+_LAG_NS = f"coalesce(nullif(max(lag_ns), 0), {COST_NS})"
+_COMMITS = (
+    SomeRows("positions", "what in ('committed', 'pending')"),
+    SomeRows("batches", "protocol = 'pulsar' and role = 'consume' and \"group\" is not null"),
+)
 _CONSUMER = ("site", "connection", "incarnation", '"group"', "topic", "partition", "client_id")  # of Pulsar
 
 
@@ -55,10 +71,7 @@ def _unacknowledged(of: str) -> str:
         ) where role = 'consume'"""
 
 
-@needs(
-    SomeRows("positions", "what in ('committed', 'pending')"),
-    SomeRows("batches", "protocol = 'pulsar' and role = 'consume' and \"group\" is not null"),
-)
+@needs(*_COMMITS)
 def consumer_behind(capture: Capture) -> Iterator[Ruling]:
     """Groups that at the end of the capture stand still before messages, or fall behind, by group and topic.
 
@@ -81,11 +94,11 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         ) where nth = 1 and (is_behind or was_late and not went_back)"""
     if capture.keep("v_lagged", last):
         yield from _behind(capture)
-        yield from _caught_up(capture)
+        yield from _CAUGHT_UP.verdicts(capture)
 
 
 def _behind(capture: Capture) -> Iterator[Ruling]:
-    said = f"""
+    rows = f"""
         with held as (
             select "group" as owner, topic, partition, arg_min(site, row(time, exchange_id)) as site,
                 arg_min(exchange_id, row(time, exchange_id)) as exchange_id, number_of(client) as holders,
@@ -141,12 +154,12 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         where b.protocol <> 'pulsar' or g.gone is null or b.owner {_DURABLE}"""  # another went with its reader
     more = """
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
-        bool_and(only_uncommitted) as only_uncommitted, max(epoch_us(gone)) as gone_us,
+        bool_and(only_uncommitted) as only_uncommitted, max(gone) as gone,
         number_of(partition) as partitions, min(since) as since, saturated(sum(unacked)) as unacked,
         max(holders) as holders, max(tries) as tries, bool_and(at_stable) as at_stable,
         list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
             'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
-    for row in capture.rows(together(said, ["protocol", '"group"', "topic"], more)):
+    for row in capture.together(rows, ["protocol", '"group"', "topic"], more, _LAG_NS):
         same = row["groups"], row["topics"]
         said_why = any(  # a transaction holds it, none is delivered, or the same come again
             row["at_stable"] and row["topic"] in one.rows["topics"] if one.kind == "transaction_held"
@@ -154,38 +167,24 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             and (one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"])
             for one in capture.told
         )  # fmt: skip
-        worst = row["parts"][0]
-        place = say.topic(row["topic"])
-        late, part = _late(row["lag_ns"]), _part(worst["partition"])
-        if row["stopped"]:
-            where = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
-            text = f"{called(row['group'])} stands {where} {part}topic {place}"
-        else:
-            text = f"{called(row['group'])} falls behind in {part if row['partitions'] == 1 else ''}topic {place}"
-        text += f": {say.counted(row['messages'], 'message', 'waits', 'wait')}{late}"
-        if row["unacked"]:
-            who = say.clients(row) if row["holders"] == 1 else say.counted(row["holders"], "consumer")
-            text += f"; {who} got {units.count(row['unacked'])} of them and acknowledged none"
-        if row["gone_us"] is not None:
-            text += f"; it has had no members since {say.clock(row['gone_us'])}, when the last one left in order"
-        elif row["only_uncommitted"] and not row["unacked"]:
-            text += "; its members have got them since they last committed"
+        worst, gone, unacked = row["parts"][0], row["gone"], row["unacked"]
         in_vain = row["stopped"] and (row["tries"] or 0) >= TRIES + row["only_uncommitted"]
-        if in_vain:
-            text += f"; its members began there {say.times(row['tries'])} and came no further"
-        opened = [] if row["unacked"] or row["gone_us"] else _held_open(capture, row)
-        if opened:
-            text += (
-                f"; transaction {opened[0]['transaction']} of {say.client(opened[0]['client'])} is open since "
-                f"{say.clock(say.micros(opened[0]['time']))}, and until it ends nothing sent after it is delivered"
-            )
-        in_work = row["messages"] <= min(row["unacked"], UNACKNOWLEDGED - 1)
-        fine = row["gone_us"] is not None or said_why or in_work or row["only_uncommitted"]
+        opened = [] if unacked or gone else _held_open(capture, row)
+        fine = gone or said_why or row["messages"] <= min(unacked, UNACKNOWLEDGED - 1) or row["only_uncommitted"]
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
+        at = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
+        text = said(_BEHIND, words(row) | {
+            "does": f"stands {at}" if row["stopped"] else "falls behind in",
+            "part": _part(worst["partition"]) if row["stopped"] or row["partitions"] == 1 else "",
+            "holders": say.clients(row) if row["holders"] == 1 else say.counted(row["holders"] or 0, "consumer"),
+            "uncommitted": _UNCOMMITTED if row["only_uncommitted"] and not unacked and not gone else "",
+            "in_vain": row["tries"] if in_vain else None,
+            "opened": said(_OPEN_SINCE, opened[0]) if opened else "",
+        })  # fmt: skip
         yield Ruling(
             "consumer_behind",
-            f"{text}.",
-            row | {"first_time": row["since"] or row["first_time"], "cost_ns": row["lag_ns"] or row["cost_ns"]},
+            text,
+            row | {"first_time": row["since"] or row["first_time"]},
             f"At the end: {say.joined(others)}.",
             NOTE if fine and not in_vain else None,
             _IN_VAIN if in_vain else _OPENED if opened else None,
@@ -211,62 +210,51 @@ def _held_open(capture: Capture, row: Row) -> list[Row]:
     return [one for one in still if row["topic"] in one["topics"] and one["time"] <= row["since"]]
 
 
-def _caught_up(capture: Capture) -> Iterator[Ruling]:
-    """Groups that were far behind, and got on again.
+# groups that were far behind, and got on again. Left out are those whose members had got most of what waited, those
+# whose offsets somebody else set, and readers of Pulsar, which begin where they choose
+_CAUGHT_UP_ROWS = f"""
+    select x.* exclude (topics, "group", status) replace (l.since as time), l.owner as "group", [l.topic] as topics,
+        l.topic, l.partition, l.worst,
+        if(l.status = 'catches up' or 2 * l.messages > l.worst.messages, l.messages, 0) as waiting
+    from v_lagged l join (
+        select protocol, topic, partition, {_REACHED_BY} as owner, site, exchange_id, time, client_ip, client_id
+        from positions where what in ('committed', 'pending')
+    ) p on p.protocol = l.protocol and p.topic = l.topic and p.partition is not distinct from l.partition
+        and p.owner = l.owner and p.time > l.worst.at
+    join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+    where not l.is_behind and (l.protocol <> 'pulsar' or l.owner {_DURABLE}) and not exists (
+        select 1 from batches b where b.role = 'consume' and b.topic = l.topic
+            and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
+            and b.client_id is not distinct from p.client_id
+            and b.time <= l.worst.at - to_microseconds({_BUCKET_US})
+            and b.last_offset >= (l.worst.committed + l.worst."end") // 2)
+        and (l.owner, l.topic) not in (
+            select ("group", topic) from events where kind = 'altered' and thing = 'offsets'
+                and "group" is not null and topic is not null)
+    qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
+_WORST = "arg_max(worst, row(coalesce(worst.lag_ns, 0), worst.messages))"
 
-    Left out are those whose members had got most of what waited, those whose offsets somebody else set, and readers of
-    Pulsar, which begin where they choose.
-    """
-    rows = f"""
-        select x.* exclude (topics, "group", status) replace (l.since as time), l.owner as "group", [l.topic] as topics,
-            l.topic, l.partition, l.worst,
-            if(l.status = 'catches up' or 2 * l.messages > l.worst.messages, l.messages, 0) as waiting
-        from v_lagged l join (
-            select protocol, topic, partition, {_REACHED_BY} as owner, site, exchange_id, time, client_ip, client_id
-            from positions where what in ('committed', 'pending')
-        ) p on p.protocol = l.protocol and p.topic = l.topic and p.partition is not distinct from l.partition
-            and p.owner = l.owner and p.time > l.worst.at
-        join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
-        where not l.is_behind and (l.protocol <> 'pulsar' or l.owner {_DURABLE}) and not exists (
-            select 1 from batches b where b.role = 'consume' and b.topic = l.topic
-                and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
-                and b.client_id is not distinct from p.client_id
-                and b.time <= l.worst.at - to_microseconds({_BUCKET_US})
-                and b.last_offset >= (l.worst.committed + l.worst."end") // 2)
-            and (l.owner, l.topic) not in (
-                select ("group", topic) from events where kind = 'altered' and thing = 'offsets'
-                    and "group" is not null and topic is not null)
-        qualify row_number() over (partition by l.protocol, l.owner, l.topic, l.partition order by p.time) = 1"""
-    worst_of = "row(coalesce(worst.lag_ns, 0), worst.messages)"
-    more = f"""
-        arg_max(partition, {worst_of}) as partition, arg_max(worst, {worst_of}) as worst,
-        saturated(sum(waiting)) as waiting"""
-    for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
-        worst = row["worst"]
-        late, part = _late(worst["lag_ns"]), _part(row["partition"])
-        now = "it has caught up"
-        if row["waiting"]:
-            now = f"it catches up, and {say.counted(row['waiting'], 'message', 'still waits', 'still wait')}"
-        yield Ruling(
-            "consumer_behind",
-            f"{called(row['group'])} was {units.counted(worst['messages'], 'message')} behind in {part}topic "
-            f"{say.topic(row['topic'])} at {say.clock(say.micros(worst['at']))}{late}; {now}.",
-            row | {"cost_ns": worst["lag_ns"] or row["cost_ns"]},
-            severity=NOTE,
-        )
-
-
-def _late(lag_ns: int | None) -> str:
-    return f", the next of them {say.span(lag_ns)} old" if lag_ns else ""
+_CAUGHT_UP = Told(
+    _COMMITS, "consumer_behind",
+    "{group:owner} was {behind:message} behind in {part}topic {topic:topic} at {at:clock}"
+    "{lag_ns:, the next of them ~ns~ old}; {now}{waiting:it catches up, and ~message/still waits/still wait~}.",
+    _CAUGHT_UP_ROWS,
+    by=("protocol", '"group"', "topic"),
+    more=f"""
+        coalesce('partition ' || {_WORST.replace("worst,", "partition,", 1)} || ' of ', '') as part,
+        {_WORST}.messages as behind, {_WORST}.at as at, {_WORST}.lag_ns as lag_ns,
+        saturated(sum(waiting)) as waiting, if(sum(waiting) > 0, '', 'it has caught up') as now""",
+    cost_ns=f"coalesce(nullif({_WORST}.lag_ns, 0), {COST_NS})",
+    severity=NOTE,
+).check  # fmt: skip
 
 
 def _part(partition: int | None, then: str = " of ") -> str:
     return "" if partition is None else f"partition {partition}{then}"
 
 
-@needs(SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"))
-def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
-    """Pulsar's consumers that hold unacknowledged messages and get nothing more, though they granted permits."""
+def _standing(capture: Capture) -> str:
+    """What Pulsar's consumers got last that hold unacknowledged messages and get nothing more, with permits."""
     consumer = ", ".join(_CONSUMER)
     standing = f"""
         with granted as (
@@ -302,25 +290,23 @@ def delivery_stopped(capture: Capture) -> Iterator[Ruling]:
             and d.topic = m.topic and d.partition is not distinct from m.partition and d.position = m.position
             and d.time <= m.ends
         group by all having max(m.time) > last_got + to_microseconds({WITHOUT_NS // 1000})"""
-    if not capture.keep("v_standing", standing):
-        return
-    rows = """
+    capture.keep("v_standing", standing)
+    return """
         select b.* replace (s.ends as until), s.held, s.waiting, s.last_got, s.ends
         from v_standing s join v_batches b using (site, connection, incarnation, "group", topic)
         where b.partition is not distinct from s.partition and b.role = 'consume' and b.protocol = 'pulsar'
             and b.time = s.last_got"""
-    more = """
-        max(held) as held, max(waiting) as waiting, max(last_got) as since,
-        max(ends) as ends, max(ends) = (select max(end_time) from connections) as to_the_end"""
-    for row in capture.rows(together(rows, ["protocol", '"group"', "topic"], more)):
-        span = say.span((say.micros(row["ends"]) - say.micros(row["since"])) * 1000)
-        end = "the end of the capture" if row["to_the_end"] else "it left"
-        yield Ruling(
-            "delivery_stopped",
-            f"{say.clients(row)} of subscription {row['group']} gets nothing more of topic "
-            f"{say.topic(row['topic'])} for {span}, until {end}: it holds "
-            f"{units.counted(int(row['held']), 'message')} that it has not acknowledged, "
-            f"{units.counted(int(row['waiting'] or 0), 'message')} wait, and it has granted permits.",
-            row | {"last_time": row["ends"]},
-            "A broker stops at maxUnackedMessagesPerConsumer, or per subscription, until some are acknowledged.",
-        )
+
+
+DELIVERY_STOPPED = Told(
+    SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"), "delivery_stopped",
+    "{who} of subscription {group} gets nothing more of topic {topic:topic} for {still_ns:ns}, until {till}: it holds "
+    "{held:message} that it has not acknowledged, {waiting:message} wait, and it has granted permits.",
+    _standing,
+    by=("protocol", '"group"', "topic"),
+    more="""
+        max(held)::bigint as held, coalesce(max(waiting), 0)::bigint as waiting,
+        (epoch_us(max(ends)) - epoch_us(max(last_got))) * 1000 as still_ns,
+        if(max(ends) = (select max(end_time) from connections), 'the end of the capture', 'it left') as till""",
+    detail="A broker stops at maxUnackedMessagesPerConsumer, or per subscription, until some are acknowledged.",
+).check  # fmt: skip

@@ -10,7 +10,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.verdict import Ruling
 
 _AGAIN = f"""
     select b.*, r.why, r.most, r.delivered, r.nth
@@ -31,7 +31,7 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again; once, where a consumer left or a transaction failed, is how it works."""
     dead = [told.rows for told in capture.told if told.kind == "dead_lettered"]
     given_up = [name for rows in dead for name in (*rows["topics"], *rows["clients"])]
-    rows = capture.rows(together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE))
+    rows = capture.together(_AGAIN, ["protocol", "topic", '"group"', "why"], _MORE)
     in_all = f"In all, {units.counted(sum(row['again'] for row in rows), 'message')} came more than once."
     for row in rows:
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"

@@ -21,10 +21,13 @@ from pipelines.tables.verdicts.thresholds import (
     EVEN,
     FAR_NS,
     LARGE,
+    LOSSY,
+    MOSTLY,
     PAUSE_NS,
     QUEUED,
     QUEUED_NS,
     QUEUED_SUM_NS,
+    RESENT_WAIT_NS,
     SLOW_NS,
     STRETCH_US,
     TAIL,
@@ -193,6 +196,7 @@ _BY_BROKER = f"""
 _WORST = f"""
     with each as (
         select site, protocol, api, server, count(*) as n, sum(broker_ns)::double as spent,
+            quantile_disc(broker_ns, {MOSTLY}) as slow,
             sum(coalesce(request_bytes, 0)::double + coalesce(response_bytes, 0)) as size
         from ({_BY_BROKER}) group by all
     ), compared as (
@@ -202,6 +206,7 @@ _WORST = f"""
     )
     select * from compared
     where n >= {ENOUGH} and others_n >= {ENOUGH} and own - others >= {UNEVEN_NS}
+        and slow >= {UNEVEN} * others  -- more than a few of them are slow
         and own >= {UNEVEN} * others * greatest(1, size / n / greatest(others_size, {LARGE}))
     order by (own - others) * n desc, server, api limit 3"""
 # those of their requests that took longer than at the others, so that it is known since when; `fastest_ns`: of all that
@@ -219,29 +224,71 @@ _UNEVEN = f"""
         from (select distinct site, server, api, since, upto from uneven) u join ({_BY_BROKER}) b
             on u.site = b.site and u.server = b.server and b.time between since and upto group by all
     )
-    select u.* exclude (broker_ns, since, upto), fastest_ns from uneven u join met m
-        on u.site = m.site and u.server = m.server and u.api is not distinct from m.api"""
+    select u.* exclude (broker_ns, since, upto), if(fastest_ns >= {EVEN} * own, fastest_ns, null) as fastest_ns
+    from uneven u join met m on u.site = m.site and u.server = m.server and u.api is not distinct from m.api"""
 
 _LONGER_PATH = "Look first at the network between this broker and its clients: a path that grew longer looks like this."
 
 
-@needs(SomeRows("v_calls", _SERVED, least=2 * ENOUGH))
-def uneven_broker(capture: Capture) -> Iterator[Ruling]:
-    """A broker that needs far longer than the others for the same API."""
-    told = capture.kept("v_stretches")  # what was slow for a while
-    if not capture.keep("v_worst", _WORST.format(told=told)):
-        return
-    uneven = _UNEVEN.format(told=told)
-    capture.explain(uneven)
-    for row in capture.timed(uneven, ["site", "protocol", "api", "server", "own", "others", "fastest_ns"]):
-        all_slow = row["fastest_ns"] >= EVEN * row["own"]
-        fastest = f", and even the fastest of any kind {say.span(row['fastest_ns'])} since then" if all_slow else ""
-        yield Ruling(
-            "uneven_broker",
-            f"Broker {row['server']} is {row['own'] / row['others']:.1f} times slower than the others at "
-            f"{row['api']}: {say.span(row['own'])} on average against {say.span(row['others'])}"
-            f"{fastest}.",
-            row,
-            row["largest_part"],
-            advice=_LONGER_PATH if all_slow else None,
-        )
+def _uneven(capture: Capture) -> str:
+    """Requests of the worst brokers, but for what was slow for a while."""
+    told = capture.kept("v_stretches")
+    capture.keep("v_worst", _WORST.format(told=told))
+    return _UNEVEN.format(told=told)
+
+
+UNEVEN_BROKER = Told(
+    SomeRows("v_calls", _SERVED, least=2 * ENOUGH), "uneven_broker",
+    "Broker {server} is {factor} times slower than the others at {api}: {own:ns} on average against {others:ns}"
+    "{fastest_ns:, and even the fastest of any kind ~ns~ since then}.",
+    _uneven,
+    by=("site", "protocol", "api", "server", "own", "others"),
+    more="format('{:.1f}', own / others) as factor, any_value(fastest_ns) as fastest_ns, "
+    f"if(any_value(fastest_ns) is null, null, '{_LONGER_PATH}') as advice",
+    detail="{largest_part}",
+    keeps="v_uneven",
+).check  # fmt: skip
+
+# --- bytes that were lost and sent again ---
+
+_PARTS = ", ".join(f"coalesce(p.{part.name}_ns, 0)" for part in PARTS)
+_NEEDED = "not coalesce(spurious, false)"  # of stalls: what was sent again had been lost, as far as is known
+_TIMEOUTS = f"kind = 'resend_timeout' and {_NEEDED}"
+_RESENDS = f"kind in ('resend_timeout', 'fast_retransmit') and {_NEEDED}"
+# where packets are lost so often that a sender waited for its timer, whatever requests it met: most of what was sent
+# again was missing (what was not may still stand for an acknowledgement that was lost)
+_LOSSY = f"""(
+    select sum(retransmissions) >= {LOSSY} * sum(client_packets::hugeint + server_packets)
+        and sum(coalesce(spurious, 0)) * 2 <= sum(retransmissions)
+    from connections) and exists (from stalls where {_TIMEOUTS})"""
+# requests of whose time the largest part went to bytes that were lost and sent again; needless resending is none.
+# Of an answer that was lost behind the capture point the exchange seemed to be over, and its client waited on
+_DELAYED = f"""
+    with answers as (
+        select c.site, c.exchange_id,
+            max(epoch_us(s.time) + s.duration_ns // 1000 - epoch_us(c.until)) * 1000 as longer_ns
+        from (from stalls where direction = 'server' and {_RESENDS}) s asof join (from v_calls where kind = 'call') c
+            on s.site = c.site and s.connection = c.connection and s.incarnation = c.incarnation and s.time >= c.time
+        where epoch_us(s.time) <= epoch_us(c.until) + 1 group by all
+    )
+    select c.* replace (
+        greatest(coalesce(p.resent_ns, 0), coalesce(a.longer_ns, 0)) as cost_ns,
+        c.total_ns + greatest(coalesce(a.longer_ns, 0), 0) as total_ns), tcp.*
+    from v_calls c cross join (
+        select saturated(sum(retransmissions)) as resent,
+            saturated(sum(client_packets::hugeint + server_packets)) as packets from connections
+    ) tcp left join v_causes p on p.site = c.site and p.exchange_id = c.exchange_id
+    left join answers a on a.site = c.site and a.exchange_id = c.exchange_id
+    where kind = 'call' and coalesce(throttle_ms, 0) = 0 and (a.longer_ns >= {RESENT_WAIT_NS}
+        or p.resent_ns >= {RESENT_WAIT_NS} and p.resent_ns >= greatest({_PARTS}) or p.resent_ns > 0 and {_LOSSY})"""
+
+RETRANSMISSIONS = Told(
+    SomeRows("stalls", _RESENDS), "retransmissions",
+    "{count:request} of {who} took {longest}, {cost_ns:ns} of it in all for bytes that were lost and sent again.",
+    _DELAYED,
+    more="max(total_ns) as longest_ns, any_value(resent) as again, any_value(packets) as among, "
+    "again / among as share",
+    detail=("{again:segment} in {among:packet} {again:?was/were} retransmitted, {share:share}.", "{largest_part}"),
+    keeps="v_delayed",
+).check  # fmt: skip
+"""Slow requests of which bytes were retransmitted."""

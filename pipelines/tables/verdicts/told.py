@@ -7,9 +7,10 @@ A sentence names columns of the row that `together` gives, and how each is said:
     {servers:broker}      names, or how many there are
     {median_ns:ns}        one of _SAID: a duration, a size in bytes, a share, a number of times …
     {first:place}         where a row is that `first_of` gave; {first[total_ns]:ns} a column of it
+    {late_ns:, ~ns~ late}  any of these with words around it; nothing of what is 0, empty or not known
 
-and, of the row as a whole, {who} (its clients), {for_topics}, {in_topics}, {of_topics} and a {comma} before these,
-{apis}, and {longest} (of `longest_ns`), {after_silence} (of `idle_ns`).
+and, of the row as a whole, {who} (its clients) with a verb, {those:?is/are}, {for_topics}, {in_topics}, {of_topics} and
+a {comma} before these, {apis}, and {longest} (of `longest_ns`).
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ from functools import partial
 from string import Formatter
 from typing import Any, NamedTuple
 
-from pipelines.formats import units
+from pipelines.formats import units, who
 from pipelines.sql.views import SomeRows
+from pipelines.tables.lag import called
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import Check
-from pipelines.tables.verdicts.verdict import Row, Ruling, together
+from pipelines.tables.verdicts.verdict import COST_NS, Link, Row, Ruling
 
 
 class Told(NamedTuple):
     """How rows become a verdict."""
 
-    needs: SomeRows  # without which there is nothing to tell
+    needs: SomeRows | tuple[SomeRows, ...]  # rows, of some kind, without which there is nothing to tell
     verdict: str
     sentence: str
     rows: str | Callable[[Capture], str]  # what is counted, as a SELECT
     by: tuple[str, ...] = ("protocol",)  # columns that make a group
-    more: str = ""  # aggregates that the sentence uses; those named `severity` and `advice` are of the verdict
-    detail: str = ""  # left out where a number in it is 0 or not known
+    more: str = ""  # aggregates that the sentence uses; those named `severity`, `advice`, `chain` are of the verdict
+    cost_ns: str = COST_NS  # the aggregate of that name
+    detail: str | tuple[str, ...] = ()  # sentences, each left out where a number in it is 0 or not known
     severity: str | None = None
     advice: str | None = None
     keeps: str = ""  # a table in which the rows are kept, as they explain why these requests took long
@@ -44,7 +47,7 @@ class Told(NamedTuple):
     @property
     def check(self) -> Check:
         """The check that it stands for."""
-        return Check(partial(_verdicts, self), (self.needs,))
+        return Check(partial(_verdicts, self), (self.needs,) if isinstance(self.needs, SomeRows) else self.needs)
 
 
 def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
@@ -55,12 +58,14 @@ def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
             return
         rows = f"select * from {told.keeps}"
         capture.explain(rows)
-    timed = "{largest_part}" in told.detail
-    for row in capture.timed(rows, told.by, told.more) if timed else capture.rows(together(rows, told.by, told.more)):
+    details = (told.detail,) if isinstance(told.detail, str) else told.detail
+    ask = capture.timed if "{largest_part}" in details else capture.together
+    for row in ask(rows, told.by, told.more, told.cost_ns):
         named = words(row)
-        detail = None if None in _numbers(told.detail, named) else said(told.detail, named) or None
-        severity = told.severity or row.get("severity")
-        yield Ruling(told.verdict, said(told.sentence, named), row, detail, severity, told.advice or row.get("advice"))
+        detail = " ".join(said(text, named) for text in details if None not in _numbers(text, named)) or None
+        severity, advice = told.severity or row.get("severity"), told.advice or row.get("advice")
+        chain = [Link(**each) for each in row.get("chain") or ()]
+        yield Ruling(told.verdict, said(told.sentence, named), row, detail, severity, advice, chain)
 
 
 def said(sentence: str, named: Row) -> str:
@@ -73,12 +78,12 @@ def words(row: Row) -> Row:
     topics = say.named(row["topics"], "topic")
     return row | {
         "who": say.clients(row),
+        "those": 1 if who.is_one(row) else 2,
         "for_topics": topics and f" for {topics}",
         "in_topics": topics and f" in {topics}",
         "of_topics": topics and f" of {topics}",
         "comma": topics and ",",
         "apis": say.apis(row.get("apis") or ()),
-        "after_silence": f", each after {say.span(row['idle_ns'])} of silence or more" if row.get("idle_ns") else "",
         "longest": say.most(row["count"], row.get("longest_ns") or 0),
     }
 
@@ -92,6 +97,9 @@ def _numbers(text: str, named: Row) -> list[Any]:
 class _Sentences(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         """A value as a format says it."""
+        if "~" in format_spec:
+            before, inner, behind = format_spec.split("~")
+            return f"{before}{self.format_field(value, inner)}{behind}" if value else ""
         if format_spec in _SAID:
             return _SAID[format_spec](value)
         if format_spec.startswith("?"):
@@ -111,5 +119,7 @@ _SAID: Mapping[str, Callable[[Any], str]] = {
     "clock": lambda time: say.clock(say.micros(time)),
     "names": lambda names: say.joined(sorted(names)),
     "topic": say.topic,
+    "client": say.client,
+    "owner": called,
     "place": lambda row: say.place(row["file"], row["packet"]),
 }

@@ -12,7 +12,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, LISTED, MOVE_US, SLOW_NS
-from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
 # is terminated or a segment of a scalable topic split, or because a producer that is being created takes the place of
@@ -113,7 +113,7 @@ def _told(
     if refused:
         count = say.times(sum(row["count"] for row in refused))
         why = f"; brokers answered {count} meanwhile: {say.words(refused[0]['words'])}"
-    for row in capture.rows(together(closes)):
+    for row in capture.together(closes):
         brokers = sorted({*row["servers"], *filter(None, way)})
         row |= {"cost_ns": sum(one["out_ns"] for one in out), "servers": brokers}
         row["last_time"], named = max(one["until"] for one in rows), say.named(topics, "topic")

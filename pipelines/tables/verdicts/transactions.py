@@ -16,7 +16,7 @@ from pipelines.tables.verdicts.capture import HEARD, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import REFUSED
 from pipelines.tables.verdicts.thresholds import LISTED
-from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
 # an EndTxn that gave its transaction up, the messages of its producer since the one before, and whether the capture
 # lacks bytes of requests that carried some
@@ -56,7 +56,7 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
         return
     ended = {row["client"]: row["count"] for row in capture.rows(_ENDED)}
     sums = "saturated(sum(messages)) as messages, bool_or(cut) as cut"
-    for row in capture.rows(together(_ABORTED, ["protocol", "id"], sums)):
+    for row in capture.together(_ABORTED, ["protocol", "id"], sums):
         every = sum(ended.get(client, 0) for client in row["clients"])
         least = "at least " if row["cut"] else ""
         messages = f", with {least}{say.counted(row['messages'], 'message')}" if row["messages"] else ""
@@ -101,7 +101,7 @@ def _timed_out(capture: Capture) -> Iterator[Ruling]:
     capture.duckdb.register(_LATE, late)
     capture.keep(HEARD, _HEARD)
     heard = f"from v_calls join {HEARD} using (site, exchange_id)"
-    for row in capture.rows(together(heard, ["transaction", "producer"])):
+    for row in capture.together(heard, ["transaction", "producer"]):
         yield _told(alike[row["transaction"], row["producer"]], row)
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import KINDS
 from pipelines.tables.verdicts.paths import FORGOTTEN
 from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US, LARGEST_REQUEST, SOON_US
-from pipelines.tables.verdicts.told import said, words
-from pipelines.tables.verdicts.verdict import Row, Ruling, first_of, sql_list, together
+from pipelines.tables.verdicts.told import Told, said, words
+from pipelines.tables.verdicts.verdict import Ruling, first_of, sql_list
 
 _HELD = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "POLL_MESSAGES", "FetchSnapshot")  # by the broker, on purpose
 _AT_REST = (
@@ -82,24 +81,16 @@ _OVERDUE = f"""
         and wait_ns - coalesce(queued_ns, 0) > allowed_ns + {FETCH_TICK_NS}"""
 
 
-@needs(SomeRows("exchanges", _OVERDUE))
-def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
-    """Fetches that brokers answered later than they were allowed to wait for data, by how long that was."""
-    if not capture.keep(
-        "v_overdue",
-        f"select *, allowed_ns // 1000000 as allowed_ms from v_calls where {_OVERDUE} and not {capture.explained()}",
-    ):
-        return
-    overdue = "select * from v_overdue"
-    capture.explain(overdue)
-    for row in capture.rows(together(overdue, ["protocol", "allowed_ms"], "max(wait_ns) as longest_ns")):
-        yield Ruling(
-            "fetch_overdue",
-            f"{say.counted(row['count'], 'Fetch request')} of {say.clients(row)} took "
-            f"{say.most(row['count'], row['longest_ns'])} at {say.listed(row['servers'], 'broker')}, where the broker "
-            f"was allowed to wait {row['allowed_ms']} ms for data.",
-            row,
-        )
+FETCH_OVERDUE = Told(
+    SomeRows("exchanges", _OVERDUE), "fetch_overdue",
+    "{count:Fetch request} of {who} took {longest} at {servers:broker}, where the broker was allowed to wait "
+    "{allowed_ms} ms for data.",
+    lambda capture: f"""
+        select *, allowed_ns // 1000000 as allowed_ms from v_calls where {_OVERDUE} and not {capture.explained()}""",
+    by=("protocol", "allowed_ms"),
+    more="max(wait_ns) as longest_ns",
+    keeps="v_overdue",
+).check  # fmt: skip
 
 
 _ADVICE = {
@@ -107,6 +98,18 @@ _ADVICE = {
     "oversized_frame": "Let the client send less in one request, or let the broker take more.",
 }
 _NAMED = 3  # APIs with their versions that a sentence names
+_THESE = "{count:request} of {who}: {what}, {count:?/up to }{largest:bytes}"
+_CLOSED = {
+    "server": "{servers:broker} {closed}{idle_ns:reset the connection after ~ns~ of silence} instead of an answer to ",
+    "client": "The client closed the connection before {servers:broker} answered ",
+}
+_SOMEBODY = "The connection to {servers:broker} was closed instead of an answer to "
+_LOGIN = (
+    "The broker refused {count:login} of {who}: {servers:broker} closed the connection instead of answering {apis}."
+)
+_NO_ANSWER = "{count:request/has/have} no answer: {apis} of {who}{for_topics} to {servers:broker}."
+_FIRST = "The first: {first[asked_for]} of {size:number} bytes, {first:place}."
+_TOO_LARGE = "{largest:bytes} are more than socket.request.max.bytes allows by default."
 _CLOSED_ON = f"""
     arg_min(reason, row(time, file, packet)) as reason, names_of(api) as apis, max(request_bytes) as largest,
     names_of(asked_for) as asked,
@@ -123,43 +126,19 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
                 coalesce(api, 'an unknown request') || coalesce(' version ' || version, '') as asked_for
             from ({_UNANSWERED})
             where not {capture.explained()})"""
-    for row in capture.rows(together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON)):
-        who = said("{apis} of {who}{for_topics} to {servers:broker}", words(row))
+    for row in capture.together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON):
+        asked, first = sorted(row["asked"]), row["first"]
+        named = words(row) | {
+            "what": say.joined(asked) if len(asked) <= _NAMED else say.listed(row["apis"], "API"),
+            "closed": "" if row["idle_ns"] else "closed the connection", "size": first["request_bytes"] or 0,
+        }  # fmt: skip
         if row["login"]:
-            logins = f"{say.counted(row['count'], 'login')} of {say.clients(row)}"
-            closed = f"{say.listed(row['servers'], 'broker')} closed the connection"
-            text = f"The broker refused {logins}: {closed} instead of answering {say.apis(row['apis'])}."
-            yield Ruling("auth_refused", text, row)
+            yield Ruling("auth_refused", said(_LOGIN, named), row)
         elif row["over"]:
             gave_up = KINDS["unanswered"].advice if row["closed_by"] == "client" else None
+            text = said(f"{_CLOSED.get(row['closed_by'], _SOMEBODY)}{_THESE}.", named)
+            why = "{reason}." if row["reason"] else _TOO_LARGE if row["why"] == "oversized_frame" else ""
             advice = FORGOTTEN if row["idle_ns"] else _ADVICE.get(row["why"], gave_up)
-            yield Ruling("closed_unanswered", _closed(row), row, _cause(row), advice=advice)
+            yield Ruling("closed_unanswered", text, row, said(f"{_FIRST} {why}", named).rstrip(), advice=advice)
         else:
-            yield Ruling("unanswered", f"{say.counted(row['count'], 'request', 'has', 'have')} no answer: {who}.", row)
-
-
-def _closed(row: Row) -> str:
-    """Who closed, on which requests of whom, of which versions, and how large."""
-    asked = sorted(row["asked"])
-    what = say.joined(asked) if len(asked) <= _NAMED else say.listed(row["apis"], "API")
-    size = f"{'' if row['count'] == 1 else 'up to '}{units.size(row['largest'])}"
-    requests = f"{say.counted(row['count'], 'request')} of {say.clients(row)}: {what}, {size}"
-    broker = say.listed(row["servers"], "broker")
-    if row["closed_by"] == "server":
-        closed = f"reset the connection after {say.span(row['idle_ns'])} of silence" if row["idle_ns"] else ""
-        return f"{broker} {closed or 'closed the connection'} instead of an answer to {requests}."
-    if row["closed_by"] == "client":
-        return f"The client closed the connection before {broker} answered {requests}."
-    return f"The connection to {broker} was closed instead of an answer to {requests}."
-
-
-def _cause(row: Row) -> str:
-    """The first request, and what the bytes say of why it has no answer."""
-    first = row["first"]
-    text = f"The first: {first['asked_for']} of {say.number(first['request_bytes'] or 0)} bytes, "
-    text += f"{say.place(first['file'], first['packet'])}."
-    if row["reason"]:
-        return f"{text} {row['reason']}."
-    if row["why"] == "oversized_frame":
-        return f"{text} {units.size(row['largest'])} are more than socket.request.max.bytes allows by default."
-    return text
+            yield Ruling("unanswered", said(_NO_ANSWER, named), row)

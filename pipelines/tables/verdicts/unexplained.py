@@ -37,7 +37,7 @@ _RESET = f"reset_by is not null and {_IN_USE}"
 CONNECTIONS_RESET = Told(
     SomeRows("connections", _RESET, least=RESETS), "connections_reset",
     "{count:number} of {known:connection} of {who} to {servers:broker} were reset within {within_ns:ns}, {whose}"
-    "{after_silence}.",
+    "{idle_ns:, each after ~ns~ of silence or more}.",
     lambda capture: f"""
         select *, (select count(*) from connections where {_IN_USE}) as known
         from v_connections left join v_forgotten using (site, connection, incarnation)

@@ -134,10 +134,15 @@ class Judged(NamedTuple):
         return cls(SCHEMA.empty_table(), IMPACT_SCHEMA.empty_table(), TRANSACTIONS.empty_table())
 
 
-def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
+COST_NS = "saturated(sum(cost_ns))"
+"""The time that rows cost, as an aggregate, where a check has no other."""
+
+
+def together(rows: str, by: Sequence[str] = (), more: str = "", cost_ns: str = COST_NS) -> str:
     """A SELECT of one row for each group of rows of a view of `capture.py`, with the columns COUNTED.
 
-    rows: a SELECT; by: columns that make a group; more: aggregates of the check's own, for the SELECT list.
+    rows: a SELECT; by: columns that make a group; more: aggregates of the check's own, for the SELECT list; cost_ns:
+    the aggregate of that name.
     """
     keys = "".join(f"{name}, " for name in by)
     parts = f"partition by {', '.join(by)} " if by else ""
@@ -151,7 +156,7 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
                 {parts}order by time, file, packet, stream_offset, exchange_id) as row_in_group
             from ({rows})
         )
-        select {keys}{protocol}count(*) as count, any_value(counted) as counted, saturated(sum(cost_ns)) as cost_ns,
+        select {keys}{protocol}count(*) as count, any_value(counted) as counted, {cost_ns} as cost_ns,
             min(time) as first_time, max(until) as last_time,
             {_listed("client", EVIDENCE)} as clients, {_listed("server")} as servers,
             number_of(client_name(client)) as client_ids, number_of(client_address(client)) as client_hosts,
