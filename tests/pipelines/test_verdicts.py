@@ -1369,6 +1369,24 @@ def test_a_server_that_accepts_connections_again_is_a_note() -> None:
     )
 
 
+@pytest.mark.parametrize(("count", "severity"), [(5, "warning"), (4, "note")])
+def test_servers_that_answer_only_the_second_syn_let_clients_wait(count: int, severity: str) -> None:
+    late = [connection(n, n, n + 1, rtt_ns=1001 * MS) for n in range(count)]
+    rows = said(exchanges=[call(1)], connections=[*late, connection(9, rtt_ns=600 * MS)])
+    ((kind, said_so, sentence),) = [(row["kind"], row["severity"], row["sentence"]) for row in rows]
+    assert (kind, said_so) == ("connect_late", severity)
+    assert sentence.startswith(f"Server 10.0.0.1:9092 let {count} connections of payer on 10.0.0.2 wait up to 1.00 s")
+
+
+@pytest.mark.parametrize(("found", "told"), [(30.1, True), (50, False)])
+def test_a_capture_that_stood_still_says_from_when_to_when(found: float, told: bool) -> None:
+    gap = place(found) | {"kind": "gap", "severity": "info", "file": "a.pcap", "packet": 9}
+    asked = [call(n) for n in (*range(10), *range(30, 60))]
+    rows = said(exchanges=asked, connections=[connection(gap_bytes=500, gaps=1)], findings=[gap])
+    ((detail),) = [row["detail"] for row in rows if row["kind"] == "capture_loss"]
+    assert detail.endswith("From 12:00:09 to 12:00:30 nothing was captured on any connection.") == told
+
+
 def test_a_client_that_has_not_logged_in_is_told_apart_from_one_without_a_right() -> None:
     failed = call(1, api="GET_STREAMS", status="error", topics=None, protocol="iggy")
     told = error(failed, "Unauthenticated", topic=None) | {"protocol": "iggy"}

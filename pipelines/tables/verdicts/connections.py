@@ -8,7 +8,7 @@ from pipelines.sql.words import REFUSED, SERVER, SILENT
 from pipelines.tables.verdicts.capture import MISMATCHED, PLACE, Capture
 from pipelines.tables.verdicts.check import SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import ASKED_AGAIN, USED_AT_ONCE_US
+from pipelines.tables.verdicts.thresholds import ASKED_AGAIN, RESETS, SYN_AGAIN_NS, USED_AT_ONCE_US
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import sql_list
 
@@ -42,6 +42,18 @@ FAILED_CONNECTS = [
     ).check
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer"))
 ]  # fmt: skip
+
+_LATE = f"handshake = 'full' and rtt_ns >= {SYN_AGAIN_NS}"
+
+LATE_CONNECTS = Told(
+    SomeRows("connections", _LATE), "connect_late",
+    "Server {server} let {count:connection} of {who} wait {longest} until it was open: it answered only the "
+    "SYN that came again.",
+    f"select * replace (rtt_ns as cost_ns) from v_connections where {_LATE} and server_port in (from v_ports)",
+    by=("server",),
+    more=f"max(rtt_ns) as longest_ns, if(count(*) < {RESETS}, '{NOTE}', null) as severity",
+).check  # fmt: skip
+"""Servers that take no more connections for a while: their queue is full, and so the kernel drops what asks for one."""
 
 _ALERT = """
     tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'

@@ -13,6 +13,7 @@ from pipelines.tables.verdicts.changes import with_changes
 from pipelines.tables.verdicts.check import worth_asking
 from pipelines.tables.verdicts.connections import (
     FAILED_CONNECTS,
+    LATE_CONNECTS,
     TLS_REFUSED,
     UNREACHABLE_ADDRESS,
     WRONG_PROTOCOL_VERSION,
@@ -89,6 +90,7 @@ CHECKS = (
     ZERO_WINDOW,
     NOT_UNDERSTOOD,
     *FAILED_CONNECTS,
+    LATE_CONNECTS,
     unanswered,
 )
 """In this order: those behind leave out what verdicts before them explain."""

@@ -336,6 +336,12 @@ KINDS: dict[str, VerdictKind] = {
         "Look at firewalls and at whether the host is up.",
         harm=UNREACHABLE,
     ),
+    "connect_late": VerdictKind(
+        WARNING,
+        "A server answered attempts to connect only after the SYN had been sent again, a second later or more.",
+        "Look at how fast it accepts connections (listen backlog, net.core.somaxconn), and at packet loss on the path.",
+        harm=LATE,
+    ),
     "wrong_protocol_version": VerdictKind(
         CRITICAL,
         "Client and server speak different versions of the protocol: nothing works.",

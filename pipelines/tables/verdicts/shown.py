@@ -7,7 +7,7 @@ from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import STOPPED_US, reached_by
 from pipelines.tables.verdicts.capture import PLACE
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS, LOST_SHARE, STUCK
+from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS, LOST_SHARE, PAUSE_NS, STUCK
 from pipelines.tables.verdicts.told import Told
 
 # --- batches ---
@@ -201,12 +201,24 @@ _SEEN = f"""
 _UNHEARD = "(tls and server_bytes = 0)"
 _ALERTED = "(tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0)"
 _ALERT = 7  # bytes of a TLS alert, with which a TLS server ends a connection that is none
-_GAPS = """
+_GAPS = f"""
+    with pauses as (
+        select time, max(until) over (order by time rows between unbounded preceding and 1 preceding) as since
+        from v_calls
+    ), longest as (
+        select max_by(since, time - since) as silent_from, max_by(time, time - since) as silent_to from pauses
+        having epoch_us(silent_to) - epoch_us(silent_from) >= {PAUSE_NS // 1000}
+    ), missed as (  -- a pause of the capture: most of what it lacks shows as it goes on
+        select any_value(silent_from) as silent_from, any_value(silent_to) as silent_to
+        from findings cross join longest where kind = 'gap'
+        having 2 * count(*) filter (epoch_us(time) - epoch_us(silent_to) between 0 and {PAUSE_NS // 1000}) >= count(*)
+    )
     select * from (
         select *, gap_bytes::double / (sum(gap_bytes) over () + coalesce(captured, 0)) as share from v_connections
             cross join (
                 select saturated(sum(client_bytes::hugeint + server_bytes)) as captured
                 from connections where protocol is not null)
+            left join missed on true
         where gap_bytes > 0)"""
 _BROKEN = "select *, subject as rule from v_noted where event = 'rule_broken' and direction"
 
@@ -396,8 +408,12 @@ _TOLD = (
         _GAPS,
         by=(),
         more="saturated(sum(gap_bytes)) as lost, sum(share) as lost_share, "
+        "any_value(silent_from) as silent_from, any_value(silent_to) as silent_to, "
         f"case when sum(share) >= {LOST_SHARE} then '{WARNING}' else '{NOTE}' end as severity",
-        detail="No verdict is given on answers there that may lie in the missing bytes.",
+        detail=(
+            "No verdict is given on answers there that may lie in the missing bytes.",
+            "From {silent_from:clock} to {silent_to:clock} nothing was captured on any connection.",
+        ),
     ),
 )  # fmt: skip
 

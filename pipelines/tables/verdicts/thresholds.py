@@ -155,6 +155,9 @@ TRIES = 2
 RESETS = 5
 """Connections in use that are reset before it is more than a process that was killed."""
 
+SYN_AGAIN_NS = 900 * MS
+"""A handshake that takes so long had its SYN sent again, a second after the first (RFC 6298): no path is so long."""
+
 LEAKED, LEAKED_EXCHANGES = 20, 3
 """Connections that one client leaves open to one broker, each used so little: clients keep one or two a broker."""
 
