@@ -1378,6 +1378,17 @@ def test_servers_that_answer_only_the_second_syn_let_clients_wait(count: int, se
     assert sentence.startswith(f"Server 10.0.0.1:9092 let {count} connections of payer on 10.0.0.2 wait up to 1.00 s")
 
 
+@pytest.mark.parametrize(
+    ("apart_ms", "more", "told"),
+    [(10, {}, True), (100, {}, False), (10, {"records": 1}, False), (10, {"long_poll": True}, False)],
+)
+def test_polls_that_find_nothing_and_come_often_are_told(apart_ms: int, more: Row, told: bool) -> None:
+    polls = [call(n * apart_ms / 1000, **{"api": "Fetch", "records": 0} | more) for n in range(600)]
+    sentences = [row["sentence"] for row in said(exchanges=polls, connections=[connection()])]
+    once = "for messages 100 times a second: 600 of 600 answers came at once and had none"
+    assert sentences == [f"payer on 10.0.0.2 asked 10.0.0.1:9092 {once}, in topic orders."] * told
+
+
 @pytest.mark.parametrize(("found", "told"), [(30.1, True), (50, False)])
 def test_a_capture_that_stood_still_says_from_when_to_when(found: float, told: bool) -> None:
     gap = place(found) | {"kind": "gap", "severity": "info", "file": "a.pcap", "packet": 9}

@@ -420,6 +420,11 @@ KINDS: dict[str, VerdictKind] = {
         "A client opens connections for a moment and closes them, again and again.",
         "Keep one producer or consumer for as long as the process runs: each new one costs logins and lookups.",
     ),
+    "busy_polling": VerdictKind(
+        NOTE,
+        "A client asks for messages many times a second, and nearly always there are none.",
+        "Let the broker wait for messages (fetch.max.wait.ms, fetch.min.bytes of Kafka), or poll less often.",
+    ),
     "unbatched": VerdictKind(
         NOTE,
         "Nearly every batch of a producer holds one message.",

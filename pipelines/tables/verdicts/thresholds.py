@@ -176,6 +176,9 @@ WITHOUT_NS = SECOND
 MANY, MOSTLY = 20, 0.9
 """Batches of a client below which nothing is said of its habits, and which share of them is nearly all."""
 
+POLLS, POLLS_A_SECOND = 500, 50
+"""Questions for messages that find none and come so often: a broker holds them for half a second by default."""
+
 USELESS = 0.98
 """Stored size against uncompressed size, of batches whose compression saves nothing."""
 

@@ -17,6 +17,8 @@ from pipelines.tables.verdicts.thresholds import (
     MANY,
     MOSTLY,
     MS,
+    POLLS,
+    POLLS_A_SECOND,
     SHORT_LIVED_NS,
     THROTTLED_MS,
     USELESS,
@@ -100,7 +102,27 @@ _LEAKED = f"""
     where {_LEFT_OPEN} and asked <= {LEAKED_EXCHANGES}
     qualify count(*) over (partition by site, protocol, client, server) >= {LEAKED}"""
 
+_EMPTY = """
+    kind = 'call' and api in ('Fetch', 'POLL_MESSAGES') and status = 'ok' and coalesce(records, 0) = 0
+        and not coalesce(long_poll, false)"""
+# polls of clients that nearly always get nothing, and at once, and ask again
+_BUSY = f"""
+    select c.*, asked, rate from (from v_calls where {_EMPTY}) c join (
+        select site, client, server, count(*) as asked, count(*) filter ({_EMPTY}) as n,
+            (n * 1000000 // greatest(epoch_us(max(time)) - epoch_us(min(time)), 1))::bigint as rate
+        from v_calls where kind = 'call' and api in ('Fetch', 'POLL_MESSAGES') group by all
+        having n >= {POLLS} and n >= {MOSTLY} * asked and rate >= {POLLS_A_SECOND}
+    ) b using (site, client, server)"""
+
 _TOLD = (
+    Told(
+        SomeRows("v_calls", _EMPTY, least=POLLS), "busy_polling",
+        "{who} asked {server} for messages {rate:times} a second: {count:number} of {asked:answer} came at "
+        "once and had none{comma}{in_topics}.",
+        _BUSY,
+        by=("site", "protocol", "client", "server"),
+        more="any_value(rate) as rate, any_value(asked) as asked",
+    ),
     Told(
         SomeRows("v_calls", _UNCONFIRMED), "acks_zero",
         "{who} sent {count:request}{for_topics} with acks=0: brokers do not confirm these, so a loss goes unnoticed.",
