@@ -34,6 +34,11 @@ class Link(NamedTuple):
     file: str | None = None
     packet: int | None = None
 
+    @classmethod
+    def of(cls, row: Row, text: str) -> Link:
+        """At the time and the packet of a row."""
+        return cls(row["time"], text, row["file"], row["packet"])
+
 
 @dataclass(frozen=True)
 class Ruling:
