@@ -39,7 +39,7 @@ FAILED_CONNECTS = [
             (epoch_us(min(later)) - epoch_us(max(until))) * 1000 as later_ns,
             if(count(later) > 0, '{NOTE}', null) as severity,
             if(count(later) > 0, 'Nothing: it accepts connections again.', null) as advice""",
-    ).check
+    )
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer"))
 ]  # fmt: skip
 
@@ -57,7 +57,7 @@ TLS_REFUSED = [
                 and (server_port in (from v_ports) or not exists (from connections where protocol is not null))""",
         by=("server", "tls_alert"),
         more="any_value(reason) as reason",
-    ).check
+    )
     for who, by_client in (
         ("{who} refused the TLS certificate or handshake of {server}", "true"),
         ("{server} refused the TLS handshake of {who}", "false"),
@@ -110,7 +110,7 @@ UNREACHABLE_ADDRESS = Told(
     more="""
         max(attempts) as attempts, if(bool_or(local), ', which is their own machine', '') as whose,
         (epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns""",
-).check  # fmt: skip
+)  # fmt: skip
 
 # --- of different eras ---
 
@@ -149,7 +149,7 @@ WRONG_PROTOCOL_VERSION = Told(
     _mismatched,
     by=("protocol", "server", "does", "spoken"),
     more="coalesce(does, 'answers in another protocol version') as answers, coalesce(spoken, protocol) as language",
-).check  # fmt: skip
+)  # fmt: skip
 """Servers that answer clients of another protocol version, by what shows it; those that speak TLS are told apart."""
 
 # --- that stood still ---
@@ -171,5 +171,5 @@ ZERO_WINDOW = Told(
     more="saturated(sum(zero_windows)) as packets, saturated(sum(window_ns)) as closed_ns, "
     "sum(window_ns) / sum(slow_ns)::double as share",
     detail="That took {closed_ns:ns}, {share:share} of the time of slow requests there.",
-).check  # fmt: skip
+)  # fmt: skip
 """Receivers that did not read, from when to when."""

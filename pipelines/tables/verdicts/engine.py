@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
-from pipelines.tables.verdicts.check import worth_asking
+from pipelines.tables.verdicts.check import Check, worth_asking
 from pipelines.tables.verdicts.connections import (
     FAILED_CONNECTS,
     TLS_REFUSED,
@@ -40,6 +40,7 @@ from pipelines.tables.verdicts.slow import (
     slow_requests,
 )
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
+from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
@@ -54,7 +55,7 @@ from pipelines.tables.verdicts.unexplained import (
 )
 from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
 
-CHECKS = (
+CHECKS: tuple[Check | Told, ...] = (
     *TUNED,
     *SHOWN,
     broker_lost,

@@ -210,7 +210,7 @@ _GAPS = """
         where gap_bytes > 0)"""
 _BROKEN = "select *, subject as rule from v_noted where event = 'rule_broken' and direction"
 
-_TOLD = (
+SHOWN = (
     Told(
         SomeRows("batches", "verdict = 'bad'"), "bad_checksum",
         "{count:number} of {verified:checksum} {count:?is/are} wrong{comma}{in_topics}.",
@@ -400,5 +400,3 @@ _TOLD = (
         detail="No verdict is given on answers there that may lie in the missing bytes.",
     ),
 )  # fmt: skip
-
-SHOWN = tuple(told.check for told in _TOLD)
