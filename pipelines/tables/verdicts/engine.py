@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.tables.verdicts import IMPACT_SCHEMA, SCHEMA
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
@@ -20,7 +21,6 @@ from pipelines.tables.verdicts.connections import (
 )
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost
-from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import LOOKUPS_REDIRECTED
@@ -53,7 +53,7 @@ from pipelines.tables.verdicts.unexplained import (
     NOT_UNDERSTOOD,
     OUT_OF_SYNC,
 )
-from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
+from pipelines.tables.verdicts.verdict import Judged, Ruling
 
 CHECKS: tuple[Check | Told, ...] = (
     *TUNED,
