@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from html import escape
 from typing import Any, overload
 
 import pyarrow as pa
@@ -75,14 +76,7 @@ class ShownExchange:
         return f"<{row.protocol} {row.api} {row.exchange_id}: {row.error_name or row.status}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html_text(str(self))}</pre>"
-
-
-def html_text(text: str) -> str:
-    """A text for HTML."""
-    import html
-
-    return html.escape(text)
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 class RecordTable:
@@ -135,7 +129,7 @@ class OpenConnection:
 
     def _repr_html_(self) -> str:
         events = [dict(event) for event in self.events()]
-        return f"<p>{html_text(repr(self))}</p>{first_rows(events, len(events))}"
+        return f"<p>{escape(repr(self))}</p>{first_rows(events, len(events))}"
 
 
 class OpenCapture:
@@ -375,7 +369,7 @@ class OpenCapture:
     def _repr_html_(self) -> str:
         rows = [(v.severity, v.sentence, v.count) for v in self.verdicts()]
         found = html_table(("severity", "verdict", "count"), rows) if rows else "<p>Nothing wrong was seen.</p>"
-        return f"<p>{html_text(repr(self))}</p>{found}"
+        return f"<p>{escape(repr(self))}</p>{found}"
 
 
 def open_captures(

@@ -7,10 +7,7 @@ from typing import NamedTuple
 from pipelines.answers import top
 from pipelines.answers.records import Relations, Row, database_of, empty, query
 from pipelines.sql.words import HELD, SERVER
-from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
-
-TABLES = RECORDS
 
 _CONNECTIONS = f"""
 SELECT protocol, client_ip, {SERVER} AS server, count(*) AS connections, min(start_time) AS first,
@@ -62,7 +59,7 @@ class ClientPage(NamedTuple):
 
 
 def client(tables: Relations, cut: str) -> ClientPage:
-    """tables: TABLES with the rows of the client only; cut: what was asked for, as `Selection.cut` says it."""
+    """tables: RECORDS with the rows of the client only; cut: what was asked for, as `Selection.cut` says it."""
     with database_of(tables) as duckdb:
         verdicts = judged(duckdb, empty(tables), cut).verdicts.to_pylist()
     return ClientPage(

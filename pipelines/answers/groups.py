@@ -10,9 +10,7 @@ from pipelines.answers.aggregates import made
 from pipelines.answers.records import Relations, Row, query
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import with_longest
-from pipelines.tables.table import RECORDS, Ask
-
-TABLES = RECORDS
+from pipelines.tables.table import Ask
 
 
 def groups(tables: Relations) -> tuple[list[Row], list[Row]]:

@@ -73,6 +73,7 @@ def client(
       brokerscope client app-1 capture.pcap --hosts pods.txt
     """
     from pipelines.answers import client as answers
+    from pipelines.tables.table import RECORDS
 
     wanted, captures = _split(arguments)
     refuse_other_than_text(wanted, "HOST")
@@ -80,7 +81,7 @@ def client(
     reading.learn_names(files)
     of_name = [address for address, name in hosts.names_in_use().items() if _is_named(name, wanted)]
     selection = replace(part, client=",".join([wanted, *of_name])).selection
-    with reading.records(files, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
+    with reading.records(files, RECORDS, part=selection) as every, reading.counted_once(every) as tables:
         made = answers.client(tables, selection.cut)
         if not made.connections:
             raise InputError(f"no client {wanted} in these captures")

@@ -75,11 +75,12 @@ def groups(
     """
     from pipelines.answers import groups as answers
     from pipelines.sql.conditions import is_named
+    from pipelines.tables.table import RECORDS
 
     # state from before --since counts for the lag at the end; names are asked of rows, not of records
     before = {"since": None} if lag else {}
     group, selection = part.group, replace(part, group=None, **before).selection
-    with reading.asked_once(captures, answers.TABLES, selection, part.selection) as tables:
+    with reading.asked_once(captures, RECORDS, selection, part.selection) as tables:
         if lag:
             behind = answers.lag(tables)
             rows = [row for row in behind if group is None or is_named(row["group"], group)]

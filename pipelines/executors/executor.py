@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
@@ -49,3 +50,19 @@ def in_groups(
     """What a task makes of each item, in their order; it is given up to `most` of them and gives a result for each."""
     groups = [items[n : n + most] for n in range(0, len(items), most)]
     return [result for results in executor.map(task, groups, described_as, size) for result in results]
+
+
+def grouped(
+    items: Iterable[Item], size_of: Callable[[Item], int], most: int, most_items: int = sys.maxsize
+) -> list[list[Item]]:
+    """Items, in their order, as groups for tasks: each of a size up to `most` in all, or of one item that is larger."""
+    groups: list[list[Item]] = []
+    held = 0
+    for item in items:
+        size = size_of(item)
+        if not groups or held + size > most or len(groups[-1]) >= most_items:
+            groups.append([])
+            held = 0
+        groups[-1].append(item)
+        held += size
+    return groups

@@ -10,7 +10,6 @@ BYTES_RETRANSMITTED = f"bytes of it were {RETRANSMITTED}"
 
 # of a row of exchanges: ok, unknown, or the first error
 STATUS = "CASE status WHEN 'error' THEN coalesce(error_name, 'error ' || error_code, status) ELSE status END"
-MARKED = f"{STATUS} || CASE WHEN retransmitted THEN ', {RETRANSMITTED}' ELSE '' END"
 
 
 def status(exchange: Mapping[str, Any]) -> str:

@@ -13,10 +13,11 @@ import math
 import secrets as random
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from dissectors.limits import MIB
-from pipelines.executors.executor import Executor
+from pipelines.executors.executor import Executor, grouped
 from pipelines.formats import units
 from pipelines.jobs.decode import RECORDS, merge_files
 from pipelines.jobs.listings import Listing, read_lists
@@ -67,22 +68,8 @@ def shared_out(listings: Sequence[Listing]) -> list[list[TableLists]]:
                 lists, size, most = [], 0, 0
         if lists:
             groups.append(TableLists(table, tuple(lists), size))
-    return _in_tasks(groups)
-
-
-def _in_tasks(groups: Sequence[TableLists]) -> list[list[TableLists]]:
-    """Groups of about the same size together: small ones share a task."""
-    total = sum(group.size for group in groups)
-    most = min(RECORD_BYTES, max(_HERE, math.ceil(total / 64)))
-    tasks: list[list[TableLists]] = []
-    held = most
-    for group in sorted(groups, key=lambda group: -group.size):
-        if held + group.size > most:
-            tasks.append([])
-            held = 0
-        tasks[-1].append(group)
-        held += group.size
-    return tasks
+    most = min(RECORD_BYTES, max(_HERE, math.ceil(sum(group.size for group in groups) / 64)))
+    return grouped(sorted(groups, key=lambda group: -group.size), attrgetter("size"), most)
 
 
 def join(staging: str, target: str, name: str, groups: Sequence[TableLists]) -> list[Written]:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dissectors.capture.files import site_of
@@ -15,7 +16,7 @@ from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE
 from dissectors.limits import MIB, SHARES, SPLIT_BYTES
 from dissectors.options import Options
-from pipelines.executors.executor import Executor
+from pipelines.executors.executor import Executor, grouped
 from pipelines.formats import units
 from pipelines.jobs.cutting import FileReport, Keys, Sharing, Spread, Survey, Work
 from pipelines.jobs.decode import (
@@ -184,20 +185,9 @@ def divided(files: Sequence[Sized], surveys: Mapping[Input, Survey | None], leas
         key=lambda piece: piece[1][1].site
     )  # a task that reads one capture point has packets for its parts only
     carried = sum(survey.carried for survey in surveys.values() if survey)
-    return Shares(packed(pieces, least), sum(size for _, size in files), sites, weights, carried)
-
-
-def packed(pieces: Sequence[tuple[int, Any]], most: int) -> list[Work]:
-    """Pieces, in order, as the work of tasks of about `most` bytes each."""
-    out: list[list[Any]] = []
-    held = most
-    for size, piece in pieces:
-        if not out or held + size > most or len(out[-1]) >= FILES_A_TASK:
-            out.append([])
-            held = 0
-        out[-1].append((size, piece))
-        held += size
-    return [Work(tuple(piece for _, piece in some), sum(size for size, _ in some)) for some in out]
+    groups = grouped(pieces, itemgetter(0), least, FILES_A_TASK)
+    works = [Work(tuple(piece for _, piece in some), sum(size for size, _ in some)) for some in groups]
+    return Shares(works, sum(size for _, size in files), sites, weights, carried)
 
 
 def sizes(files: Sequence[str]) -> list[int]:

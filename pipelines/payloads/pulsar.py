@@ -7,7 +7,6 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Any, NamedTuple
 
 from pipelines.payloads.decoders import (
@@ -151,8 +150,6 @@ def _decoder(kind: str, data: Any, part: str) -> Decode:
         return avro(str(data), {}) if kind == "Avro" else _bytes
     if kind == "ProtobufNative":
         return _native(data)
-    if kind in _NUMBERS:
-        return partial(_numeric, _NUMBERS[kind])
     simple = _SIMPLE.get(kind)
     if simple is None:
         raise SchemaError(f"{part or 'value'} of the unknown type {kind}")
@@ -171,8 +168,9 @@ def _native(data: Any) -> Decode:
         raise SchemaError(f"no native Protobuf schema: {error}") from None
 
 
-def _numeric(form: str, value: bytes, _: Sequence[int] = ()) -> Any:
-    return plain(_number(form, value))
+def _written(form: str, write: Callable[[Any], Any]) -> Decode:
+    """What reads a type that is one number, and writes it in another way."""
+    return lambda value, _: write(_number(form, value))
 
 
 def _number(form: str, value: bytes) -> Any:
@@ -192,12 +190,8 @@ def _bytes(value: bytes, _: Sequence[int] = ()) -> Any:
     return plain(value)
 
 
-def _bool(value: bytes, _: Sequence[int] = ()) -> Any:
-    return _number(">?", value)
-
-
-def _moment(value: bytes, _: Sequence[int] = ()) -> Any:
-    return _after_epoch(milliseconds=_number(">q", value)).isoformat()
+def _moment(milliseconds: int) -> str:
+    return _after_epoch(milliseconds=milliseconds).isoformat()
 
 
 def _instant(value: bytes, _: Sequence[int] = ()) -> Any:
@@ -207,19 +201,11 @@ def _instant(value: bytes, _: Sequence[int] = ()) -> Any:
     return f"{_after_epoch(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}+00:00"
 
 
-def _day(value: bytes, _: Sequence[int] = ()) -> Any:
-    return _date(_number(">q", value))
-
-
 def _date(days: int) -> str:
     try:
         return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
     except (ValueError, OverflowError):
         raise MisfitError("a day beyond those of dates") from None
-
-
-def _time_of_day(value: bytes, _: Sequence[int] = ()) -> Any:
-    return _clock(_number(">q", value))
 
 
 def _clock(nanoseconds: int) -> str:
@@ -244,8 +230,10 @@ def _after_epoch(**span: float) -> datetime:
 
 # Types without a schema of their own: Pulsar's client library, org.apache.pulsar.client.impl.schema.
 _SIMPLE: dict[str, Decode] = {
-    "String": _string, "Bytes": _bytes, "None": _bytes, "Bool": _bool, "Date": _moment, "Timestamp": _moment,
-    "Time": _moment, "Instant": _instant, "LocalDate": _day, "LocalTime": _time_of_day, "LocalDateTime": _day_and_time,
+    "String": _string, "Bytes": _bytes, "None": _bytes, "Instant": _instant, "LocalDate": _written(">q", _date),
+    "LocalTime": _written(">q", _clock), "LocalDateTime": _day_and_time, "Bool": _written(">?", plain),
+    **dict.fromkeys(("Date", "Timestamp", "Time"), _written(">q", _moment)),
+    **{name: _written(form, plain) for name, form in _NUMBERS.items()},
 }  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from pipelines.report.requests import packed_table
 from pipelines.report.section import Builder
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.table import TableColumn
+from pipelines.tables.verdicts import SCHEMA
 from pipelines.tables.verdicts.evidence import SAME_ROW
-from pipelines.tables.verdicts.verdict import SCHEMA
 
 Row = dict[str, Any]
 

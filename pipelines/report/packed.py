@@ -40,11 +40,6 @@ def deflated(data: bytes) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
-def inflated(data: bytes) -> bytes:
-    """The bytes that were deflated."""
-    return zlib.decompress(data, -zlib.MAX_WBITS)
-
-
 def _described(column: pa.ChunkedArray, delta: bool, planes: list[bytes]) -> tuple[int, int, int, int]:
     """Add the planes of a column; returns its bytes, delta, unknown and scale."""
     unknown = column.null_count > 0
@@ -59,19 +54,3 @@ def _described(column: pa.ChunkedArray, delta: bool, planes: list[bytes]) -> tup
     for byte in range(size):
         planes.append(((values >> (8 * byte)) & 255).astype(np.uint8).tobytes())
     return size, int(delta), int(unknown), scale
-
-
-def unpacked(table: Mapping[str, Any]) -> dict[str, list[int | None]]:
-    """The columns of a packed table, as assets/data.js reads them."""
-    flat, at, rows = inflated(base64.b64decode(table["data"])), 0, table["rows"]
-    columns: dict[str, list[int | None]] = {}
-    for name, size, delta, unknown, scale in table["columns"]:
-        planes = np.frombuffer(flat, np.uint8, size * rows, at).reshape(size, rows).astype(np.int64)
-        at += size * rows
-        values = (planes << (8 * np.arange(size))[:, None]).sum(axis=0)
-        if delta:
-            values = np.cumsum(np.where(values % 2, -(values + 1) // 2, values // 2))
-        known = values > 0 if unknown else np.ones(rows, bool)
-        values = (values - unknown) * scale
-        columns[name] = [int(value) if there else None for value, there in zip(values, known, strict=True)]
-    return columns

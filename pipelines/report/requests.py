@@ -31,8 +31,8 @@ from pipelines.tables.causes import PARTS, parts
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import alike, equal
 from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
+from pipelines.tables.verdicts import SCHEMA
 from pipelines.tables.verdicts.evidence import SAME_ROW
-from pipelines.tables.verdicts.verdict import SCHEMA
 
 ROWS = 60_000  # requests that the page carries one by one
 CELLS = 40_000  # rows of those that it carries together

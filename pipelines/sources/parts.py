@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from dissectors.release import RowRelease
 from dissectors.run import Run, with_sites
 from dissectors.tcp.keys import connection_hashes, shares_of
 from pipelines.answers.records import part_of
+from pipelines.executors.executor import grouped
 from pipelines.jobs.plan import sizes
 from pipelines.process import keep_freed_memory
 from pipelines.sources.names import Captures, NamesLater
@@ -109,7 +111,8 @@ def plan(files: Sequence[str], asked: Asked, parts: int | None) -> list[RowsPart
             out += [RowsPart(tuple(numbers), share, shares) for share in range(shares)]
         else:
             alone.append(numbers)
-    out += [RowsPart(tuple(numbers)) for numbers in together(alone, weights)]
+    small = grouped(alone, lambda numbers: sum(weights[number] for number in numbers), _TOGETHER)
+    out += [RowsPart(tuple(chain.from_iterable(some))) for some in small]
     return [replace(part, is_all=len(out) == 1 and len(part.chosen) == len(files)) for part in out]
 
 
@@ -121,23 +124,6 @@ def by_site(files: Sequence[str], asked: Asked) -> dict[str, list[int]]:
         if asked.selection.site is None or is_named(place, asked.selection.site):
             sites.setdefault(place, []).append(number)
     return sites
-
-
-def together(groups: Iterable[Sequence[int]], weights: Sequence[int]) -> list[list[int]]:
-    """Groups of files, of which small ones are put together, so that there are fewer tasks.
-
-    weights: bytes of each file.
-    """
-    out: list[list[int]] = []
-    held = 0
-    for numbers in groups:
-        size = sum(weights[number] for number in numbers)
-        if not out or held + size > _TOGETHER:
-            out.append([])
-            held = 0
-        out[-1] += numbers
-        held += size
-    return out
 
 
 def _has_secrets(path: str) -> bool:

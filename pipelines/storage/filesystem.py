@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -92,14 +92,12 @@ def open_file(path: str) -> BinaryIO:
 def read(path: str) -> bytes | None:
     """A whole file; None where there is none. Raises StorageError."""
     local = local_path(path)
-    try:
-        with _failing(path, "read", FileNotFoundError):
-            if local is not None:
-                return local.read_bytes()
-            fs, inside = _file_system(path)
-            return cast(bytes, fs.cat_file(inside))
-    except FileNotFoundError:
-        return None
+    with suppress(FileNotFoundError), _failing(path, "read", FileNotFoundError):
+        if local is not None:
+            return local.read_bytes()
+        fs, inside = _file_system(path)
+        return cast(bytes, fs.cat_file(inside))
+    return None
 
 
 def ranges(root: str, wanted: Sequence[tuple[str, int, int]]) -> list[bytes]:
@@ -239,13 +237,11 @@ def folders(root: str, prefix: str) -> list[str]:
     local = local_path(root)
     if local is not None:
         return sorted(path.name for path in local.glob(f"{prefix}*")) if local.is_dir() else []
-    try:
-        with _failing(root, "listed", FileNotFoundError):
-            fs, inside = _file_system(root)
-            found = fs.ls(inside, detail=False)
-    except FileNotFoundError:
-        return []
-    return sorted(name for name in map(posixpath.basename, found) if name.startswith(prefix))
+    with suppress(FileNotFoundError), _failing(root, "listed", FileNotFoundError):
+        fs, inside = _file_system(root)
+        names = map(posixpath.basename, fs.ls(inside, detail=False))
+        return sorted(name for name in names if name.startswith(prefix))
+    return []
 
 
 def find(root: str) -> list[str]:
@@ -253,12 +249,10 @@ def find(root: str) -> list[str]:
     local = local_path(root)
     if local is not None:
         return sorted(path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file())
-    try:
-        with _failing(root, "listed", FileNotFoundError):
-            fs, inside = _file_system(root)
-            return sorted(posixpath.relpath(name, inside) for name in fs.find(inside))
-    except FileNotFoundError:
-        return []
+    with suppress(FileNotFoundError), _failing(root, "listed", FileNotFoundError):
+        fs, inside = _file_system(root)
+        return sorted(posixpath.relpath(name, inside) for name in fs.find(inside))
+    return []
 
 
 def remove_folder(path: str) -> None:

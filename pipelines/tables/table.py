@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from dissectors.records import DEFAULT_TABLES
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.dialect import Dialect
@@ -90,9 +92,17 @@ class Table:
         return next((term.removesuffix(" desc") for term in self.order if term.endswith(" desc")), "")
 
 
-def rows_of(relation: str, columns: Iterable[str]) -> Callable[[Dialect, Ask], str]:
+def rows_of(relation: str) -> Callable[[Dialect, Ask], str]:
     """The query of a table whose rows are made beside and given as a relation."""
-    return lambda d, ask: f"select {', '.join(map(d.quoted, columns))} from {relation}"
+    return lambda d, ask: f"select * from {relation}"
+
+
+_TYPES = {"": pa.string(), "list": pa.list_(pa.string()), "time": pa.timestamp("us", "UTC")}
+
+
+def schema_of(table: Table, **others: pa.DataType) -> pa.Schema:
+    """The Arrow schema of a table's rows, by the units of its columns; others: types that these do not tell."""
+    return pa.schema([(c.name, others.get(c.name, _TYPES.get(c.unit, pa.int64()))) for c in table.columns])
 
 
 CONNECTION = ("site", "connection", "incarnation")

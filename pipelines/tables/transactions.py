@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from pipelines.sql.database import Row, fetched
 from pipelines.sql.words import CLIENT
-from pipelines.tables.table import Table, TableColumn, rows_of
+from pipelines.tables.table import Table, TableColumn, rows_of, schema_of
 
 COMMITTED, ABORTED, OPEN, FENCED, FAILED = "committed", "aborted", "open", "fenced", "failed"
 TIMED_OUT = "timed out"
@@ -38,17 +38,6 @@ BEGAN, JOINED, ENDED = "transaction_began", "transaction_joined", "transaction_e
 
 MADE = "transactions_made"
 """The relation that the table is read from: what `transactions` gave."""
-
-_TIME = pa.timestamp("us", "UTC")
-_TEXTS = pa.list_(pa.string())
-SCHEMA = pa.schema(
-    [
-        ("time", _TIME), ("protocol", pa.string()), ("transaction", pa.string()), ("producer", pa.string()),
-        ("client", pa.string()), ("outcome", pa.string()), ("open_ns", pa.int64()), ("end_ns", pa.int64()),
-        ("allowed_ns", pa.int64()), ("records", pa.int64()), ("topics", _TEXTS), ("groups", _TEXTS),
-        ("file", pa.string()), ("packet", pa.int64()),
-    ]
-)  # fmt: skip
 
 _CLIENT, _OF_BATCH = (CLIENT.replace("client_", f"{row}.client_") for row in ("e", "b"))
 SENT = """
@@ -265,7 +254,8 @@ TRANSACTIONS = Table(
         TableColumn("file", "where its end lies, else its beginning"),
         TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
-    rows_of(MADE, SCHEMA.names),
+    rows_of(MADE),
     headline=("time", "protocol", "transaction", "client", "outcome", "open_ns", "records", "topics", "file", "packet"),
     order=("time", "transaction"),
 )
+SCHEMA = schema_of(TRANSACTIONS)

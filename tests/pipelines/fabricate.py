@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dissectors.records import schema
 from pipelines.tables.registry import TABLES
 from pipelines.tables.table import TableColumn
-from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
+from pipelines.tables.verdicts import SCHEMA as VERDICTS
 from tests.pipelines import synthetic
 
 START = datetime.fromtimestamp(synthetic.START // 1_000_000_000, UTC)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.report.packed import inflated, unpacked
+import numpy as np
 
 _BLOCK = re.compile(r'<script type="application/deflate" id="data">([A-Za-z0-9+/=]*)</script>')
 
@@ -17,8 +19,29 @@ def data(page: Path) -> dict[str, Any]:
     """The data block of a page."""
     found = _BLOCK.search(page.read_text(encoding="utf-8"))
     assert found is not None
-    made: dict[str, Any] = json.loads(inflated(base64.b64decode(found[1])))
+    made: dict[str, Any] = json.loads(_inflated(found[1]))
     return made
+
+
+def _inflated(text: str) -> bytes:
+    """The bytes behind a text of the page."""
+    return zlib.decompress(base64.b64decode(text), -zlib.MAX_WBITS)
+
+
+def unpacked(table: Mapping[str, Any]) -> dict[str, list[int | None]]:
+    """The columns of a packed table, as assets/data.js reads them."""
+    flat, at, rows = _inflated(table["data"]), 0, table["rows"]
+    columns: dict[str, list[int | None]] = {}
+    for name, size, delta, unknown, scale in table["columns"]:
+        planes = np.frombuffer(flat, np.uint8, size * rows, at).reshape(size, rows).astype(np.int64)
+        at += size * rows
+        values = (planes << (8 * np.arange(size))[:, None]).sum(axis=0)
+        if delta:
+            values = np.cumsum(np.where(values % 2, -(values + 1) // 2, values // 2))
+        known = values > 0 if unknown else np.ones(rows, bool)
+        values = (values - unknown) * scale
+        columns[name] = [int(value) if there else None for value, there in zip(values, known, strict=True)]
+    return columns
 
 
 def requests(carried: dict[str, Any]) -> list[dict[str, Any]]:

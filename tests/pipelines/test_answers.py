@@ -830,7 +830,7 @@ def tables_of(**given: Sequence[dict[str, Any]]) -> dict[str, pa.Table]:
             [{key: value for key, value in row.items() if key in schema(name).names} for row in rows.get(name, [])],
             schema(name),
         )
-        for name in groups.TABLES
+        for name in RECORDS
     }
 
 

@@ -13,13 +13,12 @@ import pytest
 
 import dissectors
 from pipelines.answers.records import database_of
-from pipelines.report.packed import unpacked
 from pipelines.report.requests import BARRED, FAILED, KINDS, LONG_POLL
 from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.evidence import SAME_ROW
 from tests.commands import objects, run
-from tests.pipelines.pages import data, requests
+from tests.pipelines.pages import data, requests, unpacked
 
 Row = dict[str, Any]
 SAMPLES = sorted(

@@ -13,7 +13,6 @@ import pytest
 
 from pipelines.answers import diff, records, summary, top
 from pipelines.answers.records import database_of
-from pipelines.report.packed import unpacked
 from pipelines.report.records import opened
 from pipelines.report.requests import Requests
 from pipelines.tables.compute import bound, choose_bucket, compute
@@ -22,6 +21,7 @@ from pipelines.tables.registry import TABLES
 from pipelines.tables.table import RECORDS as SUMMED
 from pipelines.tables.verdicts.engine import judged
 from tests.pipelines import synthetic
+from tests.pipelines.pages import unpacked
 from tests.pipelines.synthetic import MS
 from tests.pipelines.test_tables import RECORDS, computed, every_kind, local_engine, same, spark_engine, written
 

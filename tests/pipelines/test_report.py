@@ -24,7 +24,7 @@ from pipelines.report import page as page_module
 from pipelines.report import requests as requests_module
 from pipelines.report import wrong
 from pipelines.report.elements import Html, shown, tag, text
-from pipelines.report.packed import packed, unpacked
+from pipelines.report.packed import packed
 from pipelines.report.page import ASSETS
 from pipelines.report.payload import CARRIED, ENOUGH, Payload
 from pipelines.report.records import opened
@@ -35,7 +35,7 @@ from pipelines.tables.registry import TABLES
 from pipelines.tables.table import TableColumn
 from tests.pipelines import fabricate, synthetic
 from tests.pipelines.conftest import Analysed
-from tests.pipelines.pages import batches, data, requests
+from tests.pipelines.pages import batches, data, requests, unpacked
 from tests.pipelines.test_tables import written as written_records
 
 VOID = ("meta", "input", "br", "path")

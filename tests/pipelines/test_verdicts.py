@@ -20,12 +20,11 @@ from pipelines.answers.records import Relations, database_of, empty
 from pipelines.formats import who
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.table import RECORDS
-from pipelines.tables.verdicts import engine, verdict
+from pipelines.tables.verdicts import SCHEMA, engine, verdict
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import Check, worth_asking
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
-from pipelines.tables.verdicts.verdict import SCHEMA
 from tests.captures import captures, needs_captures
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -139,7 +139,7 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             f"than once{_extra(row)}: {row['why']}.",
             "batches of the same offsets on their way to members of the group, from the position on that they asked "
             "for and before the offset that the group had committed; what was fetched ahead and dropped does not count",
-            messages=row["messages"], excuse=OWN_DOING if row["why"] == _WENT_BACK else None,
+            excuse=OWN_DOING if row["why"] == _WENT_BACK else None,
         )  # fmt: skip
     for row in ask(
         _by_cause("""
@@ -157,7 +157,6 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             "had fetched ahead was dropped, or processed without a commit.",
             "batches of the same offsets on their way to members of the group, from the position on that they asked "
             "for, and behind the offset that the group had committed",
-            messages=row["messages"],
         )  # fmt: skip
 
 
@@ -169,7 +168,7 @@ def delivered_again(ask: Ask) -> Iterator[Statement]:
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} came to subscription "
             f"{row['owner']} more than once{_extra(row)}: {row['why']}.",
             "entries of the same position on their way to consumers of the subscription, and what lies between them",
-            messages=row["messages"], excuse=OWN_DOING,
+            excuse=OWN_DOING,
         )  # fmt: skip
 
 

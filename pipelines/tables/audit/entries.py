@@ -165,7 +165,6 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 f"{messages_of(row['messages'], row['found'])} of topic {row['topic']} were delivered to subscription "
                 f"{row['owner']}, which acknowledged them or later ones.",
                 "receipts of the broker, entries on their way to its consumers, and what these acknowledged",
-                messages=row["messages"],
             )  # fmt: skip
         elif not row["lacking"]:
             why = (
@@ -199,11 +198,10 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
                 LOST, row, f"{said}is done with them.",
                 f"{seen}what these acknowledged, and their connections without a hole; a time to live, or an "
                 "administrator, skips messages on purpose",
-                messages=row["messages"],
             )  # fmt: skip
         else:
             yield statement(
                 SKIPPED, row, f"{said}went past them with SEEK.",
                 f"{seen}and the position that the SEEK named",
-                messages=row["messages"], excuse=OWN_DOING,
+                excuse=OWN_DOING,
             )  # fmt: skip

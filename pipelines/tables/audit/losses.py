@@ -213,7 +213,6 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} that {group} went past were "
                 f"delivered, all that were acknowledged{' and not ' if but else ''}{' or '.join(but)}.",
                 "answers to Produce, batches on their way to its members, and offsets that it committed",
-                messages=row["messages"],
             )  # fmt: skip
         elif (row["topic"], row["owner"]) in elsewhere:
             yield statement(
@@ -275,7 +274,6 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
                 f"{what} and never delivered to group {row['owner']}, which went past.",
                 "offsets that the group asked for or got before and behind them, a later one that it committed, and "
                 f"connections of its members without a hole{asked}",
-                messages=row["messages"],
             )  # fmt: skip
         else:
             yield statement(
@@ -283,7 +281,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
                 f"{what}, and group {row['owner']} went past without asking for them: {_WITHOUT[row['protocol']]}, or "
                 "members that the capture does not show got them.",
                 _RESTS_ON[row["protocol"]],
-                messages=row["messages"], excuse=OWN_DOING,
+                excuse=OWN_DOING,
             )  # fmt: skip
 
 

@@ -95,7 +95,6 @@ def overwritten(ask: Ask) -> Iterator[Statement]:
             f"{gone} since leader epoch {row['later_epoch']} at the latest{why}.",
             "answers to Produce, another batch at the same offsets that a broker acknowledged or gave to a consumer, "
             "and leader epochs that brokers told",
-            messages=row["messages"],
         )  # fmt: skip
 
 
@@ -134,5 +133,4 @@ def cut_off(ask: Ask) -> Iterator[Statement]:
             f"{row['topic']} {was(row['messages'])} lost when server {row['server_ip']}:{row['server_port']} stopped: "
             f"the partition ended at offset {row['had']} before, and at {row['value']} afterwards.",
             "the end of the partition as answers tell it, before and after all connections of its server had ended",
-            messages=row["messages"],
         )  # fmt: skip

@@ -39,7 +39,6 @@ def unconfirmed(ask: Ask) -> Iterator[Statement]:
             f"{row['client']} sent {messages_of(row['messages'], row['batches'])} of topic {row['topic']} with "
             f"acks={row['acks']}: {risk}.",
             rests_on,
-            messages=row["messages"],
         )  # fmt: skip
 
 
@@ -111,5 +110,4 @@ def held(ask: Ask) -> Iterator[Statement]:
             f"{units.counted(row['messages'], 'message')} before the end{more}.",
             "last stable offsets and high watermarks of answers to Fetch, the first batch of the transaction and its "
             "EndTxn",
-            messages=row["messages"],
         )  # fmt: skip

@@ -59,7 +59,6 @@ def sent_twice(ask: Ask) -> Iterator[Statement]:
             "and it is not idempotent.",
             f"a request {'that was answered with an error' if error else 'without an answer'}, and batches with the "
             "same bytes at two offsets",
-            messages=row["messages"],
         )  # fmt: skip
 
 
@@ -143,5 +142,4 @@ def disorder(ask: Ask) -> Iterator[Statement]:
             f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} stand behind messages that "
             f"{row['client']} sent after them: it had to send them again.",
             "the order of batches on the connection, the answers to them and their offsets",
-            messages=row["messages"],
         )  # fmt: skip

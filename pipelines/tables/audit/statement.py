@@ -56,7 +56,11 @@ Look = Callable[[Ask], Iterator[Statement]]
 def statement(
     what: str, row: Row, sentence: str, rests_on: str, messages: Any = None, excuse: str | None = None
 ) -> Statement:
-    """A statement about a row with protocol, topic, owner and, where there is one, file and packet."""
+    """A statement about a row with protocol, topic, owner and, where there is one, file and packet.
+
+    messages: by default those of the row; of what cannot be told none.
+    """
+    messages = row.get("messages") if messages is None and what != UNKNOWN else messages
     number = None if messages is None else int(messages)
     more = {name: row[name] for name in _OF_ROW if row.get(name) is not None}
     return Statement(what, row["protocol"], row["topic"], row["owner"], number, sentence, rests_on, excuse, **more)

@@ -18,10 +18,10 @@ it counts, so memory is bounded as it is for the page.
 
 from __future__ import annotations
 
-from pipelines.tables.table import Table, TableColumn, rows_of
-from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
+import pyarrow as pa
+
+from pipelines.tables.table import Table, TableColumn, rows_of, schema_of
 from pipelines.tables.verdicts.kinds import HARMS
-from pipelines.tables.verdicts.verdict import SCHEMA
 
 JUDGED, HARMED = "judged", "harmed"
 """The relations that the two tables are read from: what `engine.judged` gave."""
@@ -54,7 +54,7 @@ VERDICTS = Table(
         TableColumn("evidence", "where each counted row is: file, packet, exchange_id and stream_offset", "rows"),
         TableColumn("chain", "causes and effects in order: time, text, file and packet of each", "rows"),
     ),
-    rows_of(JUDGED, SCHEMA.names),
+    rows_of(JUDGED),
     headline=("rank", "severity", "kind", "sentence", "count", "cost_ns", "first_time", "clients", "servers"),
     order=("rank",),
 )
@@ -84,10 +84,16 @@ IMPACTS = Table(
         TableColumn("missing", "what the capture lacks to be certain"),
         TableColumn("evidence", "the rows that show it: file, packet, exchange_id and stream_offset", "rows"),
     ),
-    rows_of(HARMED, IMPACT_SCHEMA.names),
+    rows_of(HARMED),
     headline=(
         "what", "client_id", "client_ip", "topic", "partition", "group", "from", "until", "messages", "time_ns",
         "cause",
     ),
     order=('"from"', "what", "cause", "topic", "partition"),
 )  # fmt: skip
+
+_PLACE = [("file", pa.string()), ("packet", pa.int64()), ("exchange_id", pa.string()), ("stream_offset", pa.int64())]
+_PLACES = pa.list_(pa.struct(_PLACE))
+_LINKS = pa.list_(pa.struct([("time", pa.timestamp("us", "UTC")), ("text", pa.string()), *_PLACE[:2]]))
+SCHEMA = schema_of(VERDICTS, rank=pa.int32(), evidence=_PLACES, chain=_LINKS)
+IMPACT_SCHEMA = schema_of(IMPACTS, partition=pa.int32(), evidence=_PLACES)

@@ -224,7 +224,7 @@ def _errors(capture: Capture, clients: Sequence[str], from_us: int, to_us: int) 
     if not row["count"]:
         return []
     text = f"{say.counted(row['count'], 'answer')} with errors meanwhile: {say.joined(row['names'][:ERRORS_NAMED])}"
-    return [Link(row["time"], text, row["file"], row["packet"])]
+    return [Link.of(row, text)]
 
 
 def _chain(capture: Capture, loss: _Loss, effects: list[Link], back: int | None) -> list[Link]:
@@ -236,14 +236,8 @@ def _chain(capture: Capture, loss: _Loss, effects: list[Link], back: int | None)
         select server_port, min(start_time) as time, count(*) as count, arg_min(file, start_time) as file,
             arg_min(packet, start_time) as packet
         from connections where {_at(loss)} and {_attempts(loss)} group by 1 order by 2"""):
-        links.append(
-            Link(
-                row["time"],
-                f"first of {say.counted(row['count'], 'attempt')} to connect to :{row['server_port']}, {verb}",
-                row["file"],
-                row["packet"],
-            )
-        )
+        attempts = say.counted(row["count"], "attempt")
+        links.append(Link.of(row, f"first of {attempts} to connect to :{row['server_port']}, {verb}"))
     if back:
         links.append(Link(say.moment(back), "it accepts connections again"))
     return sorted(links, key=lambda link: link.time)[:LINKS]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pipelines.sql.views import SomeRows
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import Ruling
 
 __all__ = ["Check", "SomeRows", "needs", "worth_asking"]
@@ -31,7 +32,7 @@ def needs(*any_of: SomeRows) -> Callable[[Callable[[Capture], Iterator[Ruling]]]
     return lambda verdicts: Check(verdicts, any_of)
 
 
-def worth_asking(capture: Capture, checks: Sequence[Check]) -> list[Check]:
+def worth_asking(capture: Capture, checks: Sequence[Check | Told]) -> list[Check | Told]:
     """The checks for which there are rows, in their order."""
     met = capture.met([need for check in checks for need in check.any_of])
     return [check for check in checks if not check.any_of or not met.isdisjoint(check.any_of)]

@@ -39,7 +39,7 @@ FAILED_CONNECTS = [
             (epoch_us(min(later)) - epoch_us(max(until))) * 1000 as later_ns,
             if(count(later) > 0, '{NOTE}', null) as severity,
             if(count(later) > 0, 'Nothing: it accepts connections again.', null) as advice""",
-    ).check
+    )
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer"))
 ]  # fmt: skip
 
@@ -52,7 +52,7 @@ LATE_CONNECTS = Told(
     f"select * replace (rtt_ns as cost_ns) from v_connections where {_LATE} and server_port in (from v_ports)",
     by=("server",),
     more=f"max(rtt_ns) as longest_ns, if(count(*) < {RESETS}, '{NOTE}', null) as severity",
-).check  # fmt: skip
+)  # fmt: skip
 """Servers that take no more connections for a while: their queue is full, and so the kernel drops what asks for one."""
 
 _ALERT = """
@@ -69,7 +69,7 @@ TLS_REFUSED = [
                 and (server_port in (from v_ports) or not exists (from connections where protocol is not null))""",
         by=("server", "tls_alert"),
         more="any_value(reason) as reason",
-    ).check
+    )
     for who, by_client in (
         ("{who} refused the TLS certificate or handshake of {server}", "true"),
         ("{server} refused the TLS handshake of {who}", "false"),
@@ -122,7 +122,7 @@ UNREACHABLE_ADDRESS = Told(
     more="""
         max(attempts) as attempts, if(bool_or(local), ', which is their own machine', '') as whose,
         (epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns""",
-).check  # fmt: skip
+)  # fmt: skip
 
 # --- of different eras ---
 
@@ -161,7 +161,7 @@ WRONG_PROTOCOL_VERSION = Told(
     _mismatched,
     by=("protocol", "server", "does", "spoken"),
     more="coalesce(does, 'answers in another protocol version') as answers, coalesce(spoken, protocol) as language",
-).check  # fmt: skip
+)  # fmt: skip
 """Servers that answer clients of another protocol version, by what shows it; those that speak TLS are told apart."""
 
 # --- that stood still ---
@@ -183,5 +183,5 @@ ZERO_WINDOW = Told(
     more="saturated(sum(zero_windows)) as packets, saturated(sum(window_ns)) as closed_ns, "
     "sum(window_ns) / sum(slow_ns)::double as share",
     detail="That took {closed_ns:ns}, {share:share} of the time of slow requests there.",
-).check  # fmt: skip
+)  # fmt: skip
 """Receivers that did not read, from when to when."""

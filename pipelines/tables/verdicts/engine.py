@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.tables.verdicts import IMPACT_SCHEMA, SCHEMA
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.changes import with_changes
-from pipelines.tables.verdicts.check import worth_asking
+from pipelines.tables.verdicts.check import Check, worth_asking
 from pipelines.tables.verdicts.connections import (
     FAILED_CONNECTS,
     LATE_CONNECTS,
@@ -21,7 +22,6 @@ from pipelines.tables.verdicts.connections import (
 )
 from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.framing import framing_lost
-from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
 from pipelines.tables.verdicts.kinds import HARMS, SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import LOOKUPS_REDIRECTED
@@ -41,6 +41,7 @@ from pipelines.tables.verdicts.slow import (
     slow_requests,
 )
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
+from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import TUNED
@@ -53,9 +54,9 @@ from pipelines.tables.verdicts.unexplained import (
     NOT_UNDERSTOOD,
     OUT_OF_SYNC,
 )
-from pipelines.tables.verdicts.verdict import SCHEMA, Judged, Ruling
+from pipelines.tables.verdicts.verdict import Judged, Ruling
 
-CHECKS = (
+CHECKS: tuple[Check | Told, ...] = (
     *TUNED,
     *SHOWN,
     broker_lost,

@@ -58,7 +58,7 @@ def _detail(first: Row) -> str:
 def _chain(first: Row) -> list[Link]:
     """The request, those behind it without an answer, and the end of the connection."""
     sizes = f"announces {say.number(first['announced'])} bytes and has {say.number(first['actual'])}"
-    links = [Link(first["time"], f"{_request(first)} {sizes}", first["file"], first["packet"])]
+    links = [Link.of(first, f"{_request(first)} {sizes}")]
     if first["behind"]:
         what = say.counted(first["behind"], "request", "has", "have")
         links.append(Link(first["time"], f"{what} no answer behind it"))

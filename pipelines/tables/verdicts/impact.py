@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-
+from pipelines.tables.verdicts import IMPACT_SCHEMA
 from pipelines.tables.verdicts.say import moment
 
 Row = dict[str, Any]
@@ -21,22 +20,7 @@ Row = dict[str, Any]
 SEEN, AT_LEAST, CANNOT_TELL = "seen", "at least", "cannot tell"
 """Values of `certainty`."""
 
-_TIME = pa.timestamp("us", "UTC")
-PLACE = [("file", pa.string()), ("packet", pa.int64()), ("exchange_id", pa.string()), ("stream_offset", pa.int64())]
-SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("what", "protocol", "client_ip", "client_id", "server", "topic")),
-        ("partition", pa.int32()),
-        *((name, pa.string()) for name in ("group", "transaction")),
-        ("from", _TIME),
-        ("until", _TIME),
-        ("messages", pa.int64()),
-        ("time_ns", pa.int64()),
-        *((name, pa.string()) for name in ("healed", "cause", "certainty", "missing")),
-        ("evidence", pa.list_(pa.struct(PLACE))),
-    ]
-)
-_EMPTY: Row = dict.fromkeys(SCHEMA.names)
+_EMPTY: Row = dict.fromkeys(IMPACT_SCHEMA.names)
 
 
 def impact(what: str, row: Row, **more: Any) -> Row:

@@ -14,6 +14,7 @@ from pipelines.tables.throughput import KNOWN, SENDS
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, OUT_NS, SOON_US
+from pipelines.tables.verdicts.told import said
 from pipelines.tables.verdicts.verdict import Link, Row, sql_list
 
 _SENDING = ("Produce", "SEND", "SEND_MESSAGES")
@@ -36,9 +37,9 @@ class SentAgain(NamedTuple):
 
 
 def out_of_service(capture: Capture, at_us: int, servers: Sequence[str]) -> list[Row]:
-    """Clients that had used one of these servers and got no answer to what they send: client, api, out_ns, from, until.
+    """Clients that had used one of these servers and got no answer to what they send: client, api, out_ns.
 
-    The longest first. at_us: the moment; servers: `ip:port`.
+    The longest first; time, file, packet: of the next answer. at_us: the moment; servers: `ip:port`.
     """
     return capture.rows(f"""
         with users as (
@@ -56,7 +57,7 @@ def out_of_service(capture: Capture, at_us: int, servers: Sequence[str]) -> list
             select client, api, quantile_disc(epoch_us(until) - epoch_us(before), 0.9) * 1000 as usual_ns
             from answered where before is not null group by all
         )
-        select client, api, max(out_ns) as out_ns, arg_max(before, out_ns) as since, arg_max(until, out_ns) as until,
+        select client, api, max(out_ns) as out_ns, arg_max(until, out_ns) as time,
             arg_max(file, out_ns) as file, arg_max(packet, out_ns) as packet
         from pauses join usual using (client, api)
         where out_ns >= {OUT_NS} and out_ns / 3 >= usual_ns
@@ -65,15 +66,7 @@ def out_of_service(capture: Capture, at_us: int, servers: Sequence[str]) -> list
 
 def came_back(out: Sequence[Row]) -> list[Link]:
     """When each client had an answer again."""
-    return [
-        Link(
-            row["until"],
-            f"{row['api']} of {say.client(row['client'])} is answered again, after {say.span(row['out_ns'])}",
-            row["file"],
-            row["packet"],
-        )
-        for row in out
-    ]
+    return [Link.of(row, said("{api} of {client:client} is answered again, after {out_ns:ns}", row)) for row in out]
 
 
 def resent(capture: Capture, which: str, from_us: int, to_us: int) -> SentAgain:

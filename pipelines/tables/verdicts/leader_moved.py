@@ -16,6 +16,7 @@ from pipelines.tables.verdicts.capture import MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, LISTED, MOVE_US, SLOW_NS
+from pipelines.tables.verdicts.told import said
 from pipelines.tables.verdicts.verdict import Link, Ruling, sql_list
 
 LEADER_ELSEWHERE = ("NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH")
@@ -90,13 +91,5 @@ def taken_over(capture: Capture, servers: Sequence[str], from_us: int, to_us: in
         select server, count(*) as partitions, names_of(topic) as topics, min(time) as time,
             arg_min(file, row(time, packet)) as file, arg_min(packet, row(time, packet)) as packet
         from first group by 1 order by time""")
-    return [
-        Link(
-            row["time"],
-            f"{say.counted(row['partitions'], 'partition', 'is', 'are')} served by {row['server']} now: "
-            f"{say.named(row['topics'], 'topic')}",
-            row["file"],
-            row["packet"],
-        )
-        for row in rows
-    ]
+    text = "{partitions:partition/is/are} served by {server} now: {names}"
+    return [Link.of(row, said(text, row | {"names": say.named(row["topics"], "topic")})) for row in rows]

@@ -29,7 +29,7 @@ _LINK = f"""{{'time': time,
         ': ask ', coalesce({_TO}, 'another broker')),
     'file': file, 'packet': packet}}"""
 
-LOOKUPS_REDIRECTED = tuple(told.check for told in (
+LOOKUPS_REDIRECTED = (
     Told(
         _NEEDS, "lookups_redirected",
         "{count:lookup} of topic {looked_up:topic}, by {who}, went in a circle: {servers:broker} name each other, and "
@@ -46,5 +46,5 @@ LOOKUPS_REDIRECTED = tuple(told.check for told in (
         by=("protocol", "server", "named"),
         more=f"coalesce({_TO}, 'another broker') as other, arg_min({_LINK}, time, {LINKS}) as chain",
     ),
-))  # fmt: skip
+)  # fmt: skip
 """By topic that no broker answers for; by broker that was asked and broker that was named, the first as a chain."""

@@ -69,7 +69,7 @@ PATH_LOST = [
                 || 'It is no broker.' when 'idle' then '{FORGOTTEN}'
                 when 'silent' then 'Look whether the receiver was up, then at the path to it.' end as advice""",
         detail="Between {hosts:host} and {server_hosts:host}, on {count:connection}.",
-    ).check
+    )
     for sender, receiver, of_client in (("{who}", "{servers:broker}", "true"), ("{servers:broker}", "{who}", "false"))
 ]  # fmt: skip
 """Bytes that TCP sent again and again and never got acknowledged: the path, and what of it."""

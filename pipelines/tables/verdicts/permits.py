@@ -64,7 +64,7 @@ _CONSUMERS = """
         format('{:,}', count(*)) || if(count(*) = 1, ' consumer', ' consumers')) as consumers,
     coalesce(topic, 'a topic') as read"""
 
-WITHOUT_PERMITS = tuple(told.check for told in (
+WITHOUT_PERMITS = (
     Told(
         SomeRows("exchanges", _NONE_LEFT), "slow_consumer",
         "{consumers} of subscription {group} ({who}) left the broker without permits for {longest_ns:ns}, slower than "
@@ -86,5 +86,5 @@ WITHOUT_PERMITS = tuple(told.check for told in (
         cost_ns="max(stopped_ns)",
         detail="{unseen}",
     ),
-))  # fmt: skip
+)  # fmt: skip
 """By topic and subscription; those that never granted permits again apart."""

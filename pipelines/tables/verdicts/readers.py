@@ -246,7 +246,7 @@ _CAUGHT_UP = Told(
         saturated(sum(waiting)) as waiting, if(sum(waiting) > 0, '', 'it has caught up') as now""",
     cost_ns=f"coalesce(nullif({_WORST}.lag_ns, 0), {COST_NS})",
     severity=NOTE,
-).check  # fmt: skip
+)  # fmt: skip
 
 
 def _part(partition: int | None, then: str = " of ") -> str:
@@ -309,4 +309,4 @@ DELIVERY_STOPPED = Told(
         (epoch_us(max(ends)) - epoch_us(max(last_got))) * 1000 as still_ns,
         if(max(ends) = (select max(end_time) from connections), 'the end of the capture', 'it left') as till""",
     detail="A broker stops at maxUnackedMessagesPerConsumer, or per subscription, until some are acknowledged.",
-).check  # fmt: skip
+)  # fmt: skip

@@ -10,6 +10,7 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import EPOCH_NS, LINKS, OUTAGE_NS, REBALANCE_NS, REBALANCES, SECOND, STOPPED
+from pipelines.tables.verdicts.told import said
 from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
 _WHY = {
@@ -20,6 +21,7 @@ _WHY = {
     "lost": "a member is gone without a word",
     "rejoined": "the same members join again",
 }
+_MEMBERS = "{members_after:member}{duration_ns: after ~ns~}"
 
 _ADVICE = (  # of members that went without a word, and of those that said why
     "See why it ended: others get the partitions of a consumer that closes at once, not after session.timeout.ms.",
@@ -129,14 +131,5 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
             row | {"cost_ns": row["spent_ns"] + sum(one["unread_ns"] for one in left)},
             severity=WARNING if restless else NOTE,
             advice=_ADVICE[bool(left) and left[0]["text"] is not None] if left or died else None,
-            chain=[
-                Link(
-                    one["time"],
-                    f"{_WHY[one['cause']]}: {say.counted(one['members_after'], 'member')}"
-                    + (f" after {say.span(one['duration_ns'])}" if one["duration_ns"] else ""),
-                    one["file"],
-                    one["packet"],
-                )
-                for one in row["links"]
-            ],
+            chain=[Link.of(one, f"{_WHY[one['cause']]}: {said(_MEMBERS, one)}") for one in row["links"]],
         )

@@ -222,7 +222,7 @@ _GAPS = f"""
         where gap_bytes > 0)"""
 _BROKEN = "select *, subject as rule from v_noted where event = 'rule_broken' and direction"
 
-_TOLD = (
+SHOWN = (
     Told(
         SomeRows("batches", "verdict = 'bad'"), "bad_checksum",
         "{count:number} of {verified:checksum} {count:?is/are} wrong{comma}{in_topics}.",
@@ -416,5 +416,3 @@ _TOLD = (
         ),
     ),
 )  # fmt: skip
-
-SHOWN = tuple(told.check for told in _TOLD)

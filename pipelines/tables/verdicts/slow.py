@@ -122,7 +122,7 @@ HEAD_OF_LINE = Told(
     f"case when sum(cost_ns) >= {QUEUED_SUM_NS} then 'warning' else 'note' end as severity",
     detail="These were {names:names}.",
     keeps="v_queued",
-).check  # fmt: skip
+)  # fmt: skip
 """Requests that stood behind others of their own connection."""
 
 _FAR = f"total_ns >= greatest({TAIL_NS}, {TAIL} * p50_ns)"
@@ -161,7 +161,7 @@ SLOW_STRETCH = Told(
     keeps="v_stretches",
     advice="Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
     "and its threads; where only one client's are, at the path to it.",
-).check  # fmt: skip
+)  # fmt: skip
 """Clients of which, for a while, most of what they asked of a broker took far longer than usual."""
 
 
@@ -181,7 +181,7 @@ SLOW_TAIL = Told(
     by=("protocol", "api", "p50_ns", "p99_ns"),
     more="round(p99_ns / greatest(1, p50_ns))::bigint as factor",
     detail="{largest_part}",
-).check  # fmt: skip
+)  # fmt: skip
 """APIs of which one request in a hundred takes far longer than the usual one."""
 
 # requests with the broker's part of their wait: less what stalls took of it, and less the way there and back
@@ -247,7 +247,7 @@ UNEVEN_BROKER = Told(
     f"if(any_value(fastest_ns) is null, null, '{_LONGER_PATH}') as advice",
     detail="{largest_part}",
     keeps="v_uneven",
-).check  # fmt: skip
+)  # fmt: skip
 
 # --- bytes that were lost and sent again ---
 
@@ -290,5 +290,5 @@ RETRANSMISSIONS = Told(
     "again / among as share",
     detail=("{again:segment} in {among:packet} {again:?was/were} retransmitted, {share:share}.", "{largest_part}"),
     keeps="v_delayed",
-).check  # fmt: skip
+)  # fmt: skip
 """Slow requests of which bytes were retransmitted."""

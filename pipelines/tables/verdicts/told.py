@@ -16,7 +16,6 @@ a {comma} before these, {apis}, and {longest} (of `longest_ns`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from string import Formatter
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from pipelines.sql.views import SomeRows
 from pipelines.tables.lag import called
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.check import Check
 from pipelines.tables.verdicts.verdict import COST_NS, Link, Row, Ruling
 
 
@@ -45,27 +43,26 @@ class Told(NamedTuple):
     keeps: str = ""  # a table in which the rows are kept, as they explain why these requests took long
 
     @property
-    def check(self) -> Check:
-        """The check that it stands for."""
-        return Check(partial(_verdicts, self), (self.needs,) if isinstance(self.needs, SomeRows) else self.needs)
+    def any_of(self) -> tuple[SomeRows, ...]:
+        """As a `Check` has it."""
+        return (self.needs,) if isinstance(self.needs, SomeRows) else self.needs
 
-
-def _verdicts(told: Told, capture: Capture) -> Iterator[Ruling]:
-    """One verdict for each group of rows."""
-    rows = told.rows if isinstance(told.rows, str) else told.rows(capture)
-    if told.keeps:
-        if not capture.keep(told.keeps, rows):
-            return
-        rows = f"select * from {told.keeps}"
-        capture.explain(rows)
-    details = (told.detail,) if isinstance(told.detail, str) else told.detail
-    ask = capture.timed if "{largest_part}" in details else capture.together
-    for row in ask(rows, told.by, told.more, told.cost_ns):
-        named = words(row)
-        detail = " ".join(said(text, named) for text in details if None not in _numbers(text, named)) or None
-        severity, advice = told.severity or row.get("severity"), told.advice or row.get("advice")
-        chain = [Link(**each) for each in row.get("chain") or ()]
-        yield Ruling(told.verdict, said(told.sentence, named), row, detail, severity, advice, chain)
+    def verdicts(self, capture: Capture) -> Iterator[Ruling]:
+        """One for each group of rows."""
+        rows = self.rows if isinstance(self.rows, str) else self.rows(capture)
+        if self.keeps:
+            if not capture.keep(self.keeps, rows):
+                return
+            rows = f"select * from {self.keeps}"
+            capture.explain(rows)
+        details = (self.detail,) if isinstance(self.detail, str) else self.detail
+        ask = capture.timed if "{largest_part}" in details else capture.together
+        for row in ask(rows, self.by, self.more, self.cost_ns):
+            named = words(row)
+            detail = " ".join(said(text, named) for text in details if None not in _numbers(text, named)) or None
+            severity, advice = self.severity or row.get("severity"), self.advice or row.get("advice")
+            chain = [Link(**each) for each in row.get("chain") or ()]
+            yield Ruling(self.verdict, said(self.sentence, named), row, detail, severity, advice, chain)
 
 
 def said(sentence: str, named: Row) -> str:

@@ -114,7 +114,7 @@ _BUSY = f"""
         having n >= {POLLS} and n >= {MOSTLY} * asked and rate >= {POLLS_A_SECOND}
     ) b using (site, client, server)"""
 
-_TOLD = (
+TUNED = (
     Told(
         SomeRows("v_calls", _EMPTY, least=POLLS), "busy_polling",
         "{who} asked {server} for messages {rate:times} a second: {count:number} of {asked:answer} came at "
@@ -215,5 +215,3 @@ _TOLD = (
         detail="Answers to {apis} told them to wait (throttle_time_ms).",
     ),
 )  # fmt: skip
-
-TUNED = tuple(told.check for told in _TOLD)

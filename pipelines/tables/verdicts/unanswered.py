@@ -90,7 +90,7 @@ FETCH_OVERDUE = Told(
     by=("protocol", "allowed_ms"),
     more="max(wait_ns) as longest_ns",
     keeps="v_overdue",
-).check  # fmt: skip
+)  # fmt: skip
 
 
 _ADVICE = {

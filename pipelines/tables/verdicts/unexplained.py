@@ -28,7 +28,7 @@ ANSWER_CUT = Told(
         {first_of("response_bytes", "file", "packet")}""",
     detail="The first: {first[response_bytes]:bytes}, {first:place}. What was cut off did no work, whatever its error "
     "code.",
-).check  # fmt: skip
+)  # fmt: skip
 """Answers that began and never ended, by API and by who closed."""
 
 _IN_USE = "protocol is not null and frames > 0"
@@ -56,7 +56,7 @@ CONNECTIONS_RESET = Told(
         case names_of(reset_by) when ['client'] then 'by the clients' when ['server'] then 'by the brokers'
             else 'in both directions: something between clients and brokers does it, or both ends at once' end
         as whose""",
-).check  # fmt: skip
+)  # fmt: skip
 """Connections in use, none of a lost broker, that ended by a reset, by who sent it: many, and a quarter of all."""
 
 _LEADS = "protocol = 'kafka' and what = 'leader'"
@@ -104,7 +104,7 @@ NO_LEADER = Told(
         case when lasts then 'until the end of the capture' when unlisted then 'until one was'
             else 'until one was elected' end as until_when,
         if(lasts, 'critical', 'warning') as severity""",
-).check  # fmt: skip
+)  # fmt: skip
 """Partitions that answers name without a leader, for longer than an election takes."""
 
 
@@ -149,7 +149,7 @@ OUT_OF_SYNC = Told(
         case when not lasts or bool_or(lost) or not bool_and(seen_before)
             or epoch_us(max(seen)) - epoch_us(min(began)) < {OUTAGE_NS // 1000} then 'note' end as severity,
         case when not lasts then 'Nothing: it caught up.' end as advice""",
-).check  # fmt: skip
+)  # fmt: skip
 """Brokers that hold partitions and are not in sync with their leaders.
 
 A warning where one was in sync before, is not at the end, and was not lost: that is a verdict of its own.
@@ -179,7 +179,7 @@ METADATA_STORM = Told(
         ) often on c.site = often.site and c.connection = often.connection and c.incarnation = often.incarnation
             and c.api = often.api and c.topics is not distinct from often.topics""",
     by=("protocol", "api"),
-).check  # fmt: skip
+)  # fmt: skip
 """Connections that ask where something is again and again."""
 
 _UNREAD = f"""
@@ -194,5 +194,5 @@ NOT_UNDERSTOOD = Told(
             anti join (from events where kind = 'misframed') using (site, connection, incarnation)
         where {_UNREAD} and not {capture.kept(MISMATCHED, CONNECTION, "c")}""",
     more="saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread",
-).check  # fmt: skip
+)  # fmt: skip
 """Whole connections in which frames were not found."""

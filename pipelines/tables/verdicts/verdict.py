@@ -18,8 +18,8 @@ from pipelines.formats import who
 from pipelines.formats.plain import cut
 from pipelines.sql.database import literal
 from pipelines.tables.transactions import SCHEMA as TRANSACTIONS
-from pipelines.tables.verdicts.impact import PLACE, of_counted
-from pipelines.tables.verdicts.impact import SCHEMA as IMPACT_SCHEMA
+from pipelines.tables.verdicts import IMPACT_SCHEMA, SCHEMA
+from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import KINDS, NOTE
 from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED, LONGEST_TEXT, OF_A_CHECK
 
@@ -33,6 +33,11 @@ class Link(NamedTuple):
     text: str
     file: str | None = None
     packet: int | None = None
+
+    @classmethod
+    def of(cls, row: Row, text: str) -> Link:
+        """At the time and the packet of a row."""
+        return cls(row["time"], text, row["file"], row["packet"])
 
 
 @dataclass(frozen=True)
@@ -100,24 +105,6 @@ COUNTED = (
     "evidence",
 )
 """The columns of a verdict that `together` gives."""
-
-_TIME = pa.timestamp("us", "UTC")
-SCHEMA = pa.schema(
-    [
-        ("rank", pa.int32()),
-        *((name, pa.string()) for name in ("severity", "kind", "protocol", "sentence", "detail", "advice")),
-        ("count", pa.int64()),
-        ("counted", pa.string()),
-        ("cost_ns", pa.int64()),
-        ("first_time", _TIME),
-        ("last_time", _TIME),
-        ("client_ids", pa.int64()),
-        ("client_hosts", pa.int64()),
-        *((name, pa.list_(pa.string())) for name in ("clients", "addresses", "servers", "topics", "groups")),
-        ("evidence", pa.list_(pa.struct(PLACE))),
-        ("chain", pa.list_(pa.struct([("time", _TIME), ("text", pa.string()), *PLACE[:2]]))),
-    ]
-)
 
 
 class Judged(NamedTuple):
