@@ -1393,8 +1393,16 @@ def test_a_capture_that_stood_still_says_from_when_to_when(found: float, told: b
     gap = place(found) | {"kind": "gap", "severity": "info", "file": "a.pcap", "packet": 9}
     asked = [call(n) for n in (*range(10), *range(30, 60))]
     rows = said(exchanges=asked, connections=[connection(gap_bytes=500, gaps=1)], findings=[gap])
-    ((detail),) = [row["detail"] for row in rows if row["kind"] == "capture_loss"]
+    (detail,) = [row["detail"] for row in rows if row["kind"] == "capture_loss"]
     assert detail.endswith("From 12:00:09 to 12:00:30 nothing was captured on any connection.") == told
+
+
+@pytest.mark.parametrize(("half", "told"), [("unanswered", True), ("call", False)])
+def test_a_capture_that_lost_one_direction_says_since_when(half: str, told: bool) -> None:
+    asked = [*(call(n) for n in range(10)), *(call(10 + n / 10, kind=half) for n in range(100))]
+    rows = said(exchanges=asked, connections=[connection(gap_bytes=500, gaps=1)])
+    (detail,) = [row["detail"] for row in rows if row["kind"] == "capture_loss"]
+    assert detail.endswith("After 12:00:09 only what clients sent was captured.") == told
 
 
 def test_a_client_that_has_not_logged_in_is_told_apart_from_one_without_a_right() -> None:

@@ -7,7 +7,7 @@ from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import STOPPED_US, reached_by
 from pipelines.tables.verdicts.capture import PLACE
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import KEEP_ALIVE_NS, LOST_SHARE, PAUSE_NS, STUCK
+from pipelines.tables.verdicts.thresholds import ENOUGH, KEEP_ALIVE_NS, LOST_SHARE, PAUSE_NS, STUCK
 from pipelines.tables.verdicts.told import Told
 
 # --- batches ---
@@ -212,13 +212,17 @@ _GAPS = f"""
         select any_value(silent_from) as silent_from, any_value(silent_to) as silent_to
         from findings cross join longest where kind = 'gap'
         having 2 * count(*) filter (epoch_us(time) - epoch_us(silent_to) between 0 and {PAUSE_NS // 1000}) >= count(*)
+    ), half as (  -- of the servers' direction, which some mirror ports lose by themselves
+        select any_value(last_answer) as last_answer
+        from v_calls cross join (select max(until) as last_answer from v_calls where kind = 'call')
+        where kind = 'unanswered' and time > last_answer having count(*) >= {ENOUGH}
     )
     select * from (
         select *, gap_bytes::double / (sum(gap_bytes) over () + coalesce(captured, 0)) as share from v_connections
             cross join (
                 select saturated(sum(client_bytes::hugeint + server_bytes)) as captured
                 from connections where protocol is not null)
-            left join missed on true
+            left join missed on true left join half on true
         where gap_bytes > 0)"""
 _BROKEN = "select *, subject as rule from v_noted where event = 'rule_broken' and direction"
 
@@ -409,10 +413,12 @@ SHOWN = (
         by=(),
         more="saturated(sum(gap_bytes)) as lost, sum(share) as lost_share, "
         "any_value(silent_from) as silent_from, any_value(silent_to) as silent_to, "
+        "any_value(last_answer) as last_answer, "
         f"case when sum(share) >= {LOST_SHARE} then '{WARNING}' else '{NOTE}' end as severity",
         detail=(
             "No verdict is given on answers there that may lie in the missing bytes.",
             "From {silent_from:clock} to {silent_to:clock} nothing was captured on any connection.",
+            "After {last_answer:clock} only what clients sent was captured.",
         ),
     ),
 )  # fmt: skip
