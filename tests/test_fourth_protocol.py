@@ -14,7 +14,7 @@ from dissectors.engine import Engine
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.session.protocols import named, protocols, register, unregister
-from pipelines.report import colours
+from pipelines.report.page import colours
 from tests.feeding import CLIENT, SERVER, feed_every_way
 from tests.forensics.scene import Scene, broken, investigate
 from tests.toy import TOY, Toy, message
@@ -81,7 +81,7 @@ def test_forensics_names_the_bit_and_the_field(tmp_path: Path) -> None:
 
 
 def test_the_report_has_its_colours() -> None:
-    assert "--toy:#123456" in colours.css()
+    assert "--toy:#123456" in colours()
 
 
 def test_its_frames_do_not_care_how_they_are_cut() -> None:

@@ -69,7 +69,7 @@ def _html(analysis: Analysis, share: float) -> str:
     grid = wrong.grid(builder)
     built = {section: section.html(builder) for section in SECTIONS}
     pair = [built[section] for section in SIDE_BY_SIDE if built[section]]
-    style = Html("\n".join(_asset(f"{name}.css") for name in STYLES) + _colours())
+    style = Html("\n".join(_asset(f"{name}.css") for name in STYLES) + colours())
     script = Html(_script())
     head = tag(
         "head",
@@ -114,7 +114,7 @@ def _script() -> str:
     return '"use strict";\n(async () => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
 
 
-def _colours() -> str:
+def colours() -> str:
     """The colours of protocols, light and dark, as custom properties and as classes of badges."""
     found = {protocol.name: protocol.colours for protocol in protocols()}
     light = "".join(f"--{name}:{colours[0]};" for name, colours in found.items())

@@ -78,33 +78,16 @@ class Ruling:
         """All columns but `rank`."""
         known = KINDS[self.kind]
         return {
+            **{name: value for name, value in self.rows.items() if name in SCHEMA.names},
             "severity": self.level,
             "kind": self.kind,
-            "protocol": self.rows["protocol"],
             "sentence": cut(self.sentence, LONGEST_TEXT),
             "detail": self.detail and cut(self.detail, LONGEST_TEXT),
             "advice": self.advice or known.advice,
-            **{name: self.rows[name] for name in COUNTED},
             "clients": self.rows["clients"][:LISTED],
             "addresses": who.addresses(self.rows["clients"])[:LISTED],
             "chain": [link._asdict() | {"text": cut(link.text, LONGEST_TEXT)} for link in self.chain],
         }
-
-
-COUNTED = (
-    "count",
-    "counted",
-    "cost_ns",
-    "first_time",
-    "last_time",
-    "client_ids",
-    "client_hosts",
-    "servers",
-    "topics",
-    "groups",
-    "evidence",
-)
-"""The columns of a verdict that `together` gives."""
 
 
 class Judged(NamedTuple):
@@ -126,7 +109,8 @@ COST_NS = "saturated(sum(cost_ns))"
 
 
 def together(rows: str, by: Sequence[str] = (), more: str = "", cost_ns: str = COST_NS) -> str:
-    """A SELECT of one row for each group of rows of a view of `capture.py`, with the columns COUNTED.
+    """A SELECT of one row for each group of rows of a view of `capture.py`, with those columns of a verdict
+    that its rows tell.
 
     rows: a SELECT; by: columns that make a group; more: aggregates of the check's own, for the SELECT list; cost_ns:
     the aggregate of that name.
