@@ -41,27 +41,27 @@ def made_of(given: dict[str, Rows]) -> dict[str, pa.Table]:
 
 def harmed(**given: Rows) -> Rows:
     """The impacts of records."""
-    with database_of(made_of(given)) as duckdb:
+    with database_of(made_of(given), only_ours=True) as duckdb:
         return judged(duckdb).impacts.to_pylist()  # type: ignore[no-any-return]
 
 
 def said(**given: Rows) -> Rows:
     """The verdicts on records; tables that are not given are empty.
 
-    Nor are they others where it is said which tables are empty and a check is asked that would have been left out: one
-    in eight each time, which by how many rows there are.
+    Of every second number of rows they are asked for as `summary` does: it is said which tables are empty. Checks that
+    would be left out are asked as well then, one in 24, which by how many rows there are: they tell nothing.
     """
-    tables, first = made_of(given), sum(map(len, given.values()))
+    tables, count = made_of(given), sum(map(len, given.values()))
 
     def some(capture: Capture, checks: Sequence[Check]) -> list[Check]:
         worth = worth_asking(capture, checks)
-        return [check for n, check in enumerate(checks, first) if n % 8 == 0 or check in worth]
+        return [check for n, check in enumerate(checks, count // 2) if n % 24 == 0 or check in worth]
 
-    with database_of(tables) as duckdb:
-        rows: Rows = judged(duckdb).verdicts.to_pylist()
+    with database_of(tables, only_ours=True) as duckdb:
+        if count % 2:
+            return judged(duckdb).verdicts.to_pylist()  # type: ignore[no-any-return]
         with patch.object(engine, "worth_asking", some):
-            assert judged(duckdb, empty(tables)).verdicts.to_pylist() == rows
-    return rows
+            return judged(duckdb, empty(tables)).verdicts.to_pylist()  # type: ignore[no-any-return]
 
 
 def kinds(**given: Rows) -> list[tuple[str, str]]:
