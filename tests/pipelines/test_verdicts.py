@@ -2018,17 +2018,17 @@ def test_an_error_names_the_change_that_may_have_caused_it_and_no_other(
     assert (f"admin on 10.0.0.2 {told}" in (row["detail"] or "")) if told else ("admin" not in (row["detail"] or ""))
 
 
-def test_a_million_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) -> None:
+def test_very_many_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) -> None:
     plain = made_of({"batches": [batch(1, producer=None)]})
-    with LocalEngine(str(tmp_path), {}, tmp_path, memory="250MB") as made:
+    with LocalEngine(str(tmp_path), {}, tmp_path, memory="100MB") as made:
         for name, rows in plain.items():
             made.duckdb.register(f"given_{name}", rows)
             made.duckdb.execute(f"create view {name} as from given_{name}")
         made.duckdb.execute("""
             create or replace view batches as select b.* replace (packet + n as packet, 'id-' || n as exchange_id)
-            from given_batches b, range(1000000) r(n)""")
+            from given_batches b, range(400000) r(n)""")
         (told,) = judged(made.duckdb).verdicts.filter(pc.field("kind") == "not_idempotent").to_pylist()
-    assert told["count"] == 1_000_000
+    assert told["count"] == 400_000
     assert [place["packet"] for place in told["evidence"]] == list(range(101, 10_101))
 
 
