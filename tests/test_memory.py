@@ -4,8 +4,6 @@ How much a process takes depends on the machine too: on its allocators, its page
 are those that the product states (`Limits.memory_bytes`), and growth is compared with what was added to the capture.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

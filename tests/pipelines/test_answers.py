@@ -1,7 +1,5 @@
 """The commands that answer: what they say is what the records say."""
 
-from __future__ import annotations
-
 import base64
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """A run that is killed (-9), whenever that is, leaves what stood there or what it was to write; the next one works."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

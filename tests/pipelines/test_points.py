@@ -1,7 +1,5 @@
 """What two capture points saw is one story: everything counts once, and hops says what lies between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Questions that have names: along time, by partition, with bodies or own files, of a pipe that is stopped."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

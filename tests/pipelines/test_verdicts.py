@@ -1,7 +1,5 @@
 """What is wrong: of records that are made up, so that one thing is and no other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
