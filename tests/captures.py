@@ -7,8 +7,6 @@ Two environment variables say where they are; tests that need what is not there 
                           kafka_errors.tsv, kafka_apis.tsv, pulsar_messages.tsv
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

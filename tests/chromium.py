@@ -1,7 +1,5 @@
 """A real browser, driven over its DevTools protocol: what tests of the page and the pictures of the README need."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Commands, run in the tests' process as a person types them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

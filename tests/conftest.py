@@ -6,8 +6,6 @@ A test gets its marker here, by what it uses or where it lies, and nowhere else:
     slow       its module analyses whole captures, or searches long: seconds a test, not milliseconds
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Feed a conversation its bytes in every way that a network may cut them; the records must not care."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

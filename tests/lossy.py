@@ -1,7 +1,5 @@
 """Captures without some of their packets, and which exchanges of the whole capture that leaves untouched."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections import defaultdict

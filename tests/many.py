@@ -1,7 +1,5 @@
 """Feed many conversations in turns, as the engine does: all together now and then, or each after every piece."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Runs the cells of a Jupyter notebook without Jupyter. `python -m tests.notebooks` writes their outputs into it."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import contextlib

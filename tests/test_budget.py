@@ -6,8 +6,6 @@ in it; modules beside folders count for the package. To print the table as the t
     python -m tests.test_budget
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

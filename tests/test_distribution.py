@@ -1,7 +1,5 @@
 """What is packed for others: an sdist, and from it a wheel that runs without the repository."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

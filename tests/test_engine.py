@@ -1,7 +1,5 @@
 """What an engine keeps, and what it lets go."""
 
-from __future__ import annotations
-
 import gc
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Findings are data: every kind is in one registry, and nothing outside it can be reported."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.findings import ERROR, INFO, KINDS, SUSPICIOUS, WARNING, finding

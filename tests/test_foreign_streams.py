@@ -5,8 +5,6 @@ STREAMS   what a client and a server say in turns, by hand from the protocols' d
 Each is read whole, from its middle (without its handshake) and cut off, on each port: all in one capture.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Iterator, Sequence

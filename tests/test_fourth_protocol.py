@@ -1,7 +1,5 @@
 """A protocol is a folder and one line: a fourth one gets exchanges, tables and forensics without a change elsewhere."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 from pathlib import Path

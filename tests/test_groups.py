@@ -1,7 +1,5 @@
 """Tests that share what is dear run in one worker: each would else start its own JVM, or make its own files."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """What stands for a name that a connection does not know, and what is put in for it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Layers import downward only, the protocols have the same modules, and every fact has one home."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,10 +1,8 @@
-"""Memory does not grow with the capture, whatever is in it. Each run is measured in a process of its own.
+"""Memory does not grow with the capture, whatever is in it. Each run is measured in a process of its own, a fork.
 
 How much a process takes depends on the machine too: on its allocators, its page size, how many cores it has. So bounds
 are those that the product states (`Limits.memory_bytes`), and growth is compared with what was added to the capture.
 """
-
-from __future__ import annotations
 
 import gzip
 import json
@@ -33,33 +31,55 @@ from tests.pipelines import cutting
 from tests.pulsar import wire as pulsar
 
 SAMPLES = Path(__file__).parent.parent / "samples"
-PEAK = """
-import json, re, sys
+MEASURING = """
+import json, os, re, sys
 from pathlib import Path
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.run import Run
-path, options, limits = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-options["decode_as"] = {int(port): name for port, name in options.get("decode_as", {}).items()}
-rows, findings = 0, []
-for table, batch in Run([path], Options(limits=Limits(**limits), **options)).records():
-    rows += batch.num_rows
-    if table == "findings":
-        findings += [f"{row['kind']}: {row['message']}" for row in batch.select(["kind", "message"]).to_pylist()]
-peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]  # ru_maxrss knows the parent's, too
-print(json.dumps([rows, int(peak) * 1024, sorted(set(findings))]))
+
+def measured(path, options, limits):
+    options["decode_as"] = {int(port): name for port, name in options.get("decode_as", {}).items()}
+    rows, findings = 0, set()
+    for table, batch in Run([path], Options(limits=Limits(**limits), **options)).records():
+        rows += batch.num_rows
+        if table == "findings":
+            findings.update(f"{row['kind']}: {row['message']}" for row in batch.select(["kind", "message"]).to_pylist())
+    peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]  # ru_maxrss knows the parent's, too
+    return rows, int(peak) * 1024, sorted(findings)
+
+measured(sys.argv[1], {}, {})  # all that a run needs is loaded
+for line in sys.stdin:
+    if not os.fork():
+        print(json.dumps(measured(*json.loads(line))), flush=True)
+        os._exit(0)
+    if os.wait()[1]:
+        print("null", flush=True)
 """
+Measure = Callable[..., tuple[int, int, list[str]]]
 
 
-def measure(path: Path, options: dict[str, Any] | None = None, **limits: int) -> tuple[int, int, list[str]]:
-    """(rows, peak memory in bytes, findings)."""
-    command = [sys.executable, "-c", PEAK, str(path), json.dumps(options or {}), json.dumps(limits)]
-    rows, peak, findings = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return rows, peak, findings
+@pytest.fixture(scope="module")
+def measure() -> Iterator[Measure]:
+    """Asks for (rows, peak memory in bytes, findings) of a capture, of a process that has done nothing else."""
+    command = [sys.executable, "-c", MEASURING, str(SAMPLES / "kafka-loss.pcap")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answers = process.stdin, process.stdout
+
+        def ask(path: Path, options: dict[str, Any] | None = None, **limits: int) -> tuple[int, int, list[str]]:
+            print(json.dumps([str(path), options or {}, limits]), file=asked, flush=True)
+            rows, peak, findings = json.loads(answers.readline())
+            return rows, peak, findings
+
+        yield ask
 
 
 @pytest.mark.parametrize(("records", "value_bytes"), [(1, 60), (100, 1000)])
-def test_a_capture_three_times_as_large_needs_no_more_memory(records: int, value_bytes: int, tmp_path: Path) -> None:
+def test_a_capture_three_times_as_large_needs_no_more_memory(
+    records: int, value_bytes: int, measure: Measure, tmp_path: Path
+) -> None:
     small, large = tmp_path / "small.pcap", tmp_path / "large.pcap"
     captures.produce(large, 90 * MIB, records=records, value_bytes=value_bytes)
     head, packets = cutting.read(large)
@@ -243,7 +263,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_asks_for_memory_gets_what_is_allowed_and_a_finding(name: str, tmp_path: Path) -> None:
+def test_what_asks_for_memory_gets_what_is_allowed_and_a_finding(name: str, measure: Measure, tmp_path: Path) -> None:
     case = CASES[name]
     path = tmp_path / "capture.pcap"
     case.write(path)
@@ -253,7 +273,7 @@ def test_what_asks_for_memory_gets_what_is_allowed_and_a_finding(name: str, tmp_
     assert case.finding is None or any(case.finding in found for found in findings), findings[:20]
 
 
-def test_ended_connections_are_freed_before_the_capture_ends(tmp_path: Path) -> None:
+def test_ended_connections_are_freed_before_the_capture_ends(measure: Measure, tmp_path: Path) -> None:
     few, many = tmp_path / "few.pcap", tmp_path / "many.pcap"
     limits = {"flows": 500, "endpoints": 1_000, "block_bytes": 64 * KIB, "decode_bytes": 64 * KIB}
     hostile.short_connections(few, 3_000, API_VERSIONS, port=9092)
@@ -262,7 +282,7 @@ def test_ended_connections_are_freed_before_the_capture_ends(tmp_path: Path) -> 
     assert most - least < 6_000 * 4_000  # each takes more than that while it is open
 
 
-def test_idle_connections_take_less_room_than_others(tmp_path: Path) -> None:
+def test_idle_connections_take_less_room_than_others(measure: Measure, tmp_path: Path) -> None:
     path = tmp_path / "idle.pcap"
     talk = [(0, API_VERSIONS), (1, struct.pack(">iihihhh", 16, 1, 0, 1, 18, 0, 3))] * 2
     hostile.idle_connections(path, 5_000, talk, port=9092)
@@ -287,7 +307,7 @@ def test_connections_kept_as_bytes_take_half_a_kilobyte(tmp_path: Path) -> None:
     assert sum(map(len, packed)) / len(packed) < 640
 
 
-def test_eight_times_as_many_connections_need_little_more_memory(tmp_path: Path) -> None:
+def test_eight_times_as_many_connections_need_little_more_memory(measure: Measure, tmp_path: Path) -> None:
     samples = sorted(SAMPLES.glob("kafka-*.pcap"))
     few, many = tmp_path / "few.pcap", tmp_path / "many.pcap"
     hostile.copies(few, samples, 6)

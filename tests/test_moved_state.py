@@ -1,7 +1,5 @@
 """What an engine keeps moves between compiled and uncompiled processes: the rows are those of one process."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Notebooks of the documentation say what they say when they are run now."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Keys and values of messages as what they mean: by envelopes of registries, by schemas of the wire, by their form."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """Pictures from Python: which lines they have, and in which units."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

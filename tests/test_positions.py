@@ -1,7 +1,5 @@
 """Where subscriptions of Pulsar and consumers of Iggy stand, in samples: against other columns that say the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a Python program gets: `open`, `dissect`, `iter_records`, `decode`; and the page that explains them."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

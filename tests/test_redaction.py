@@ -1,7 +1,5 @@
 """What looks like a token is cut, and the quick look for one overlooks none."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """When rows go out, in which order and with which names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A pass over captures: rows come while it reads."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

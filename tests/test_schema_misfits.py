@@ -1,7 +1,5 @@
 """Messages that do not fit their schema, on the samples with schemas: who is told, and that nothing of them is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decoding many connections together gives the rows of decoding each packet at once, and leaves no garbage."""
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The version stands in pyproject.toml, and what names it elsewhere agrees."""
 
-from __future__ import annotations
-
 import subprocess
 import tomllib
 from pathlib import Path

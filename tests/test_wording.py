@@ -1,7 +1,5 @@
 """Numbers of things in the text of findings."""
 
-from __future__ import annotations
-
 from dissectors.wording import counted, were
 
 

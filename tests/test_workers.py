@@ -1,7 +1,5 @@
 """Several processes: the same rows, and a clean end whatever happens."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

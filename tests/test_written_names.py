@@ -1,7 +1,5 @@
 """What pages for contributors name is there: files, modules, functions, targets of make."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packets and capture files made by hand, for tests of the lower floors."""
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 from collections.abc import Iterable, Sequence

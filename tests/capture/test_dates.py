@@ -1,7 +1,5 @@
 """A capture point is a place: what of a path says when captures were made is no part of its name."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.capture.dates import undated

@@ -1,7 +1,5 @@
 """Link layers, IP and tunnels: the inner TCP segment comes out the same. Scapy builds the packets."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -220,7 +218,7 @@ def test_addresses_come_back_as_they_went(text: str) -> None:
     assert address(*address_halves(text)) == text
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_headers_never_fail_and_never_reach_outside_the_packet(tmp_path: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ENCAPSULATED)))

@@ -1,7 +1,5 @@
 """Several sites beside each other, and several files of one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random

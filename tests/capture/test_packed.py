@@ -1,7 +1,5 @@
 """Blocks of packets survive being packed; fragments read apart find each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The packets of pcapng files are those that a slow reading of the format finds, whatever else a file holds."""
 
-from __future__ import annotations
-
 import io
 import struct
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Folders of which one goes on where another ends are one capture point; two that see the same stay two."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

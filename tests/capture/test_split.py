@@ -1,7 +1,5 @@
 """Parts of files and Arrow segments hold what the whole file holds."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from pathlib import Path

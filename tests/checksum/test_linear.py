@@ -1,10 +1,8 @@
 """The algebra against the checksums themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.checksum import CRC32, CRC32C, compute
@@ -19,7 +17,6 @@ def flipped(data: bytes, distance: int) -> bytes:
     return data[:number] + bytes([data[number] ^ 1 << (7 - distance % 8)]) + data[number + 1 :]
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=40), st.data())
 def test_a_bit_contributes_what_flipping_it_changes(kind: str, data: bytes, draw: st.DataObject) -> None:
     distance = draw.draw(st.integers(0, 8 * len(data) - 1))
@@ -27,14 +24,12 @@ def test_a_bit_contributes_what_flipping_it_changes(kind: str, data: bytes, draw
     assert int(crc_of(kind).bits(8 * len(data))[distance]) == changed
 
 
-@settings(deadline=None)
 @given(KINDS, st.integers(0, 2**32 - 1), st.integers(0, 2**40))
 def test_going_back_undoes_going_forward(kind: str, value: int, bits: int) -> None:
     crc = crc_of(kind)
     assert crc.advance_one(crc.advance_one(value, bits), -bits) == value
 
 
-@settings(deadline=None)
 @given(KINDS, st.lists(st.integers(0, 2**32 - 1), max_size=20), st.data())
 def test_each_value_goes_its_own_way(kind: str, values: list[int], draw: st.DataObject) -> None:
     bits = draw.draw(st.lists(st.integers(0, 5000), min_size=len(values), max_size=len(values)))
@@ -53,7 +48,6 @@ def test_the_period_is_what_uniqueness_rests_on(kind: str) -> None:
     assert all(crc.advance_one(crc.polynomial, period // factor) != crc.polynomial for factor in factors)
 
 
-@settings(deadline=None)
 @given(KINDS, st.integers(1, 2**30), st.data())
 def test_the_distance_of_a_bit_is_found_however_far(kind: str, limit: int, draw: st.DataObject) -> None:
     distance = draw.draw(st.integers(0, limit - 1))
@@ -63,7 +57,6 @@ def test_the_distance_of_a_bit_is_found_however_far(kind: str, limit: int, draw:
     assert crc.distances(np.array([syndrome], np.uint32), distance) == [] if distance else True
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=50), st.data())
 def test_placed_bytes_contribute_what_changing_them_changes(kind: str, data: bytes, draw: st.DataObject) -> None:
     start = draw.draw(st.integers(0, len(data) - 1))
@@ -76,7 +69,6 @@ def test_placed_bytes_contribute_what_changing_them_changes(kind: str, data: byt
     assert total == compute(kind, data) ^ compute(kind, bytes(other))
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=4, max_size=30), st.integers(1, 2**32 - 1), st.data())
 def test_every_place_has_one_word_that_explains_a_syndrome(
     kind: str, data: bytes, syndrome: int, draw: st.DataObject

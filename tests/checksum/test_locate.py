@@ -1,13 +1,11 @@
 """Errors put into bytes, and found again from the checksum alone."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dissectors.checksum import CRC32, CRC32C, XXH3, compute
@@ -52,7 +50,6 @@ def brute(kind: str, data: bytes, stored: int, count: int) -> list[tuple[int, ..
     return [bits for bits in choices if compute(kind, flip_bits(data, list(bits))) == stored]
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=3000), st.data())
 def test_a_single_bit_is_located_exactly(kind: str, data: bytes, draw: st.DataObject) -> None:
     bit = draw.draw(st.integers(0, 8 * len(data) - 1))
@@ -63,7 +60,6 @@ def test_a_single_bit_is_located_exactly(kind: str, data: bytes, draw: st.DataOb
     assert found.flips == (Flip(at, bit % 8, broken[at], data[at]),)
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=12), st.binary(min_size=4, max_size=4))
 def test_a_bit_is_accused_exactly_where_trying_every_bit_accuses_it(kind: str, data: bytes, stored: bytes) -> None:
     wanted = int.from_bytes(stored, "big")
@@ -92,7 +88,6 @@ def test_a_single_bit_in_megabytes_costs_thousands_of_operations_not_millions(
     assert sum(work) <= 8 * size / 4096 + 4096 + 1
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=300), st.integers(0, 31))
 def test_a_flip_in_the_stored_checksum_is_recognised(kind: str, data: bytes, bit: int) -> None:
     found = locate(kind, data, compute(kind, data) ^ 1 << bit)
@@ -118,7 +113,6 @@ def test_checksums_that_were_never_right_are_named(kind: str) -> None:
         assert words in found.note
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=200), st.data())
 def test_two_bits_are_located(kind: str, data: bytes, draw: st.DataObject) -> None:
     bits = draw.draw(st.sets(st.integers(0, 8 * len(data) - 1), min_size=2, max_size=2))
@@ -131,7 +125,6 @@ def test_two_bits_are_located(kind: str, data: bytes, draw: st.DataObject) -> No
     assert compute(kind, corrected(broken, found)) == compute(kind, data)
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_pairs_are_all_found(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
@@ -149,7 +142,6 @@ def test_neighbouring_pairs_are_found_in_long_data(kind: str) -> None:
         assert sorted(8 * f.at + (f.bit or 0) for f in found.flips) == bits
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=20, max_size=400), st.data())
 def test_a_flip_in_data_and_one_in_the_checksum_are_found_together(kind: str, data: bytes, draw: st.DataObject) -> None:
     bit = draw.draw(st.integers(0, 8 * len(data) - 1))
@@ -162,7 +154,6 @@ def test_a_flip_in_data_and_one_in_the_checksum_are_found_together(kind: str, da
         assert [8 * f.at + (f.bit or 0) for f in found.flips if not f.stored] == [bit]
 
 
-@settings(deadline=None)
 @given(KINDS, st.integers(40, 400), st.integers(3, 11), st.data())
 def test_short_bursts_are_located(kind: str, size: int, length: int, draw: st.DataObject) -> None:
     data = text(size)
@@ -192,7 +183,6 @@ def test_of_a_burst_that_chance_alone_might_give_nothing_is_claimed_but_it_is_li
     assert corrected(broken, replace(found, flips=found.alternatives[0].flips)) == right
 
 
-@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_all_bursts_are_found(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
@@ -362,7 +352,6 @@ def test_a_hash_of_parts_is_searched_as_it_is_computed() -> None:
     assert (found.pattern, found.flips[0].at, found.flips[0].bit) == ("single_bit", 540, 1)
 
 
-@settings(deadline=None)
 @given(st.sampled_from([CRC32, CRC32C, XXH3]), st.binary(max_size=60), st.integers(0, 2**32 - 1))
 def test_what_is_called_verified_really_fits(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))

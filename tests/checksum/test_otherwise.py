@@ -1,7 +1,5 @@
 """A checksum that was made by another polynomial or over other bytes is known by its 32 bits."""
 
-from __future__ import annotations
-
 import random
 import zlib
 

@@ -3,8 +3,6 @@
 FOLDER gets the rows of each table of NAMESPACE as Spark reads them, named as in OUT: records/exchanges, tables/latency.
 """
 
-from __future__ import annotations
-
 import sys
 
 from pyspark.sql import SparkSession

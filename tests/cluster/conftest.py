@@ -1,7 +1,5 @@
 """Servers that these tests share. `make test-cluster` runs them; `make test` does not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

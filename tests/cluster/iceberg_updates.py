@@ -4,8 +4,6 @@ Raises AssertionError where a table of the catalog does not have what OUT/record
 are not of the kinds that they should be. KEY=VALUE: settings of the session.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

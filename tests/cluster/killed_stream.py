@@ -7,8 +7,6 @@ merged into a table; with --by-merge as docs/spark-tables.md says, into a table 
 to OUT/merged.parquet.
 """
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser
 from collections.abc import Callable

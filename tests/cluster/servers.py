@@ -1,7 +1,5 @@
 """Real servers on loopback, each a process of its own, ended with the block that uses it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

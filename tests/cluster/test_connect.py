@@ -1,7 +1,5 @@
 """Spark Connect: a server in a process of its own, and one that the client starts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

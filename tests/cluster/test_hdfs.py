@@ -1,7 +1,5 @@
 """A small HDFS: captures and results by the NameNode (hdfs://) and by its gateway (webhdfs://)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Captures and results in an S3-compatible store: the rows of a run over local files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A standalone cluster whose workers have no brokerscope and share no disk: results go to an S3 server."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

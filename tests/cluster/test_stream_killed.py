@@ -1,7 +1,5 @@
 """A stream that is killed at any moment and started again gives each row once."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Records and tables as Iceberg's, by PySpark 4.1: no release of Iceberg fits a later one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """State that an earlier run left is read; what somebody else put into its place is refused, and runs nothing."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections import defaultdict, deque

@@ -3,8 +3,6 @@
 Nothing here uses the decoders but to learn where batches are: streams are laid out by sequence numbers.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable, Iterator, Sequence

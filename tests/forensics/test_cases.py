@@ -1,7 +1,5 @@
 """Broken bytes in a whole connection: found, placed in the packet, and blamed on the right party."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -62,7 +60,7 @@ def test_packets_cut_by_the_capture_accuse_nobody(tmp_path: Path) -> None:
     assert investigate(tmp_path, [p._replace(data=p.data[:200]) for p in WHOLE.packets]) == []
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(COVERED, len(BATCH) - 1),
     st.integers(0, 7),
@@ -213,7 +211,7 @@ def zeroed(packets: list, repaired: bool) -> tuple[list, dict[int, int]]:
     return packets, changes
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(COVERED, len(BATCH) - 4), st.binary(min_size=3, max_size=3), st.sampled_from([1460, 100]))
 def test_a_burst_that_the_crc_leaves_open_is_found_with_the_tcp_sum(
     tmp_path: Path, at: int, change: bytes, mss: int

@@ -1,7 +1,5 @@
 """What the checksums inside compressed data add to a verdict."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

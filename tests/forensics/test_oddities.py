@@ -1,7 +1,5 @@
 """Batches that contradict each other, though each checksum is right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,9 +1,7 @@
 """IPv4 and TCP checksums, against those that scapy computes."""
 
-from __future__ import annotations
-
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
@@ -28,7 +26,6 @@ def verdicts(packet: bytes, payload: bytes) -> tuple[str | None, str]:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@settings(deadline=None)
 @given(payload=st.binary(min_size=1, max_size=99), options=st.booleans(), at=st.integers(0, 98))
 def test_right_wrong_and_offloaded_sums_are_distinguished(network: str, payload: bytes, options: bool, at: int) -> None:
     tcp = TCP(sport=4000, dport=9092, flags="A", options=[("NOP", None), ("Timestamp", (1, 2))] if options else [])

@@ -1,7 +1,5 @@
 """A receiver says corrupt, and the bytes fit here: a case of its own."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The real captures in samples: what is wrong in them is found, what is not is left alone, and so are seeded errors."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Errors of every kind, put into real captures: found, never placed wrongly, and blamed on the right side of TCP."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from pathlib import Path

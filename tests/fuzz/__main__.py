@@ -7,8 +7,6 @@ What fails is printed with its seed and case number, and kept in a folder; with 
 traceback shown. Make it small with tests/fuzz/shrink.py and put it into tests/fuzz/captures: it is looked at for ever.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import os

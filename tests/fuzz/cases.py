@@ -1,7 +1,5 @@
 """A seed number and a case number -> a mutated capture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random

@@ -5,8 +5,6 @@ what the commands answer, which takes twenty times as long as decoding. A captur
 with a clear error.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

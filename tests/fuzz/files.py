@@ -1,7 +1,5 @@
 """Damage to a capture file: headers of the file, of its records and its blocks."""
 
-from __future__ import annotations
-
 import struct
 from random import Random
 

@@ -1,7 +1,5 @@
 """Damage to the order of frames, whatever they hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

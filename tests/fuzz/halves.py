@@ -3,8 +3,6 @@
 python -m tests.fuzz.halves begin|end CAPTURE STATE
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import sys

@@ -13,8 +13,6 @@ memory, and in time that grows with the input at most.
     containers                  a capture file of any kind
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import hashlib

@@ -4,8 +4,6 @@ Legacy: u32 length | u32 code | body, answered by u32 status | u32 length | body
 at 48, command at 60, operation at 176 (request) or 208 (reply).
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from random import Random

@@ -1,7 +1,5 @@
 """Damage to Kafka: frame heads, lengths, record batches under right checksums, and bodies that no one would send."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

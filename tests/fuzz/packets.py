@@ -1,7 +1,5 @@
 """Damage to packets: link layer, IP and TCP headers; loss, order and repetition."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from random import Random

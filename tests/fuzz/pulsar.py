@@ -4,8 +4,6 @@ Frame: u32 total size | u32 command size | command [| entry].
 Entry: [0e 02 | u32 size | broker metadata] [| 0e 01 | u32 crc32c] | u32 size | metadata | payload.
 """
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Captures to begin with, as packets and as the frames that their connections carry."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field

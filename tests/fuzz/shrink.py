@@ -4,8 +4,6 @@ Takes packets out, in halves, quarters and so on, as long as what fails is the s
 tests/fuzz/captures, where it is looked at in every run of the tests.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

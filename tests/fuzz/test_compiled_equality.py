@@ -1,7 +1,5 @@
 """Compiled modules and their sources give the same records of the same captures, however mutated."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

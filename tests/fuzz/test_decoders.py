@@ -1,7 +1,5 @@
 """Every decoder that takes bytes, given any: it answers, or refuses with the error that its docstring names."""
 
-from __future__ import annotations
-
 import json
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """Mutated captures of all layers give rows, findings or one clear error, in time and within the limit of memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Damage to TLS records, which lie in TCP payloads one behind the other: u8 type, u16 version, u16 length, content."""
 
-from __future__ import annotations
-
 from random import Random
 
 from tests.fuzz.seeds import FrameOnWire

@@ -1,7 +1,5 @@
 """Absurd numbers, texts and bytes, and damage that keeps a size."""
 
-from __future__ import annotations
-
 from random import Random
 
 NUMBERS = (

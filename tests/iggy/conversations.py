@@ -1,7 +1,5 @@
 """Random conversations of every era: what one connection carries, mostly in turns, with now and then a flaw."""
 
-from __future__ import annotations
-
 import random
 import struct
 

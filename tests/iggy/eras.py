@@ -1,7 +1,5 @@
 """One conversation for each wire era: login, a send, a poll, a ping; the same application, other bytes."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

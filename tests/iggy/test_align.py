@@ -1,7 +1,5 @@
 """A hole in a pipelined connection: answers are laid over the requests in flight in the one way that fits."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,7 +76,7 @@ def test_a_lost_request_in_a_pipeline_costs_no_answer_before_it() -> None:
 KINDS = {"send": (SEND, w.OK), "ping": (PING, w.OK), **{f"poll {p}": (poll(p), polled(p)) for p in (1, 2)}}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.data())
 def test_whatever_is_lost_of_a_pipeline_no_answer_goes_to_another_request(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=12))

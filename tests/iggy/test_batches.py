@@ -1,7 +1,5 @@
 """Checksums: a flipped byte makes exactly one bad batch, a missing one none."""
 
-from __future__ import annotations
-
 import json
 import struct
 
@@ -166,7 +164,7 @@ def test_user_headers_of_every_kind_are_read(era: str, kind: int) -> None:
     assert (sink.messages[-1].header_count, sink.messages[-1].header_bytes) == (1, len(header))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(batches.FORMATS)), st.binary(max_size=400), st.integers(0, 2**32 - 1))
 def test_any_bytes_are_a_run_or_malformed(name: str, data: bytes, count: int) -> None:
     run = batches.read(name, data, 0, len(data), len(data), count)

@@ -1,7 +1,5 @@
 """Real servers and clients: what is decoded agrees with what the client programs know."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

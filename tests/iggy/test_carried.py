@@ -1,7 +1,5 @@
 """A connection that is carried to another process goes on there as if nothing had happened."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from typing import Any

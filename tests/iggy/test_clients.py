@@ -6,8 +6,6 @@ captures/server-0.3.0-node      server 0.3.0, the Node SDK 1.0.6 of 0.4: its own
 captures/client-0.10-python     apache-iggy 0.9.1.dev5, which speaks protocol 0.12.0, with a stand-in for the server
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

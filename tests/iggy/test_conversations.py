@@ -1,7 +1,5 @@
 """Random conversations of every era: rows do not depend on how bytes arrive, and every byte is counted."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

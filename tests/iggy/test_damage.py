@@ -1,7 +1,5 @@
 """Connections that begin before the capture or lack bytes: the rows do not depend on when frames are cut."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -29,7 +27,7 @@ def incomplete(script: Script, first: int, cut: tuple[int, int], lost: frozenset
     return [(side, len(data) if i in lost else data) for i, (side, data) in enumerate(script) if data]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     era=st.sampled_from(sorted(ERAS)),
     first=st.integers(0, POLLS),

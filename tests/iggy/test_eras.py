@@ -1,7 +1,5 @@
 """Every wire era is recognised from its bytes alone, however they are cut."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """What commands of Iggy say that no column holds: rows of `events`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dissectors

@@ -1,7 +1,5 @@
 """No byte sequence crashes the dissector, and no secret leaves it."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 
@@ -28,7 +26,7 @@ def mutate(script: Script, changes: list[tuple[int, int, int]]) -> Script:
     return [(direction, bytes(data)) for direction, data in out]
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=120, derandomize=True, phases=[Phase.explicit, Phase.generate])
 @given(st.sampled_from(sorted(ERAS)), MUTATIONS)
 def test_a_mutated_conversation_yields_the_same_rows_however_it_is_cut(
     era: str, changes: list[tuple[int, int, int]]
@@ -36,7 +34,7 @@ def test_a_mutated_conversation_yields_the_same_rows_however_it_is_cut(
     feed_every_way(PROTOCOL, mutate(ERAS[era], changes))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from([CLIENT, SERVER]), st.binary(max_size=300)), max_size=8), st.booleans())
 def test_any_bytes_are_rows_and_findings(script: Script, midstream: bool) -> None:
     feed(PROTOCOL, script, midstream=midstream)
@@ -45,7 +43,7 @@ def test_any_bytes_are_rows_and_findings(script: Script, midstream: bool) -> Non
 KEPT = st.lists(st.one_of(st.integers(0, 70), st.integers(0, 400), st.just(1000), st.just(-1)), min_size=1, max_size=40)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(sorted(ERAS)), KEPT, st.booleans())
 def test_packets_cut_by_a_snap_length_or_lost_are_rows_and_findings(era: str, kept: list[int], pipelined: bool) -> None:
     """Also where several requests are on their way, and too little of an answer is left to know whose it is."""

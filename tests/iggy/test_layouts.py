@@ -1,7 +1,5 @@
 """The wire tables hold together, and every command's body is read byte by byte as it was written."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -1,7 +1,5 @@
 """A bit that flips in a message's length is a wrong checksum, not a frame without sense."""
 
-from __future__ import annotations
-
 import gc
 import struct
 

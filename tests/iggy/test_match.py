@@ -1,7 +1,5 @@
 """Which answer belongs to which request: in order, unless the capture or a server breaks the order."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """Rows of `messages`: the state that old polls tell, and the key by which a send places its messages."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """Numbers get names wherever a name was learned: in a creation, in an answer, on another connection."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

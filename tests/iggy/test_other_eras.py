@@ -1,7 +1,5 @@
 """A client and a server of different eras: what the server answers is its refusal, in its own framing or not."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.iggy import PROTOCOL

@@ -1,7 +1,5 @@
 """The states of pairing: the table is whole, and every row of it occurs."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 

@@ -1,7 +1,5 @@
 """What is Iggy and what is not, by content on any port."""
 
-from __future__ import annotations
-
 import struct
 from functools import partial
 

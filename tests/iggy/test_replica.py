@@ -1,7 +1,5 @@
 """Frames between replicas: reported by command, their checksums verified."""
 
-from __future__ import annotations
-
 import json
 import struct
 

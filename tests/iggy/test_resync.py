@@ -1,7 +1,5 @@
 """The way back after holes, and into connections that began before the capture."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -76,7 +74,7 @@ def test_zeros_in_a_payload_are_not_taken_for_answers(era: str) -> None:
     assert len(sink.exchanges) == 4 + 1 + 6
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=600), st.integers(0, 600), st.sampled_from([None, "legacy", "vsr"]), st.sampled_from([0, 1]))
 def test_the_answer_never_depends_on_where_the_bytes_were_cut(
     data: bytes, cut: int, framing: str | None, direction: int
@@ -136,7 +134,7 @@ def test_the_rest_of_a_torn_answer_does_not_hide_the_next_one() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["iggy-0.4", "iggy-0.7"]),
     st.lists(st.sampled_from("SPPi"), min_size=1, max_size=5),

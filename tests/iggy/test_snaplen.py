@@ -1,7 +1,5 @@
 """Captures of VSR cut by the snap length: what each frame's 256-byte header still shows, by how much of it is there."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

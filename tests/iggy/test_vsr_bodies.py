@@ -1,7 +1,5 @@
 """Bodies that only VSR servers know: 0.9.0 and the three protocols of 0.10, written by hand."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """A small writer of Iggy's frames, by hand from the protocol's documents: it shares nothing with the dissector."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

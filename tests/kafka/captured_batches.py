@@ -5,8 +5,6 @@ stretch, from left to right, each place is tried as a batch of magic 2: its leng
 lies in a batch is not looked at again.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes any message of the tables: random values, and their bytes. Independent of the decoders."""
 
-from __future__ import annotations
-
 import random
 import struct
 from base64 import b64encode

@@ -8,8 +8,6 @@ holds back; another broker fetches as a replica, falls behind and leaves the rep
 DNS answer that names the broker.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 import sys

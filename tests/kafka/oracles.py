@@ -1,7 +1,5 @@
 """Other people's encoders of Kafka messages, and what our decoder should make of their instances."""
 
-from __future__ import annotations
-
 import datetime
 import enum
 import importlib.util

@@ -1,7 +1,5 @@
 """Record sets of all three formats, as the wire has them."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import struct

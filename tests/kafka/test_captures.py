@@ -1,7 +1,5 @@
 """Real brokers and clients: what they say of themselves is what the records say."""
 
-from __future__ import annotations
-
 import gzip
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """Exchanges of one connection, however the network cut them."""
 
-from __future__ import annotations
-
 import json
 import struct
 

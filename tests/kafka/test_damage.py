@@ -1,7 +1,5 @@
 """Damaged and incomplete streams: the records are the same however they are cut, and every byte is counted."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 
@@ -26,7 +24,7 @@ GOOD = [
     (CLIENT, request(12, 4, 6, any_body("HeartbeatRequest", 4, 3))),
     (SERVER, response(12, 4, 6, any_body("HeartbeatResponse", 4, 3))),
 ]
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK

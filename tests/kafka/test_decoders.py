@@ -1,7 +1,5 @@
 """Bodies of all messages: everything that the tables can say is read back, and the two ways to read agree."""
 
-from __future__ import annotations
-
 import random
 from base64 import b64encode
 from typing import Any

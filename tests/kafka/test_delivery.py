@@ -1,7 +1,5 @@
 """What an application gets of an answered fetch is less than what the answer carries."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable

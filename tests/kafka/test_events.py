@@ -1,7 +1,5 @@
 """What requests and answers of Kafka say that no column holds: rows of `events`."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests that are shorter or longer than they announce: said as that, and nothing is invented from what follows."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """Whole record batches behind a hole are found, whatever surrounded them; none is invented, none comes twice."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """The sample that is written by hand is what its program writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.kafka.made_sample import packets

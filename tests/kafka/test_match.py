@@ -1,7 +1,5 @@
 """Requests that wait: by correlation id, in whatever order their answers come."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Messages inside messages, and the records that Kafka writes for itself."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

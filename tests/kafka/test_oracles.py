@@ -1,7 +1,5 @@
 """Other people's encoders write messages; our decoders read them back equal."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import random

@@ -1,7 +1,5 @@
 """Answers whose requests were not captured wait for the end of their connection."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.kafka.loss.orphans import KafkaOrphans

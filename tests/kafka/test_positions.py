@@ -1,7 +1,5 @@
 """Where partitions stand, as requests and answers say it: the table `positions`."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Any

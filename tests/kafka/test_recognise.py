@@ -1,7 +1,5 @@
 """Kafka is distinguished from other protocols by its bytes, on any port and from any point."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Iterable

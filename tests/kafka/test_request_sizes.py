@@ -1,7 +1,5 @@
 """What is remembered of the lengths of a client's requests, to tell what a hole in them was."""
 
-from __future__ import annotations
-
 from dissectors.kafka.decode import FETCH, PRODUCE, ApiVersion, api_version
 from dissectors.kafka.request_sizes import RequestSizes
 

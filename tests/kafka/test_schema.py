@@ -1,7 +1,5 @@
 """What is checked in under proto/kafka is what the sources of facts say."""
 
-from __future__ import annotations
-
 import csv
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Many connections at once give the rows that each alone gives."""
 
-from __future__ import annotations
-
 import gzip
 import random
 

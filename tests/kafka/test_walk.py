@@ -1,7 +1,5 @@
 """The walk over a body: what it notes of one that is damaged, and which bodies make sense as which message."""
 
-from __future__ import annotations
-
 import os
 import random
 import struct

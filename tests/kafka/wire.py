@@ -1,7 +1,5 @@
 """Kafka frames and record batches, written by hand."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import struct

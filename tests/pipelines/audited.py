@@ -1,7 +1,5 @@
 """What `audit` says of record tables that a test has in memory."""
 
-from __future__ import annotations
-
 from pipelines.answers.records import Relations, database_of
 from pipelines.sql.views import Views
 from pipelines.tables.audit import VIEWS, Statement, audit

@@ -1,7 +1,5 @@
 """Records of connections whose texts share a hash in DuckDB: what a query joins or groups by them must not mix them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import duckdb

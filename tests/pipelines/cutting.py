@@ -1,7 +1,5 @@
 """Cuts a classic pcap file into several, as `tcpdump -C` would; and its IPv4 packets into fragments."""
 
-from __future__ import annotations
-
 import random
 import struct
 from pathlib import Path

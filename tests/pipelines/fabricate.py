@@ -1,7 +1,5 @@
 """An OUT folder that nobody analysed: records and tables of any size, with any names, for tests of the page."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

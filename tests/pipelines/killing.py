@@ -5,8 +5,6 @@ process of its own, before it can say so. OUT/records are to be those of an undi
 a worker died; FOLDER gets a file for each.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -5,8 +5,6 @@ finding and an error, and sends the batch of the one before it again. A few answ
 receives.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

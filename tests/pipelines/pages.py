@@ -1,7 +1,5 @@
 """What a page carries, read back as its script reads it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What `analyze` wrote: record tables, read by their folder, and the last commit of a lake."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Made-up records of a small cluster, for everything after the records: a little of everything that tables show."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -5,8 +5,6 @@ where it is right. It takes records of one capture point: what several of them s
 do not know.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

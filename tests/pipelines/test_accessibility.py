@@ -1,7 +1,5 @@
 """axe-core finds nothing against the page, in whatever state a person leaves it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `analyze`."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The commands that answer: what they say is what the records say."""
 
-from __future__ import annotations
-
 import base64
 import inspect
 import itertools
@@ -55,6 +53,7 @@ from tests.pulsar import wire as pulsar
 MADE = synthetic.make(exchanges=400)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 REFUSED = str(SAMPLES / "kafka-refused.pcap")
+ONE_OF_EACH = [REFUSED, *(str(SAMPLES / f"{name}.pcap") for name in ("pulsar-subscriptions", "iggy-messages"))]
 
 
 @pytest.fixture(scope="module")
@@ -85,20 +84,20 @@ def test_text_fits_80_columns_and_holds_nothing_but_text(samples: list[str], com
         assert max(map(width, lines)) <= 80
 
 
-def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str], tmp_path: Path) -> None:
+def test_captures_and_what_analyze_wrote_of_them_answer_alike(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run("analyze", *samples, "-o", out, "--engine", "local", "-q")
+    run("analyze", *ONE_OF_EACH, "-o", out, "--engine", "local", "-q")
     for command in (["top", "--by", "topic"], ["top", "--by", "server", "--sort", "p99"], ["summary"]):
-        assert objects(command[0], out, *command[1:]) == objects(command[0], *samples, *command[1:])
+        assert objects(command[0], out, *command[1:]) == objects(command[0], *ONE_OF_EACH, *command[1:])
     assert run("sql", out, "select count(*) as n from t_latency").splitlines()[-1].strip() != "0"
     same = objects("diff", out, out)[0]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
 
 
-def test_commands_count_what_two_capture_points_saw_once(samples: list[str], tmp_path: Path) -> None:
+def test_commands_count_what_two_capture_points_saw_once(tmp_path: Path) -> None:
     for point in ("brokers", "clients"):
         (tmp_path / point).mkdir()
-        for path in samples:
+        for path in ONE_OF_EACH:
             shutil.copy(path, tmp_path / point)
     one, both = tmp_path / "brokers", [tmp_path / point for point in ("brokers", "clients")]
     run("analyze", *both, "-o", tmp_path / "out", "--engine", "local", "-q")
@@ -155,16 +154,16 @@ def test_who_needs_captures_says_so_of_what_analyze_wrote(kept: Path, tmp_path: 
 
 
 def test_records_in_temporary_files_answer_like_those_in_memory(
-    samples: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = [["top", "--by", "topic"], ["summary"], ["groups"]]
-    in_memory = [objects(command[0], *samples, *command[1:]) for command in commands]
+    in_memory = [objects(command[0], *ONE_OF_EACH, *command[1:]) for command in commands]
     capture = SAMPLES / "kafka-refused.pcap"
     run("annotate", capture, "-o", tmp_path / "one.pcapng")
     monkeypatch.setattr(records, "IN_MEMORY", 10_000)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    assert [objects(command[0], *samples, *command[1:]) for command in commands] == in_memory
+    assert [objects(command[0], *ONE_OF_EACH, *command[1:]) for command in commands] == in_memory
     run("annotate", capture, "-o", tmp_path / "two.pcapng")
     assert (tmp_path / "one.pcapng").read_bytes() == (tmp_path / "two.pcapng").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pcapng", "two.pcapng"], "nothing stays behind"

@@ -1,7 +1,5 @@
 """`analyze --follow` takes a file once it has stopped growing, and every file once; a live capture as it grows."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `audit` says of messages that were lost, doubled or put out of order."""
 
-from __future__ import annotations
-
 import struct
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """`audit` of captures from which something that was delivered is removed: that is found, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

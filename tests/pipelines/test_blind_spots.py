@@ -1,7 +1,5 @@
 """What a capture cannot show is reported, with numbers and what to do; nothing is, for one that shows all."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

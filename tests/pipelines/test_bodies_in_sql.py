@@ -1,7 +1,5 @@
 """Fields of decoded bodies are found by any spelling of their names, and an unknown one is an error."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables and the page that tasks make are those that one process makes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A store whose old captures are removed is updated all the same, also by another release and with other options."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from hashlib import blake2b
@@ -115,7 +113,6 @@ def store(tmp_path: Path, sample: Path) -> Store:
 @pytest.mark.parametrize("option", ["release", "full", "site"])
 @settings(
     max_examples=4,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],  # a smaller example would cost minutes
 )

@@ -1,7 +1,5 @@
 """A table format that the session cannot write is known before anything is decoded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

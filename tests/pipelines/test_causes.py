@@ -1,7 +1,5 @@
 """Why a request was slow, against captures whose fault was made on purpose: its part is the time that it took."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

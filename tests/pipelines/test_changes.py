@@ -1,7 +1,5 @@
 """The table `changes`: who changed what, with what was before, and how the broker answered."""
 
-from __future__ import annotations
-
 import json
 import struct
 from datetime import timedelta

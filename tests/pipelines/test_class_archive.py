@@ -1,7 +1,5 @@
 """An archive of Spark's classes is made by a job, and the next Java starts with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The command: what it prints, how it ends, how fast it begins."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Code between releases has a version of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every command of the cookbook runs as it stands and answers something."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What Spark is given for an object store is fsspec's too."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

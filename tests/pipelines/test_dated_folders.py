@@ -1,7 +1,5 @@
 """Rows are the same however captures are foldered by date, in every way of running."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The statements of docs/ddl.md declare what the record files hold, in words that the engines parse."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

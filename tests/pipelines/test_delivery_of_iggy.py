@@ -1,7 +1,5 @@
 """Sends and polls of Iggy that begin with the same message, by what its messages say of themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

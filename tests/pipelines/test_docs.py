@@ -1,7 +1,5 @@
 """The pages that are written from code are current."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whoever runs the tasks: results in order, errors as they are, and nothing left running."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Every error is one line, and exit codes mean what the help says."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gzip

@@ -1,7 +1,5 @@
 """What is old goes from a store on request, and small files become larger ones; a reader sees before or after."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

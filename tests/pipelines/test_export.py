@@ -1,7 +1,5 @@
 """What captures show, in the formats of other viewers, read back by the libraries that those formats come with."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """`extract`: some packets as a capture of their own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections import Counter

@@ -1,7 +1,5 @@
 """What analyze writes is read at once by pandas, polars, DuckDB, pyarrow and Spark, with the right site and date."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from datetime import date

@@ -1,7 +1,5 @@
 """A store of any size is planned in seconds, and what grows with it does not go through the driver."""
 
-from __future__ import annotations
-
 import pickle
 import tracemalloc
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What `analyze` says of bad checksums is what `brokerscope forensics` says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Records written as text, JSON, CSV and Parquet say what the record batches say."""
 
-from __future__ import annotations
-
 import csv
 import gc
 import io

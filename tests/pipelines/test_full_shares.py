@@ -1,7 +1,5 @@
 """More connections than are followed: what is closed early does not depend on how the work is cut or shared out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

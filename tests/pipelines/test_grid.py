@@ -1,7 +1,5 @@
 """Rows on a terminal: they fit, key columns stay, what rows share is shown once."""
 
-from __future__ import annotations
-
 import re
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Captures that grow, and are renamed, compressed or written over, while a lake is kept of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -108,7 +106,7 @@ FORMS: dict[str, Callable[[bytes, Path], bytes]] = {
 }
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("form", FORMS)
 def test_a_capture_that_grows_gives_what_one_run_gives(
@@ -230,7 +228,7 @@ def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(executor: Exe
     assert lake_rows(growing.lake) == at_once([copy, late])
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("fragments", [False, True])
 def test_captures_that_grow_side_by_side_give_what_one_run_gives(

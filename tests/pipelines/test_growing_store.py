@@ -1,7 +1,5 @@
 """A capture store to which everything happens that happens to one, and its lake."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path
@@ -105,7 +103,5 @@ def test_whatever_happens_to_a_store_its_lake_is_as_of_one_run(
 ) -> None:
     Store.executor, Store.tmp = executor, tmp_path_factory
     Store.sample = next(Path(path) for path in samples if path.endswith("kafka-transactions.pcap"))
-    healthy = settings(
-        max_examples=5, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
-    )
+    healthy = settings(max_examples=5, stateful_step_count=20, suppress_health_check=list(HealthCheck), print_blob=True)
     run_state_machine_as_test(Store, settings=healthy)

@@ -1,7 +1,5 @@
 """Names of machines stand beside their addresses: from a file, from DNS answers, from name blocks of pcapng."""
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Names in captures and names of captures are anybody's: no command hands one to a terminal as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """What became of the work, over the samples: the tables `impacts` and `verdicts` say the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

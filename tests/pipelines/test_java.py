@@ -1,7 +1,5 @@
 """Spark finds a Java, and gets one that starts with the arguments it insists on."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

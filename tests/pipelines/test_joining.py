@@ -1,7 +1,5 @@
 """Record files have a size that readers like, however many tasks wrote them, and hold the same rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A lake shows one commit or the next to whoever reads it, however the run that commits ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Assistants get the answers of the command line, of what is served and of nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

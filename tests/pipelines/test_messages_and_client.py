@@ -1,7 +1,5 @@
 """Single messages by what they hold, and what one client did."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Names that people ask for: older ones are understood, and one that does not occur is said with the nearest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The notebook for platform engineers runs from its first cell to its last one."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What release 0.1.0 left is read, reported and brought up to date, or refused in one line: docs/compatibility.md."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """An OUT that was made with relative paths is read from any folder, also where it and its captures were moved."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Outputs appear whole or not at all, and nothing that another made is destroyed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`spark.read.format("pcap")`: its options, its columns, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

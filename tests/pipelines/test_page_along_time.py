@@ -1,7 +1,5 @@
 """The page along time: stretches without any event are breaks of the axis; lag as lines; capture points as a filter."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page draws what is there: nothing unknown as a number, nothing left out without a word, no label twice."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Messages that a group never got because it began behind them, or was put behind them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a person types and means: other words for the same, names that are nearly right, packets without a frame."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.commands import SAMPLES, objects, run

@@ -1,7 +1,5 @@
 """A marker is planted in every field that can carry a secret; no output of any command holds it."""
 
-from __future__ import annotations
-
 import base64
 import random
 import struct

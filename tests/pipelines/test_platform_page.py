@@ -1,7 +1,5 @@
 """What docs/platform.md tells schedulers is what the commands do."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """What clients and their admin tools wrote down beside captures, against positions, lag, leaders and audit."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any

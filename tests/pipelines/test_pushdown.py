@@ -1,7 +1,5 @@
 """Filters, columns and a limit of a query reach who decodes, and change no row that the query gives."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,11 +1,8 @@
 """Questions that have names: along time, by partition, with bodies or own files, of a pipe that is stopped."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import pytest
 
 from dissectors import records
 from pipelines.answers import top
+from tests import processes
 from tests.commands import SAMPLES, attempt, objects, run
 
 CODECS, REFUSED = str(SAMPLES / "kafka-codecs.pcap"), str(SAMPLES / "kafka-refused.pcap")
@@ -111,8 +109,8 @@ def test_an_interrupt_ends_a_pipe_and_prints_what_was_seen() -> None:
         process.stdin.write(Path(REFUSED).read_bytes())
         process.stdin.flush()
         runs.append((command, process))
-    time.sleep(8)  # until all wait for more, also on a busy machine
     for command, process in runs:
+        processes.wait_until_idle(process, 60)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 130, (command, err)

@@ -1,7 +1,5 @@
 """What was decoded once answers the next command: the same rows, until the captures, the options or the code change."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Where record files lie, and what their places say of their rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What a writer of record files holds in memory, and what it asks of a file system."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

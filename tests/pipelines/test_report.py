@@ -1,7 +1,5 @@
 """The page: self-contained, unbreakable, and sensible where there is nothing to show."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`report --bytes`: packets in bytes beside what they decode to; and the head of the page, which says the harm."""
 
-from __future__ import annotations
-
 import base64
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page as a person uses it, in a real browser: any error on its console fails a test."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -3,8 +3,6 @@
 Most tests use the source as Spark's workers do, without a session: partitions go through a pickle.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -3,8 +3,6 @@
 Most tests drive the stream as Spark does, without a session: offsets go through JSON, partitions through a pickle.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle
@@ -105,10 +103,16 @@ def whole(folder: Path, table: str = "exchanges") -> Counter[str]:
     return counted(brokerscope.dissect(str(folder), table)[table].to_pylist())
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A folder into which captures come."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return folder
+
+
 @pytest.mark.parametrize("table", ["exchanges", "batches", "connections", "findings"])
-def test_files_that_come_one_by_one_give_the_rows_of_one_query(tmp_path: Path, table: str) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_files_that_come_one_by_one_give_the_rows_of_one_query(store: Path, tmp_path: Path, table: str) -> None:
     pieces = [Path(name) for name in cut(CAPTURE, tmp_path, 4)]
     query = Query(store, table=table)
     for piece in pieces:
@@ -134,9 +138,9 @@ def test_a_capture_that_grows_is_read_as_far_as_it_is_written(tmp_path: Path) ->
     assert counted(query.rows) == whole(tmp_path)
 
 
-def test_a_micro_batch_that_is_run_again_gives_the_same_rows_although_more_has_come(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_a_micro_batch_that_is_run_again_gives_the_same_rows_although_more_has_come(
+    store: Path, tmp_path: Path
+) -> None:
     first, second, third = (Path(name) for name in cut(CAPTURE, tmp_path, 3))
     query = Query(store)
     first.rename(store / first.name)
@@ -156,9 +160,7 @@ def test_a_micro_batch_that_is_run_again_gives_the_same_rows_although_more_has_c
     assert counted(query.batch(start, end)) == counted(given)
 
 
-def test_a_run_that_ends_gives_open_rows_and_a_later_one_says_how_they_went_on(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_a_run_that_ends_gives_open_rows_and_a_later_one_says_how_they_went_on(store: Path, tmp_path: Path) -> None:
     query = Query(store)
     for name in cut(CAPTURE, tmp_path, 11):
         Path(name).rename(store / Path(name).name)
@@ -169,9 +171,7 @@ def test_a_run_that_ends_gives_open_rows_and_a_later_one_says_how_they_went_on(t
     assert len(query.rows) > len(known)  # the cuts were within exchanges
 
 
-def test_late_files_are_put_where_they_belong(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_late_files_are_put_where_they_belong(store: Path, tmp_path: Path) -> None:
     query = Query(store)
     for name in reversed(cut(CAPTURE, tmp_path, 3)):
         Path(name).rename(store / Path(name).name)
@@ -187,9 +187,7 @@ def test_a_micro_batch_takes_as_many_files_as_it_is_told(tmp_path: Path) -> None
     assert counted(query.rows) == whole(tmp_path)
 
 
-def test_captures_that_go_are_no_news_and_take_no_rows_along(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_captures_that_go_are_no_news_and_take_no_rows_along(store: Path, tmp_path: Path) -> None:
     query = Query(store)
     for name in cut(CAPTURE, tmp_path, 3)[:2]:
         Path(name).rename(store / Path(name).name)
@@ -278,9 +276,11 @@ def test_a_micro_batch_whose_captures_have_gone_is_run_again_as_it_was(tmp_path:
         assert counted(query.batch(start, end)) == counted(given)
 
 
-def test_rows_that_no_offset_holds_are_decoded_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_no_offset_holds_are_decoded_by_tasks(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(carried, "INLINE_ROWS", 0)
-    test_files_that_come_one_by_one_give_the_rows_of_one_query(tmp_path, "exchanges")
+    test_files_that_come_one_by_one_give_the_rows_of_one_query(store, tmp_path, "exchanges")
 
 
 def test_rows_that_tasks_can_no_longer_decode_are_an_error_and_not_left_out(
@@ -299,10 +299,8 @@ def test_rows_that_tasks_can_no_longer_decode_are_an_error_and_not_left_out(
     assert Query(tmp_path, ignoreMissingFiles="true").batch(start, end)
 
 
-def test_states_lie_in_the_checkpoint_and_those_of_earlier_micro_batches_go(tmp_path: Path) -> None:
+def test_states_lie_in_the_checkpoint_and_those_of_earlier_micro_batches_go(store: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    store = tmp_path / "store"
-    store.mkdir()
     query = Query(store, checkpointLocation=str(checkpoint))
     sizes = []
     for name in cut(CAPTURE, tmp_path, 12):
@@ -324,9 +322,7 @@ def test_a_state_that_no_offset_holds_asks_for_the_checkpoint(tmp_path: Path, mo
         Query(tmp_path).run(available_now=False)
 
 
-def test_captures_that_went_before_they_were_read_are_counted_and_named(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_captures_that_went_before_they_were_read_are_counted_and_named(store: Path) -> None:
     cut(CAPTURE, store, 3)
     query = Query(store, table="findings", maxFilesPerTrigger="1")
     start = query._started().initialOffset()
@@ -371,10 +367,8 @@ def test_a_late_file_gives_its_rows_and_no_row_has_another_ones_id(tmp_path: Pat
 
 
 def test_another_release_goes_on_with_the_captures_that_are_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
     query = Query(store)
     for number, name in enumerate(cut(CAPTURE, tmp_path, 4)):
         Path(name).rename(store / Path(name).name)
@@ -384,9 +378,7 @@ def test_another_release_goes_on_with_the_captures_that_are_there(
     assert counted(query.rows) == whole(store)
 
 
-def test_connections_that_are_decrypted_are_decoded_again_as_no_secret_is_kept(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_connections_that_are_decrypted_are_decoded_again_as_no_secret_is_kept(store: Path, tmp_path: Path) -> None:
     shutil.copy(SAMPLES / "kafka-tls.pcapng", store)
     query = Query(store)
     query.run(available_now=False)
@@ -411,9 +403,7 @@ def test_a_table_of_all_records_is_no_stream(tmp_path: Path) -> None:
         Query(tmp_path, table="latency").run(available_now=True)
 
 
-def test_a_stream_of_a_session_starts_again_where_it_was(spark: Any, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
+def test_a_stream_of_a_session_starts_again_where_it_was(spark: Any, store: Path, tmp_path: Path) -> None:
     for name in cut(CAPTURE, tmp_path, 2):
         Path(name).rename(store / Path(name).name)
         rows = spark.readStream.format("brokerscope").option("table", "connections").load(str(store))

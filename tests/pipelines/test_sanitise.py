@@ -1,7 +1,5 @@
 """`extract --sanitise`: nothing of the original is in the file, and the same rows come of it."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import ipaddress

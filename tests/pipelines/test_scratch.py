@@ -1,7 +1,5 @@
 """Temporary folders: private, gone with their run, and swept by the next one where it was killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

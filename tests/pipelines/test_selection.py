@@ -1,7 +1,5 @@
 """`report --since --until --site --topic`: a page of a part counts that part, and nothing else."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

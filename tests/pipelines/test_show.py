@@ -1,7 +1,5 @@
 """`show`: what lies in the batches of an exchange, and where."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.commands import SAMPLES, run

@@ -1,7 +1,5 @@
 """What the documents show of a command is what it prints; and links between documents lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

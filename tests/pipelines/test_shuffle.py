@@ -1,7 +1,5 @@
 """Pieces come to the parts that they are for, whole and in order, wherever the files lie."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from functools import partial

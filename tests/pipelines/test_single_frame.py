@@ -1,7 +1,5 @@
 """`decode`: one frame from its bytes alone."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The records that tasks make are those of a plain run, however a capture is cut and shared out, on Spark too."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A worker that is killed in the middle of a job changes no row: its work is done again, once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The texts of Spark's options mean what Spark's own users expect, or are refused by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.errors import UsageError

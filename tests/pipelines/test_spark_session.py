@@ -1,7 +1,5 @@
 """A session heeds what the user has set, and a job says at once what its workers lack."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The prompt of `brokerscope sql`: what is typed there."""
 
-from __future__ import annotations
-
 import builtins
 
 import pytest

@@ -1,7 +1,5 @@
 """Stages of a capture point: which there are, and what each knows."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

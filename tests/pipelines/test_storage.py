@@ -1,7 +1,5 @@
 """Outputs on any file system: written, moved, read and removed alike."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every aggregate table is what plain Python makes of the same records: see table_oracle.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

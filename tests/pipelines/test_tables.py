@@ -1,7 +1,5 @@
 """Aggregate tables add up to the records they were made from, and two engines make the same."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime

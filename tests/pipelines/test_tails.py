@@ -1,7 +1,5 @@
 """The rows of open connections: made again for those that got packets, copied for the others."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 from collections.abc import Iterable

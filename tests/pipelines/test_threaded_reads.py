@@ -1,7 +1,5 @@
 """Threads of DuckDB read in one open file of fsspec's at once."""
 
-from __future__ import annotations
-
 import io
 import os
 import time

@@ -1,7 +1,5 @@
 """Transactions are those of which the clients know, with their records and how they ended."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A lake that is updated hour by hour holds what one run over everything gives, however the hours come."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -136,7 +134,7 @@ def test_any_order_of_arrival_gives_the_same(executor: Executor, chosen: list[st
     store.arrive(store.names)
     expected, tables = store.expected(), of_one_run(store, tmp_path)
 
-    @settings(max_examples=3, deadline=None)
+    @settings(max_examples=3)
     @given(data=st.data())
     def in_any_order(data: Any) -> None:
         for folder in (store.day, store.lake):

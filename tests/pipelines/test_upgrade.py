@@ -1,7 +1,5 @@
 """The table `upgrades` and its command: what brokers of a later release no longer understand, by client and library."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verdicts on the page, in a real browser: what one counts is what one gets to see."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is wrong with requests: of a wrong length, refused by closing, of old formats, or that fetch too little."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Queries with names, the rows that a look needs, and sentences that name columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a live run writes stays, however long it takes; what a killed one left goes, also where there are no locks."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

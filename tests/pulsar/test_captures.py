@@ -1,7 +1,5 @@
 """Captures of real brokers and clients: what the client programs know to be true is in the rows."""
 
-from __future__ import annotations
-
 import collections
 import json
 import re

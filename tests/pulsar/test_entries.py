@@ -1,7 +1,5 @@
 """What SEND and MESSAGE carry: checksums, batches, codecs, chunks, and what may not be opened."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What commands of Pulsar say that no column holds: rows of `events`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dissectors.pulsar import PROTOCOL

@@ -1,7 +1,5 @@
 """The reader of rows finds in a message what the protobuf library finds, and refuses what it refuses."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
@@ -81,7 +79,7 @@ def test_the_fields_of_a_message_are_those_that_the_library_finds(name: str) -> 
         assert_as_the_library(name, raw[:at] + rng.randbytes(rng.randrange(3)) + raw[at + rng.randrange(3) :])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(MESSAGES), st.binary(max_size=40))
 def test_any_bytes_are_read_as_the_library_reads_them(name: str, raw: bytes) -> None:
     assert_as_the_library(name, raw)

@@ -1,7 +1,5 @@
 """Where frames begin and end, also after bytes were lost."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Whatever the bytes: no exception, every byte counted once, the same rows however the bytes were cut, no secret."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from functools import partial
@@ -51,7 +49,7 @@ def text(sink: Sink) -> str:
     return json.dumps(rows(sink), default=lambda value: value.decode("latin-1"))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_bytes_give_the_same_rows_however_they_are_cut(data: st.DataObject) -> None:
     script = list(SESSION)
@@ -85,7 +83,7 @@ def with_holes(data: st.DataObject) -> list[tuple[int, bytes | int]]:
     return script
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_lost_bytes_are_never_bad_and_every_other_byte_is_counted(data: st.DataObject) -> None:
     script = with_holes(data)
@@ -94,7 +92,7 @@ def test_lost_bytes_are_never_bad_and_every_other_byte_is_counted(data: st.DataO
         assert {batch.verdict for batch in sink.batches} <= {"ok", "unverifiable"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_entries_beside_a_hole_are_the_same_however_the_rest_is_cut(data: st.DataObject) -> None:
     script = with_holes(data)
@@ -104,7 +102,7 @@ def test_entries_beside_a_hole_are_the_same_however_the_rest_is_cut(data: st.Dat
         assert {batch.checksum_stored for batch in sink.batches if batch.verdict == "ok"} == want
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 400), st.integers(0, 300))
 def test_a_capture_that_begins_in_mid_stream_finds_its_frames(client: int, server: int) -> None:
     streams = [b"".join(frame for side, frame in SESSION if side == direction) for direction in (CLIENT, SERVER)]
@@ -116,7 +114,7 @@ def test_a_capture_that_begins_in_mid_stream_finds_its_frames(client: int, serve
 
 
 @pytest.mark.parametrize("code", sorted(COMMANDS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(body=st.binary(max_size=60))
 def test_any_bytes_may_be_the_body_of_any_command(code: int, body: bytes) -> None:
     command = wire.field(1, code) + wire.field(code, body)

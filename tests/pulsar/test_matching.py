@@ -1,7 +1,5 @@
 """Which answer belongs to which request."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A SUCCESS without its request is named where the hole has one reading, and never guessed."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.pulsar import PROTOCOL

@@ -1,7 +1,5 @@
 """The schema is understood as protoc understands it, and agrees with the protocol's message tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pulsar is recognised by one frame header, whatever the port; and takes nobody else's streams."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from hypothesis import given

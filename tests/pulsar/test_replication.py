@@ -1,7 +1,5 @@
 """Receipts to replicators, which name a message by its position in the source cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.pulsar import PROTOCOL

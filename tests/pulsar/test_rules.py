@@ -1,7 +1,5 @@
 """What breaks a rule of the protocol, and what only looks so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every message of the schema, written by an encoder of our own and read by the decoder."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 
@@ -78,7 +76,7 @@ def contents(message: Any, draw: st.DataObject, depth: int = 0) -> tuple[list[wi
     return written, shown
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(MESSAGES), st.data())
 def test_what_is_written_is_what_is_shown(name: str, draw: st.DataObject) -> None:
     written, shown = contents(api.DESCRIPTOR.message_types_by_name[name], draw)

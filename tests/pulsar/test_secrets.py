@@ -1,7 +1,5 @@
 """A secret planted in any field that may hold one reaches no row; an application's data does only when asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

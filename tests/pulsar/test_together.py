@@ -1,7 +1,5 @@
 """Many connections decoded at once give the rows that each alone gives, whatever their frames hold."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pulsar frames, written byte by byte: nothing here uses the schema or the library that the decoder uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import crc32c

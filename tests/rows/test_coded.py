@@ -1,7 +1,5 @@
 """Texts as dictionaries say what plain texts say, in memory and in files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows go into a table as values and come out as Arrow columns, whatever waits, and however many there are."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

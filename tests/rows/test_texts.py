@@ -1,7 +1,5 @@
 """A text has one number, however it is given, and the number gives the text back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from hypothesis import given

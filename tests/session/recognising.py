@@ -1,7 +1,5 @@
 """How sure a protocol is of a stream."""
 
-from __future__ import annotations
-
 from dissectors.session.conversation import Protocol
 
 CERTAIN = 0.9

@@ -1,7 +1,5 @@
 """Which answers reached who asked, and who closed and reset a connection."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

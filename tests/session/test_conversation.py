@@ -1,7 +1,5 @@
 """What all conversations share: framing, holes, the way back, limits. The protocol here is four bytes of length."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests that wait, and the formulas of `exchanges`."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

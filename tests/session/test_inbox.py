@@ -1,7 +1,5 @@
 """The inbox: bytes wait, whole frames leave, and every byte knows where it came from. Frames are `u8 length | text`."""
 
-from __future__ import annotations
-
 import pickle
 import tracemalloc
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """What stands before, around and instead of a broker's protocol is stepped over, or named."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every protocol promises of streams that are not its own."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

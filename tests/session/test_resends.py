@@ -1,7 +1,5 @@
 """What was sent again is known exactly, however it overlaps, and marks the exchanges that it may have delayed."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

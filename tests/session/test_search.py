@@ -1,8 +1,6 @@
 """A search for a frame start costs what its budget allows, whatever the bytes are; and gives up in the same place
 however they were cut."""
 
-from __future__ import annotations
-
 import random
 import struct
 
@@ -135,7 +133,7 @@ def test_a_foreign_connection_in_mid_stream_is_none_of_ours(kind: str, ports: tu
     assert looks < 25  # however many segments there are
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 3000), st.integers(1, 400))
 def test_a_request_is_recognised_however_the_bytes_before_it_were_cut(before: int, step: int) -> None:
     stream = random.Random(before).randbytes(before) + fetch(7, [("orders", [0])]) + bytes(2000)
@@ -153,7 +151,7 @@ HEADS = (
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(HEADS) | st.binary(max_size=3), max_size=30), st.integers(0, 3), st.integers(0, 2))
 def test_what_the_columns_leave_out_no_judge_takes_for_a_start(pieces: list[bytes], waiting: int, empties: int) -> None:
     data = b"".join(pieces)

@@ -1,7 +1,5 @@
 """What held a connection back, as rows of the record table `stalls`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dissectors

@@ -1,7 +1,5 @@
 """A chunk knows which of its bytes came in which packet."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Connections between the same endpoints are numbered, however many endpoints there are."""
 
-from __future__ import annotations
-
 from dissectors.tcp.tracker import Incarnations
 
 

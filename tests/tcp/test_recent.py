@@ -1,7 +1,5 @@
 """What directions remember of delivered bytes: in bundles, compressed after a while, and let go in time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Packets with the same addresses and ports in several VLANs or VNIs are of one connection where their streams fit."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bytes that were sent again although the other side had them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

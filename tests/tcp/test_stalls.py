@@ -1,7 +1,5 @@
 """What held a direction back: losses, windows that close, and acknowledgements that come late."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -594,7 +594,7 @@ def test_bytes_whose_other_direction_is_not_captured_wait_wherever_the_capture_i
     assert delivered(in_blocks) == delivered(whole)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated(), block_bytes=st.integers(60, 2000))
 def test_streams_do_not_depend_on_blocks(
     tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool], block_bytes: int
@@ -604,7 +604,7 @@ def test_streams_do_not_depend_on_blocks(
     assert [delivered(f) for f in track(tmp_path, packets, block_bytes=block_bytes)] == whole
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated())
 def test_every_captured_byte_is_delivered_once_and_every_hole_is_counted(
     tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool]

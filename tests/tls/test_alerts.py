@@ -1,7 +1,5 @@
 """TLS alerts that lie in clear on the wire."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.tls.alerts import alert_in_clear

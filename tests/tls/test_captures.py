@@ -1,7 +1,5 @@
 """Real sessions of real clients: every record verifies, and the plaintext is the protocol's."""
 
-from __future__ import annotations
-
 import struct
 from collections import defaultdict
 from pathlib import Path

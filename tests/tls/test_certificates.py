@@ -1,7 +1,5 @@
 """Who a client says it is by its certificate: the subject, from handshakes with keys, or in clear up to TLS 1.2."""
 
-from __future__ import annotations
-
 import random
 import ssl
 import struct

@@ -1,7 +1,5 @@
 """What no TLS library lets a test ask for: key updates, padding, early data, lost records, damaged ones."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

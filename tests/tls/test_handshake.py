@@ -1,7 +1,5 @@
 """What a handshake cost and whether it resumed a session: the same with keys and without."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Telling TLS from the three protocols by its first bytes."""
 
-from __future__ import annotations
-
 import pytest
 
 from dissectors.tls import KeyLog, looks_like_tls

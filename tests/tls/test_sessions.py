@@ -1,7 +1,5 @@
 """Sessions between two real ends (OpenSSL), as they are and cut in every way."""
 
-from __future__ import annotations
-
 import itertools
 import ssl
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One direction of a TLS connection: which of its plaintext was sent again."""
 
-from __future__ import annotations
-
 import time
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Checksums inside compressed data, against what the compressors write."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from collections.abc import Callable
@@ -11,7 +9,7 @@ import lz4.frame
 import pytest
 import xxhash
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.wire.codec_sums import MOST, counting, sums
@@ -95,7 +93,6 @@ def test_chunks_of_snappys_framing_format_carry_checksums(wrong: bool) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(MAKERS)), st.data())
 def test_any_bytes_are_survived(codec: str, draw: st.DataObject) -> None:
     whole = MAKERS[codec](TEXT)

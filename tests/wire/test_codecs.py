@@ -1,7 +1,5 @@
 """Codecs give back what went in, say so when bytes are missing or wrong, and never make more than they may."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import random

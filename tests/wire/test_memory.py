@@ -1,7 +1,5 @@
 """Memory is touched within its bounds only, and CRC32C is that of the library."""
 
-from __future__ import annotations
-
 import crc32c as library
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Fields are found without a schema, as far as they are whole."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

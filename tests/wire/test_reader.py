@@ -1,7 +1,5 @@
 """The checked reader: every value is read back, and nothing beyond the end is."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

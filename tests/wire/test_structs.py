@@ -1,7 +1,5 @@
 """Headers of a fixed layout, read together, are those that struct reads one by one."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Integers of variable length are read back, and end somewhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
