@@ -121,6 +121,9 @@ class PulsarConversation(Conversation):
 
     def release(self) -> None:
         """Drop the parts that refer back to the conversation, so that it is freed without the garbage collector."""
+        for request in self.pending.rest():  # they wait where it goes on
+            if request.batch is not None:
+                self.sink.batches.drop(request.batch.slot)
         if self.entries is not None:
             self.entries.messages = None  # type: ignore[assignment]  # they call entries
         self.entries = None  # type: ignore[assignment]

@@ -11,12 +11,13 @@ from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.layout import ABSENT
-from dissectors.session.exchange import OK, PendingRequest
+from dissectors.session.exchange import OK, PendingRequest, SentBatch
 from dissectors.session.frame import Frame
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 
 
+@final
 @carried
 @compiled(freelist=64)
 class PulsarRequest(PendingRequest):
@@ -28,7 +29,7 @@ class PulsarRequest(PendingRequest):
     topic: where it is about one
     ledger, entry: the position that a receipt gives
     status: of an answer without an error
-    batch: the row of `batches`, which waits for the receipt; messages: those of `messages`
+    batch: its row of `batches`, which waits for the receipt; messages: those of `messages`
     kept: what the messages are for `Sink.let_go`
     answer_announced: the broker has said that the answer will come later
     receipt_key: what its receipt will name, where that is not its sequence id (replication.py)
@@ -45,7 +46,7 @@ class PulsarRequest(PendingRequest):
     ledger: cython.longlong
     entry: cython.longlong
     status: str
-    batch: PendingBatch | None
+    batch: SentBatch | None
     messages: Sequence[Columns]
     kept: cython.longlong
     answer_announced: cython.bint
@@ -99,44 +100,3 @@ def new_request(
     request: PulsarRequest = PulsarRequest.__new__(PulsarRequest)
     request.begin_command(frame, name, code, type, correlation_id)
     return request
-
-
-@final
-@carried
-@compiled(freelist=64)
-class PendingBatch:
-    """A row of `batches`, until its position and its outcome are known. Times are ns; numbers may be ABSENT.
-
-    codec, producer: None where the metadata cannot be read
-    broker_ns, broker_index: when the broker received it, and the number of its last message in the partition
-    """
-
-    role: str
-    ledger: cython.longlong
-    entry: cython.longlong
-    codec: str | None = None
-    stored_bytes: cython.longlong = 0
-    uncompressed_bytes: cython.longlong
-    producer: str | None = None
-    sequence: cython.longlong
-    transactional: cython.bint = False
-    control: cython.bint = False
-    published_ns: cython.longlong
-    deliver_ns: cython.longlong
-    kind: str
-    stored: cython.longlong
-    computed: cython.longlong
-    verdict: str
-    time: cython.longlong = 0
-    packet_ref: cython.longlong = 0
-    offset: cython.longlong = 0
-    topic: str | None = None
-    partition: cython.longlong
-    broker_ns: cython.longlong
-    broker_index: cython.longlong
-
-    def __init__(self) -> None:
-        self.role = self.kind = self.verdict = ""
-        self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
-        self.sequence = self.published_ns = self.deliver_ns = self.stored = self.computed = ABSENT
-        self.broker_ns = self.broker_index = ABSENT

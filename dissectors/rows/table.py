@@ -152,12 +152,16 @@ class RowTable:
         self._free[self._free_count] = slot
         self._free_count += 1
 
-    def append(self, row: Iterable[Any]) -> None:
-        """Add a finished row, given as its NamedTuple."""
+    def reopen(self, row: Iterable[Any]) -> int:
+        """A new unfinished row with the values of a NamedTuple; its slot."""
         slot = self.open()
         for field, value in enumerate(row):
             self.put(slot, field, value)
-        self.finish(slot)
+        return slot
+
+    def append(self, row: Iterable[Any]) -> None:
+        """Add a finished row, given as its NamedTuple."""
+        self.finish(self.reopen(row))
 
     def extend(self, rows: Iterable[Iterable[Any]]) -> None:
         """Add finished rows."""
@@ -176,9 +180,10 @@ class RowTable:
             taken.append((self.block, self.rows))
         self.full, loose, self.loose = [], self.loose, []
         self.capacity, self.rows = 0, 0
-        for slot in self._open_slots():
-            for field, kind in enumerate(self.layout.kinds):
-                if kind == LOOSE and ABSENT < self.waiting[slot, field] < 0:
+        kept = [field for field, kind in enumerate(self.layout.kinds) if kind == LOOSE]
+        for slot in self._open_slots() if loose else ():
+            for field in kept:
+                if ABSENT < self.waiting[slot, field] < 0:
                     self.put(slot, field, loose[-1 - self.waiting[slot, field]])
         return taken, loose
 
