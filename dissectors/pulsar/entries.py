@@ -83,7 +83,7 @@ class Entries:
         if request.api_code == SEND and command.readable:
             request.last_sequence = command.number(SEND_HIGHEST_SEQUENCE_ID)
             if entry.has_meta and self._state.source_receipts and entry.meta.has(META_REPLICATED_FROM):
-                request.receipt_key = receipt_key(entry.meta, request)
+                request.key = receipt_key(entry.meta, request) or request.key
         compacted: cython.bint = request.endpoint is not None and request.endpoint.compacted
         if command.readable and (self._rows.report.looks_into_batches or compacted):
             self._look_into(frame, command, request, entry, compacted)

@@ -32,7 +32,7 @@ class PulsarRequest(PendingRequest):
     batch: its row of `batches`, which waits for the receipt; messages: those of `messages`
     kept: what the messages are for `Sink.let_go`
     answer_announced: the broker has said that the answer will come later
-    receipt_key: what its receipt will name, where that is not its sequence id (replication.py)
+    key: what ties it to its answer, a tuple or None; of a replicated SEND, what its receipt will name (replication.py)
     last_sequence: of a SEND with a batch, the sequence id of its last message
     permits, permits_left: of a FLOW or MESSAGE, the columns of `exchanges`
     told: what a request says that its answer decides on: see events.py
@@ -50,7 +50,7 @@ class PulsarRequest(PendingRequest):
     messages: Sequence[Columns]
     kept: cython.longlong
     answer_announced: cython.bint
-    receipt_key: tuple[Any, ...] | None
+    key: Any
     last_sequence: cython.longlong
     permits: cython.longlong
     permits_left: cython.longlong
@@ -74,7 +74,7 @@ class PulsarRequest(PendingRequest):
         self.messages = ()
         self.kept = 0
         self.answer_announced = False
-        self.receipt_key = None
+        self.key = None
         self.last_sequence = self.permits = self.permits_left = ABSENT
         self.told = None
 
