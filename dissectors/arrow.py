@@ -53,11 +53,6 @@ def beyond_calendars(us: Ints) -> Bools:
     return (us < 0) | (us > _MAX_US)
 
 
-def decimals(values: pa.Array) -> pa.Array:
-    """Numbers as text."""
-    return call_function("cast", [values], CastOptions.safe(pa.string()))
-
-
 def as_numbers(values: pa.Array, missing: int) -> Ints:
     """Times or numbers as int64, with `missing` where there is none."""
     numbers = call_function("cast", [values], CastOptions.safe(pa.int64()))

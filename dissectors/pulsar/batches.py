@@ -274,12 +274,9 @@ def unpacked(meta: MessageFields, payload: bytes, limit: int) -> bytes:
     return decompress(CODECS[number], payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
 
 
-@compiled
-def position(ledger: cython.longlong, entry: cython.longlong) -> str | None:
+def position(ledger: int, entry: int) -> str | None:
     """`ledger:entry`; None where the broker gave none: ABSENT, or -1 for a duplicate that it dropped."""
-    if ledger == ABSENT or (ledger == -1 and entry == -1):
-        return None
-    return f"{ledger}:{entry}"
+    return None if ledger == ABSENT or (ledger == -1 and entry == -1) else f"{ledger}:{entry}"
 
 
 class Single(NamedTuple):

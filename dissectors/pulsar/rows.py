@@ -29,6 +29,7 @@ from dissectors.pulsar.fields import (
 from dissectors.pulsar.names import Topic
 from dissectors.pulsar.pending import Columns, PulsarRequest
 from dissectors.pulsar.state import PulsarState
+from dissectors.records import HALF, HALF_BITS, PAIR
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
@@ -186,7 +187,10 @@ class PulsarRows:
     ) -> None:
         """Complete the row of an entry by its position, which may be ABSENT, and what became of it."""
         table: RowTable = self.report.batches
-        table.put(slot, fields.BATCH_POSITION, position(ledger, entry))
+        if 0 <= ledger <= HALF and 0 <= entry <= HALF:
+            table.waiting[slot, fields.BATCH_POSITION] = PAIR | ledger << HALF_BITS | entry
+        else:
+            table.put(slot, fields.BATCH_POSITION, position(ledger, entry))
         table.put_text(slot, fields.BATCH_OUTCOME, outcome)
         table.put_text(slot, fields.BATCH_DIALECT, self.state.dialect)
         table.waiting[slot, fields.BATCH_CORRELATION_ID] = request.correlation_id  # its answer may have told it

@@ -19,13 +19,13 @@ from typing import Any, final
 from dissectors import records
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
+from dissectors.records import HALF, HALF_BITS, PAIR
 from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers, unset_grid
 from dissectors.wire.memory import copy_row, copy_row_to_columns
 
-_TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
 _EMPTY = 0  # the slot of a row in which all is ABSENT
 # Columns of a block lie one behind the other. Were their size a power of two, the cells of a row would compete for few
@@ -108,7 +108,7 @@ class RowTable:
             number = self.texts.of(value)
         elif kind == NUMBER:
             number = int64(value)
-        elif kind == LOOSE and isinstance(value, int) and 0 <= value < _TOO_LARGE:
+        elif kind == LOOSE and isinstance(value, int) and 0 <= value < PAIR:
             number = value
         elif kind == LOOSE:
             self.loose.append(value if isinstance(value, bytes) else str(value))
@@ -232,7 +232,7 @@ class RowTable:
         if kind == LOOSE:
             if number < 0:
                 return self.loose[-1 - number]
-            return str(number) if self.layout.fields[field].kind == "decimal" else number
+            return decimal(number) if self.layout.fields[field].kind == "decimal" else number
         return bool(number) if self.layout.fields[field].is_flag else number
 
     # --- room ---
@@ -264,6 +264,11 @@ class RowTable:
                 waiting[i, k] = self.waiting[i, k]
         self.waiting = waiting
         self._free = numbers(2 * slots)  # none is free, or there would be no need to grow
+
+
+def decimal(number: int) -> str:
+    """The text that a decimal number of a row stands for: see `records.LOOSE_KINDS`."""
+    return str(number) if number < PAIR else f"{number >> HALF_BITS & HALF}:{number & HALF}"
 
 
 @compiled
