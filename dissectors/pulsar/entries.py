@@ -53,6 +53,7 @@ class Entries:
     _held: cython.longlong = 0  # bytes of values that wait for receipts
     _overflowed: cython.bint = False
     _command_limit: cython.longlong
+    _unpacked_limit: int
 
     def __init__(self, conversation: Conversation, rows: PulsarRows, state: PulsarState) -> None:
         self._conversation = conversation
@@ -61,6 +62,7 @@ class Entries:
         self.messages = MessageRows(conversation, self.unpack, self.finding)
         self.encrypted = set()
         self._command_limit = conversation.options.limits.command_bytes
+        self._unpacked_limit = conversation.options.limits.decompressed_bytes
 
     @compiled
     def read(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> PulsarEntry | None:
@@ -214,10 +216,11 @@ class Entries:
                 if entry.codec() and not is_chunk(entry.meta):
                     entry.plain = self.unpack(entry, entry.plain)
 
+    @compiled
     def unpack(self, entry: PulsarEntry, payload: bytes) -> bytes | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
-        sink, limit = self._conversation.sink, self._conversation.options.limits.decompressed_bytes
-        room = sink.room if "messages" in sink.tables else limit
+        limit = self._unpacked_limit
+        room = self._conversation.sink.room if self._rows.report.wants_messages else limit
         try:
             return batches.unpacked(entry.meta, payload, min(limit, room))
         except CodecError as trouble:
