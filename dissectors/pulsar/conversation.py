@@ -42,7 +42,7 @@ from dissectors.pulsar.loss import resync
 from dissectors.pulsar.loss.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
-from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.pending import PulsarRequest, new_request, passing
 from dissectors.pulsar.permits import COUNTED, Permits
 from dissectors.pulsar.positions import STATING, stated
 from dissectors.pulsar.remarks import REMARKABLE, remark
@@ -55,7 +55,7 @@ from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
 from dissectors.session.exchange import UNKNOWN, ErrorCode, Report
-from dissectors.session.frame import Frame
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from dissectors.wire.arrays import Bytes
@@ -70,7 +70,8 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING: Bytes = _marked([*UPDATES, *ID_FIELDS])
+CHANGING: Bytes = _marked(UPDATES)
+OPENING: Bytes = _marked(ID_FIELDS)
 GRANTING: Bytes = _marked(COUNTED)
 REMARKED: Bytes = _marked(REMARKABLE)
 CONCERNED: Bytes = _marked(RULED)
@@ -78,8 +79,9 @@ STATES: Bytes = _marked(STATING)
 EVENTFUL: Bytes = _marked(EVENTFUL_COMMANDS)
 DECIDED: Bytes = _marked(ASKING)
 FALLIBLE: Bytes = _marked([*FAILURES, *ALWAYS_ERRORS])
-"""Types of commands that change what is known, that change permits, that findings are made of, that rules concern, that
-state a position, that are events, of which the answers are events, that may carry an error."""
+"""Types of commands that change what is known, that open or close something, that change permits, that findings are
+made of, that rules concern, that state a position, that are events, of which the answers are events, that may carry an
+error."""
 
 
 @carried
@@ -192,7 +194,7 @@ class PulsarConversation(Conversation):
 
     @compiled
     def _on_request(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
-        request: PulsarRequest = self._request(frame, command, layout)
+        request: PulsarRequest = self._begun(new_request(), frame.facts(), command, layout)
         key = request.key
         self._describe(request, frame, command, layout)
         if command.readable:
@@ -208,7 +210,7 @@ class PulsarConversation(Conversation):
 
     @compiled
     def _on_one_way(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
-        request: PulsarRequest = self._request(frame, command, layout)
+        request: PulsarRequest = self._begun(passing(), frame, command, layout)
         self._describe(request, frame, command, layout)
         if command.readable:
             self._update(frame, command, request, request)
@@ -216,7 +218,7 @@ class PulsarConversation(Conversation):
 
     @compiled
     def _on_answer(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
-        answer: PulsarRequest = self._request(frame, command, layout)
+        answer: PulsarRequest = self._begun(passing(), frame, command, layout)
         if self._replicates and layout.code == SEND_RECEIPT and self.pending.find(frame.direction, named_by(command)):
             answer.key = named_by(command)
         request: PulsarRequest | None = self._find(frame, layout, answer.key, command.cut)
@@ -259,10 +261,11 @@ class PulsarConversation(Conversation):
         """Take what a command changes. `own`: the command; `request`: the request that it answers, or itself."""
         if CHANGING[command.code]:
             self.state.update(command.code, command.fields, request)
-            self.lost_requests.update(command.code, command.fields)
             if command.code == CONNECTED:
                 size = self.state.max_message_size or DEFAULT_MESSAGE_BYTES
                 self.limit = min(self.limit, size + PADDING)
+        if OPENING[command.code]:
+            self.lost_requests.update(command.code, command.fields)
         if GRANTING[command.code]:
             self.permits.count(frame, command, own)
         if REMARKED[command.code] and (command.code != ACK or command.fields.has(ACK_VALIDATION_ERROR)):
@@ -313,7 +316,9 @@ class PulsarConversation(Conversation):
             self._new_types.add(command.code)
             self.finding_at(frame, "unknown_api", f"Command type {command.code} is not known", type=command.code)
         number = command.first_number(frame)
-        request = new_request(frame, str(command.code), command.code, None, ABSENT if number is None else number)
+        request: PulsarRequest = new_request()
+        id_ = ABSENT if number is None else number
+        request.begin_command(frame.facts(), str(command.code), command.code, None, id_)
         request.key = ("new type", number)
         asked = None if number is None else self.pending.find(frame.direction, request.key)
         if asked is not None:
@@ -379,10 +384,13 @@ class PulsarConversation(Conversation):
     # --- what a row needs of a frame ---
 
     @compiled
-    def _request(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> PulsarRequest:
+    def _begun(
+        self, request: PulsarRequest, facts: FrameFacts, command: PulsarCommand, layout: CommandLayout
+    ) -> PulsarRequest:
+        """A command of which no more is known than itself says, and nothing yet of what it is about."""
         key = key_of(command, layout)
         id_: cython.longlong = ABSENT if key is None or len(key) < 2 else key[-1]
-        request: PulsarRequest = new_request(frame, layout.name, layout.code, layout.type, id_)
+        request.begin_command(facts, layout.name, layout.code, layout.type, id_)
         request.key = key
         if layout.code == SEND_RECEIPT and command.read_id(SEND_RECEIPT_MESSAGE_ID):
             request.ledger, request.entry = command.ledger(), command.entry()

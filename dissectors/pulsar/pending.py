@@ -12,7 +12,8 @@ from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.layout import ABSENT
 from dissectors.session.exchange import OK, PendingRequest, SentBatch
-from dissectors.session.frame import Frame
+from dissectors.session.frame import FrameFacts
+from dissectors.wire.per_thread import PerThread
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 
@@ -56,12 +57,17 @@ class PulsarRequest(PendingRequest):
     permits_left: cython.longlong
     told: Any
 
-    @compiled(python=False)
+    @compiled
     def begin_command(
-        self, frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
+        self,
+        frame: FrameFacts,
+        name: str,
+        code: cython.longlong,
+        type: CommandType | None,
+        correlation_id: cython.longlong,
     ) -> None:
         """Set every attribute of a new request. correlation_id: ABSENT where it has none."""
-        self.begin(frame.facts(), name, code)
+        self.begin(frame, name, code)
         self.correlation_id = correlation_id
         self.type = type
         self.order = frame.order
@@ -93,10 +99,16 @@ class PulsarRequest(PendingRequest):
 
 
 @compiled
-def new_request(
-    frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
-) -> PulsarRequest:
-    """A command of a frame, of which nothing else is known yet; see PulsarRequest. correlation_id: ABSENT for none."""
-    request: PulsarRequest = PulsarRequest.__new__(PulsarRequest)
-    request.begin_command(frame, name, code, type, correlation_id)
+def new_request() -> PulsarRequest:
+    """A command that may wait for its answer, before `begin_command`."""
+    return PulsarRequest.__new__(PulsarRequest)  # not by its constructor, which costs more than all else
+
+
+_passing: PerThread = PerThread(new_request)
+
+
+@compiled
+def passing() -> PulsarRequest:
+    """A command that waits for nothing, before `begin_command`: of this thread, valid until the next."""
+    request: PulsarRequest = _passing.get()
     return request

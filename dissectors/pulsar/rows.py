@@ -125,8 +125,8 @@ class PulsarRows:
             if error is not None:
                 report.fail(slot, (error,))
             else:
-                report.exchanges.put(slot, fields.EXCHANGE_STATUS, status)
-            report.exchanges.put(slot, fields.EXCHANGE_DIALECT, self.state.dialect)
+                report.exchanges.put_text(slot, fields.EXCHANGE_STATUS, status)
+            report.exchanges.put_text(slot, fields.EXCHANGE_DIALECT, self.state.dialect)
             report.exchanges.waiting[slot, fields.EXCHANGE_LONG_POLL] = (
                 request.answer_announced if request.frame is not None else ABSENT
             )
