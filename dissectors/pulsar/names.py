@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from sys import intern
 from typing import final
 
 from dissectors.compiling import cython
@@ -40,8 +41,8 @@ class Topic:
 
 
 def short(name: str) -> str:
-    """A name as it is kept."""
-    return name[:NAME_LENGTH]
+    """A name as it is kept: the same object for equal ones, which rows know by its address."""
+    return intern(name[:NAME_LENGTH])
 
 
 def topic(name: str) -> Topic:

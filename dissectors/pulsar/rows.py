@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any, final
 
 from dissectors.compiling import cython
@@ -163,7 +164,7 @@ class PulsarRows:
         if entry.has_meta:
             codec = entry.codec()
             table.put_text(slot, fields.BATCH_CODEC, CODEC_NAMES.get(codec) or str(codec))
-            table.put_text(slot, fields.BATCH_PRODUCER, meta.text(META_PRODUCER_NAME) or "")
+            table.put_text(slot, fields.BATCH_PRODUCER, intern(meta.text(META_PRODUCER_NAME) or ""))
             if entry.plain is not None and not (codec and is_chunk(meta)):
                 table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = len(entry.plain)
             table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = meta.number(META_SEQUENCE_ID, 0)
