@@ -14,6 +14,7 @@ from typing import final
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
+from dissectors.rows.layout import ABSENT
 
 NAME_LENGTH = 1024
 """Characters kept of a name. Brokers accept far fewer; what is longer is hostile, and names are kept."""
@@ -71,6 +72,7 @@ class Endpoint:
     compacted: a consumer that reads the compacted topic
     epoch: topic epoch of an exclusive producer
     fenced: another has taken the topic since: the broker refuses what this producer sends
+    permits, permits_since: of a consumer, see permits.py
     """
 
     topic: Topic
@@ -79,6 +81,8 @@ class Endpoint:
     compacted: cython.bint
     epoch: int | None
     fenced: cython.bint
+    permits: cython.longlong
+    permits_since: cython.longlong = 0
 
     def __init__(
         self,
@@ -95,6 +99,7 @@ class Endpoint:
         self.compacted = compacted
         self.epoch = epoch
         self.fenced = fenced
+        self.permits = ABSENT
 
 
 @final
