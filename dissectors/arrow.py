@@ -74,6 +74,11 @@ def keep(batch: pa.RecordBatch, which: Bools) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*map(_shrunk, rows.columns)], schema=batch.schema)
 
 
+def plain(values: pa.Array) -> pa.Array:
+    """A column without a dictionary."""
+    return take(values.dictionary, values.indices) if isinstance(values, pa.DictionaryArray) else values
+
+
 def _shrunk(values: pa.Array) -> pa.Array:
     """A column whose dictionary, where it has one, holds no other values than its own."""
     if not isinstance(values, pa.DictionaryArray):

@@ -659,7 +659,7 @@ def _field(name: str, hint: Any) -> Field:
         file = Column(stem + "file", pa.string(), f"{doc}: file", repeats=True)
         packet = Column(stem + "packet", pa.int64(), f"{doc}: packet number in that file, from 1")
         return Field(name, "packet_ref", only, (file, packet))
-    repeats = arrow.type == pa.string() and arrow.kind not in LOOSE_KINDS and name not in NAMED_COLUMNS
+    repeats = arrow.type == pa.string() and arrow.kind not in LOOSE_KINDS
     column = Column(name, arrow.type, doc, unit, only, repeats)
     return Field(name, arrow.kind, only, (column,), is_flag=arrow.type == pa.bool_())
 
