@@ -53,11 +53,6 @@ def beyond_calendars(us: Ints) -> Bools:
     return (us < 0) | (us > _MAX_US)
 
 
-def decimals(values: pa.Array) -> pa.Array:
-    """Numbers as text."""
-    return call_function("cast", [values], CastOptions.safe(pa.string()))
-
-
 def as_numbers(values: pa.Array, missing: int) -> Ints:
     """Times or numbers as int64, with `missing` where there is none."""
     numbers = call_function("cast", [values], CastOptions.safe(pa.int64()))
@@ -77,6 +72,11 @@ def keep(batch: pa.RecordBatch, which: Bools) -> pa.RecordBatch:
     """
     rows = take(batch, np.flatnonzero(which))
     return pa.RecordBatch.from_arrays([*map(_shrunk, rows.columns)], schema=batch.schema)
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """A column without a dictionary."""
+    return take(values.dictionary, values.indices) if isinstance(values, pa.DictionaryArray) else values
 
 
 def _shrunk(values: pa.Array) -> pa.Array:

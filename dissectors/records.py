@@ -106,9 +106,12 @@ Checksum = Annotated[str | None, Arrow(pa.string(), "checksum")]
 ExchangeId = Annotated[str | None, Arrow(pa.string(), "exchange_id")]
 
 LOOSE_KINDS = ("decimal", "checksum", "exchange_id")
-"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number, a checksum of 32
-bits, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an exchange.
+"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number below PAIR or two
+that `pair` made, a checksum of 32 bits, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an
+exchange.
 """
+PAIR, HALF_BITS, HALF = 1 << 62, 31, (1 << 31) - 1
+"""From PAIR on a decimal number stands for two, of HALF_BITS bits each, which are shown with a colon between them."""
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
@@ -656,7 +659,7 @@ def _field(name: str, hint: Any) -> Field:
         file = Column(stem + "file", pa.string(), f"{doc}: file", repeats=True)
         packet = Column(stem + "packet", pa.int64(), f"{doc}: packet number in that file, from 1")
         return Field(name, "packet_ref", only, (file, packet))
-    repeats = arrow.type == pa.string() and arrow.kind not in LOOSE_KINDS and name not in NAMED_COLUMNS
+    repeats = arrow.type == pa.string() and arrow.kind not in LOOSE_KINDS
     column = Column(name, arrow.type, doc, unit, only, repeats)
     return Field(name, arrow.kind, only, (column,), is_flag=arrow.type == pa.bool_())
 

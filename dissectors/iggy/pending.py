@@ -9,42 +9,12 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.rows.layout import ABSENT
-from dissectors.rows.sink import Sink
-from dissectors.rows.table import RowTable, int64
-from dissectors.session.exchange import PendingRequest
+from dissectors.rows.table import int64
+from dissectors.session.exchange import PendingRequest, SentBatch
 from dissectors.session.frame import Frame, FrameFacts
 
 INVALID_COMMAND, DISCONNECTED = 3, 8
 ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
-
-
-@final
-@compiled
-class SentBatch:
-    """A unit of messages that was sent: its row of `batches` waits at a slot for the answer to the request."""
-
-    sink: Sink
-    slot: cython.Py_ssize_t
-
-    def __init__(self, sink: Sink, slot: cython.Py_ssize_t) -> None:
-        self.sink = sink
-        self.slot = slot
-
-    def __reduce__(self) -> tuple[Any, tuple[Sink, Sequence[Any]]]:
-        return sent_again, (self.sink, self.sink.batches.values(self.slot))
-
-
-def sent_again(sink: Sink, row: Sequence[Any]) -> SentBatch:
-    """A unit whose row waits again, in another process."""
-    return SentBatch(sink, opened(sink.batches, row))
-
-
-def opened(table: RowTable, row: Sequence[Any]) -> int:
-    """The slot of a row that waits again."""
-    slot = table.open()
-    for field, value in enumerate(row):
-        table.put(slot, field, value)
-    return slot
 
 
 @final

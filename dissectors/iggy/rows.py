@@ -17,7 +17,7 @@ from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun, message_id
-from dissectors.iggy.pending import IggyRequest, SentBatch, opened
+from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
@@ -41,6 +41,7 @@ from dissectors.session.exchange import (
     PendingRequest,
     Report,
     RowHolder,
+    SentBatch,
 )
 from dissectors.session.frame import Frame, FrameFacts
 
@@ -70,8 +71,8 @@ class DialectRows(RowHolder):
         self.conn = conn
         self.sink = sink
         self.era = era
-        self.exchanges = [opened(sink.exchanges, row) for row in waiting[0]]
-        self.batches = [opened(sink.batches, row) for row in waiting[1]]
+        self.exchanges = [sink.exchanges.reopen(row) for row in waiting[0]]
+        self.batches = [sink.batches.reopen(row) for row in waiting[1]]
 
     def __reduce__(self) -> tuple[type[DialectRows], tuple[Conn, Sink, Era, _Rows]]:
         exchanges = [self.sink.exchanges.values(slot) for slot in self.exchanges]

@@ -58,8 +58,10 @@ class KafkaPendingRequests:
         call.number = self.arrived
         self.arrived += 1
         self.count += 1
-        if self.by_id.setdefault(key, call) is not call:
+        if key in self.by_id:
             self.again.setdefault(key, deque()).append(call)
+        else:
+            self.by_id[key] = call
         return self.take(next(iter(self.by_id))) if self.count > self.limit else None
 
     @compiled

@@ -17,6 +17,7 @@ from dissectors.kafka.messages import Header
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch, plus
+from dissectors.records import PAIR
 from dissectors.redaction import without_tokens
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
@@ -147,7 +148,7 @@ class KafkaRows:
         table.waiting[slot, fields.BATCH_PARTITION] = partition
         table.waiting[slot, fields.BATCH_BASE_OFFSET] = first
         table.waiting[slot, fields.BATCH_LAST_OFFSET] = last
-        if first >= 0 or first == ABSENT:
+        if 0 <= first < PAIR or first == ABSENT:
             table.waiting[slot, fields.BATCH_POSITION] = first
         else:
             table.put(slot, fields.BATCH_POSITION, first)

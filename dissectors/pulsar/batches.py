@@ -25,6 +25,8 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.pulsar import api
 from dissectors.pulsar.fields import (
+    BROKER_BROKER_TIMESTAMP,
+    BROKER_INDEX,
     KEY_KEY,
     META_CHUNK_ID,
     META_COMPACTED_BATCH_INDEXES,
@@ -32,6 +34,7 @@ from dissectors.pulsar.fields import (
     META_MARKER_TYPE,
     META_NUM_CHUNKS_FROM_MSG,
     META_NUM_MESSAGES_IN_BATCH,
+    META_PUBLISH_TIME,
     META_UNCOMPRESSED_SIZE,
     SINGLE_PAYLOAD_SIZE,
 )
@@ -44,6 +47,9 @@ from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
 
 BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = 0x0E02, 0x0E01
+CRC32C, NO_CHECKSUM = "crc32c", "none"
+MS = 1_000_000  # ns, of the times in metadata
+LATEST_MS = ((1 << 63) - 1) // MS
 FORMAT = "entry"
 """What the column `format` of `batches` says of an entry of Pulsar."""
 
@@ -199,12 +205,34 @@ class PulsarEntry:
         """Stream offset of the entry's first byte."""
         return int(self.frame.offset + self.at - self.frame.start)
 
-    # --- what the metadata say ---
+    # --- what the metadata say; times are ns, and ABSENT where no record can hold them ---
+
+    @compiled
+    def published_ns(self) -> cython.longlong:
+        """When its producer published it."""
+        return ns_of(self.meta.number(META_PUBLISH_TIME, 0))
+
+    @compiled
+    def broker_ns(self) -> cython.longlong:
+        """When the broker received it, if that says so."""
+        return ns_of(self.broker.number(BROKER_BROKER_TIMESTAMP, -1)) if self.has_broker else ABSENT
+
+    @compiled
+    def broker_index(self) -> cython.longlong:
+        """The number of its last message in the partition; ABSENT where the broker gave none."""
+        index: cython.longlong = self.broker.number(BROKER_INDEX, -1) if self.has_broker else -1
+        return ABSENT if index < 0 else index
 
     @compiled
     def codec(self) -> cython.longlong:
         """Number of the codec; it may be none of CODECS."""
         return self.meta.number(META_COMPRESSION, 0)
+
+
+@compiled
+def ns_of(ms: cython.longlong) -> cython.longlong:
+    """A time of metadata (ms since the epoch) in ns; ABSENT for one that no record can hold."""
+    return ms * MS if 0 <= ms <= LATEST_MS else ABSENT
 
 
 @compiled
@@ -246,12 +274,9 @@ def unpacked(meta: MessageFields, payload: bytes, limit: int) -> bytes:
     return decompress(CODECS[number], payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
 
 
-@compiled
-def position(ledger: cython.longlong, entry: cython.longlong) -> str | None:
+def position(ledger: int, entry: int) -> str | None:
     """`ledger:entry`; None where the broker gave none: ABSENT, or -1 for a duplicate that it dropped."""
-    if ledger == ABSENT or (ledger == -1 and entry == -1):
-        return None
-    return f"{ledger}:{entry}"
+    return None if ledger == ABSENT or (ledger == -1 and entry == -1) else f"{ledger}:{entry}"
 
 
 class Single(NamedTuple):

@@ -42,7 +42,7 @@ from dissectors.pulsar.loss import resync
 from dissectors.pulsar.loss.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
-from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.pending import PulsarRequest, new_request, passing
 from dissectors.pulsar.permits import COUNTED, Permits
 from dissectors.pulsar.positions import STATING, stated
 from dissectors.pulsar.remarks import REMARKABLE, remark
@@ -55,7 +55,7 @@ from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, ConversationSummary
 from dissectors.session.exchange import UNKNOWN, ErrorCode, Report
-from dissectors.session.frame import Frame
+from dissectors.session.frame import Frame, FrameFacts
 from dissectors.session.resends import AT_END
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from dissectors.wire.arrays import Bytes
@@ -70,7 +70,8 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING: Bytes = _marked([*UPDATES, *ID_FIELDS])
+CHANGING: Bytes = _marked(UPDATES)
+OPENING: Bytes = _marked(ID_FIELDS)
 GRANTING: Bytes = _marked(COUNTED)
 REMARKED: Bytes = _marked(REMARKABLE)
 CONCERNED: Bytes = _marked(RULED)
@@ -78,8 +79,9 @@ STATES: Bytes = _marked(STATING)
 EVENTFUL: Bytes = _marked(EVENTFUL_COMMANDS)
 DECIDED: Bytes = _marked(ASKING)
 FALLIBLE: Bytes = _marked([*FAILURES, *ALWAYS_ERRORS])
-"""Types of commands that change what is known, that change permits, that findings are made of, that rules concern, that
-state a position, that are events, of which the answers are events, that may carry an error."""
+"""Types of commands that change what is known, that open or close something, that change permits, that findings are
+made of, that rules concern, that state a position, that are events, of which the answers are events, that may carry an
+error."""
 
 
 @carried
@@ -121,6 +123,9 @@ class PulsarConversation(Conversation):
 
     def release(self) -> None:
         """Drop the parts that refer back to the conversation, so that it is freed without the garbage collector."""
+        for request in self.pending.rest():  # they wait where it goes on
+            if request.batch is not None:
+                self.sink.batches.drop(request.batch.slot)
         if self.entries is not None:
             self.entries.messages = None  # type: ignore[assignment]  # they call entries
         self.entries = None  # type: ignore[assignment]
@@ -189,23 +194,23 @@ class PulsarConversation(Conversation):
 
     @compiled
     def _on_request(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
-        key = key_of(command, layout)
-        request: PulsarRequest = self._request(frame, command, layout, key)
+        request: PulsarRequest = self._begun(new_request(), frame.facts(), command, layout)
+        key = request.key
         self._describe(request, frame, command, layout)
         if command.readable:
             self._update(frame, command, request, request)
-        if key is None and command.cut and layout.space:
-            key = (layout.space, None)  # its id was not captured
-        if request.receipt_key is not None:
-            key, self._replicates = request.receipt_key, True
-        if key is None:
+        if request.key is not key:
+            self._replicates = True
+        elif key is None and command.cut and layout.space:
+            request.key = (layout.space, None)  # its id was not captured
+        if request.key is None:
             self._give_up(request, None)
         else:
-            self._open(frame.direction, key, request)
+            self._open(frame.direction, request)
 
     @compiled
     def _on_one_way(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
-        request: PulsarRequest = self._request(frame, command, layout, key_of(command, layout))
+        request: PulsarRequest = self._begun(passing(), frame, command, layout)
         self._describe(request, frame, command, layout)
         if command.readable:
             self._update(frame, command, request, request)
@@ -213,12 +218,10 @@ class PulsarConversation(Conversation):
 
     @compiled
     def _on_answer(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
-        key = key_of(command, layout)
-        answer: PulsarRequest = self._request(frame, command, layout, key)
+        answer: PulsarRequest = self._begun(passing(), frame, command, layout)
         if self._replicates and layout.code == SEND_RECEIPT and self.pending.find(frame.direction, named_by(command)):
-            key = named_by(command)
-        open_key = self._find(frame, layout, key, command.cut)
-        request: PulsarRequest | None = None if open_key is None else self.pending.find(frame.direction, open_key)
+            answer.key = named_by(command)
+        request: PulsarRequest | None = self._find(frame, layout, answer.key, command.cut)
         if request is None:
             self._describe(answer, frame, command, layout)
         else:
@@ -230,8 +233,8 @@ class PulsarConversation(Conversation):
             error = self._error(command, answer.topic if request is None else request.topic)
             if command.cut and error is None:
                 answer.status = UNKNOWN  # what would say so was not captured
-        if open_key is None or request is None:
-            self._on_orphan(frame, answer, layout, key, error)
+        if request is None:
+            self._on_orphan(frame, answer, layout, error)
         elif (
             command.code == PRODUCER_SUCCESS
             and command.readable
@@ -243,7 +246,7 @@ class PulsarConversation(Conversation):
         else:
             if DECIDED[request.api_code] and self.rows.report.wants_events:
                 self.events.answered(frame, command, request, error)
-            self._close(frame, open_key, answer, error)
+            self._close(frame, request, answer, error)
 
     @compiled
     def _error(self, command: PulsarCommand, topic: Topic | None) -> ErrorCode | None:
@@ -258,10 +261,11 @@ class PulsarConversation(Conversation):
         """Take what a command changes. `own`: the command; `request`: the request that it answers, or itself."""
         if CHANGING[command.code]:
             self.state.update(command.code, command.fields, request)
-            self.lost_requests.update(command.code, command.fields)
             if command.code == CONNECTED:
                 size = self.state.max_message_size or DEFAULT_MESSAGE_BYTES
                 self.limit = min(self.limit, size + PADDING)
+        if OPENING[command.code]:
+            self.lost_requests.update(command.code, command.fields)
         if GRANTING[command.code]:
             self.permits.count(frame, command, own)
         if REMARKED[command.code] and (command.code != ACK or command.fields.has(ACK_VALIDATION_ERROR)):
@@ -282,14 +286,7 @@ class PulsarConversation(Conversation):
         if STATES[command.code] and self.rows.report.wants_positions:
             stated(self.rows.report, frame.facts(), command, request)
 
-    def _on_orphan(
-        self,
-        frame: Frame,
-        answer: PulsarRequest,
-        layout: CommandLayout,
-        key: tuple[Any, ...] | None,
-        error: ErrorCode | None,
-    ) -> None:
+    def _on_orphan(self, frame: Frame, answer: PulsarRequest, layout: CommandLayout, error: ErrorCode | None) -> None:
         """An answer to nothing that is open: its request was not captured, or it needs none."""
         unrequested = answer.correlation_id == NO_REQUEST
         if layout.code == ERROR and unrequested and not self.state.connected:
@@ -298,8 +295,8 @@ class PulsarConversation(Conversation):
         elif layout.type.part == INITIAL_RESPONSE or unrequested:
             self.rows.one_way(frame.direction, answer, error)
         else:
-            if layout.code == SUCCESS and key is not None:
-                answer.type = self.lost_requests.explain(frame.order, self.frames, key[-1]) or layout.type
+            if layout.code == SUCCESS and answer.key is not None:
+                answer.type = self.lost_requests.explain(frame.order, self.frames, answer.key[-1]) or layout.type
             if answer.type is not None and answer.type.part != REQUEST and request_of(answer.type) is None:
                 self._report_orphan(frame, answer, layout.name, error)
             else:
@@ -319,39 +316,41 @@ class PulsarConversation(Conversation):
             self._new_types.add(command.code)
             self.finding_at(frame, "unknown_api", f"Command type {command.code} is not known", type=command.code)
         number = command.first_number(frame)
-        request = new_request(frame, str(command.code), command.code, None, ABSENT if number is None else number)
-        key = ("new type", number)
-        if number is not None and self.pending.find(frame.direction, key) is not None:
-            self._close(frame, key, request, None)
+        request: PulsarRequest = new_request()
+        id_ = ABSENT if number is None else number
+        request.begin_command(frame.facts(), str(command.code), command.code, None, id_)
+        request.key = ("new type", number)
+        asked = None if number is None else self.pending.find(frame.direction, request.key)
+        if asked is not None:
+            self._close(frame, asked, request, None)
         elif number is not None and frame.direction == CLIENT:
-            self._open(frame.direction, key, request)
+            self._open(frame.direction, request)
         else:
             self.rows.one_way(frame.direction, request, None)
 
     # --- open requests ---
 
     @compiled
-    def _open(self, direction: cython.int, key: tuple[Any, ...], request: PulsarRequest) -> None:
-        overdue = self.pending.add(direction, key, request)
+    def _open(self, direction: cython.int, request: PulsarRequest) -> None:
+        overdue = self.pending.add(direction, request)
         if overdue is not None:
             self._give_up(overdue, None)
 
     @compiled
     def _find(
         self, frame: Frame, layout: CommandLayout, key: tuple[Any, ...] | None, cut: cython.bint
-    ) -> tuple[Any, ...] | None:
-        """The key under which a request is open that this command answers."""
+    ) -> PulsarRequest | None:
+        """The open request that this command answers."""
         if key is None:
             return self.pending.only(frame.direction, layout.space) if cut else None
         if layout.space == "ping":
             for lost in self.pending.take_outlived(frame.direction, key, frame.order):
                 self._give_up(lost, frame.order)
-        if self.pending.find(frame.direction, key) is not None:
-            return key
-        return self._find_elsewhere(frame.direction, layout, key)
+        request: PulsarRequest | None = self.pending.find(frame.direction, key)
+        return self._find_elsewhere(frame.direction, layout, key) if request is None else request
 
-    def _find_elsewhere(self, direction: int, layout: CommandLayout, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The key of a request without id, of one that failed, or of one that is newer than the table."""
+    def _find_elsewhere(self, direction: int, layout: CommandLayout, key: tuple[Any, ...]) -> PulsarRequest | None:
+        """A request without id, one that failed, or one that is newer than the table."""
         without_id = self.pending.without_id(direction, key[0])
         if without_id is not None:
             return without_id
@@ -363,11 +362,12 @@ class PulsarConversation(Conversation):
         keys: Iterable[tuple[Any, ...]] = ((space, *key[1:]) for space in spaces)
         if layout.code == ERROR:
             keys = chain(keys, (("connect",),))  # a login is refused without its id
-        return next((key for key in keys if self.pending.find(direction, key) is not None), None)
+        found = (self.pending.find(direction, key) for key in keys)
+        return next((request for request in found if request is not None), None)
 
     @compiled
-    def _close(self, frame: Frame, key: tuple[Any, ...], answer: PulsarRequest, error: ErrorCode | None) -> None:
-        request: PulsarRequest = self.pending.take(frame.direction, key)
+    def _close(self, frame: Frame, request: PulsarRequest, answer: PulsarRequest, error: ErrorCode | None) -> None:
+        self.pending.take(frame.direction, request)
         if request.correlation_id == ABSENT:
             request.correlation_id = answer.correlation_id
         if self.rules is not None and (request.api_code == PRODUCER or request.api_code == SUBSCRIBE):
@@ -384,11 +384,14 @@ class PulsarConversation(Conversation):
     # --- what a row needs of a frame ---
 
     @compiled
-    def _request(
-        self, frame: Frame, command: PulsarCommand, layout: CommandLayout, key: tuple[Any, ...] | None
+    def _begun(
+        self, request: PulsarRequest, facts: FrameFacts, command: PulsarCommand, layout: CommandLayout
     ) -> PulsarRequest:
+        """A command of which no more is known than itself says, and nothing yet of what it is about."""
+        key = key_of(command, layout)
         id_: cython.longlong = ABSENT if key is None or len(key) < 2 else key[-1]
-        request: PulsarRequest = new_request(frame, layout.name, layout.code, layout.type, id_)
+        request.begin_command(facts, layout.name, layout.code, layout.type, id_)
+        request.key = key
         if layout.code == SEND_RECEIPT and command.read_id(SEND_RECEIPT_MESSAGE_ID):
             request.ledger, request.entry = command.ledger(), command.entry()
         if self._full and layout.code != SEND and layout.code != MESSAGE:

@@ -227,12 +227,13 @@ def _long_code(frame: Frame, after: int) -> int:
     return found[0] if found is not None and found[0] < 1 << 31 else frame.data[frame.start + 9]
 
 
-_commands: PerThread = PerThread(PulsarCommand)
+_commands: PerThread = PerThread(lambda: (PulsarCommand(), PulsarCommand()))  # by direction: each reads one stream
 
 
 @compiled
 def command_of(frame: Frame, limit: cython.longlong) -> PulsarCommand:
     """The command of a frame, of at most `limit` bytes, read by this thread's reader: valid until the next."""
-    command: PulsarCommand = _commands.get()
+    readers: tuple[PulsarCommand, PulsarCommand] = _commands.get()
+    command: PulsarCommand = readers[frame.direction]
     command.read(frame, limit)
     return command

@@ -12,44 +12,30 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
 from dissectors.pulsar import batches
-from dissectors.pulsar.batches import FORMAT, PulsarEntry, entry_of, is_chunk, position, records
+from dissectors.pulsar.batches import CRC32C, FORMAT, PulsarEntry, entry_of, is_chunk, position, records
 from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.fields import (
-    BROKER_BROKER_TIMESTAMP,
-    BROKER_INDEX,
     META_COMPACTED_BATCH_INDEXES,
-    META_DELIVER_AT_TIME,
     META_ENCRYPTION_KEYS,
-    META_MARKER_TYPE,
-    META_PRODUCER_NAME,
-    META_PUBLISH_TIME,
     META_REPLICATED_FROM,
-    META_SEQUENCE_ID,
-    META_TXNID_LEAST_BITS,
-    META_TXNID_MOST_BITS,
     META_UNCOMPRESSED_SIZE,
     PUSH_ACK_SET,
     PUSH_MESSAGE_ID,
     SEND_HIGHEST_SEQUENCE_ID,
 )
 from dissectors.pulsar.messages import MessageRows, within
-from dissectors.pulsar.names import Topic
-from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
+from dissectors.pulsar.pending import Columns, PulsarRequest
 from dissectors.pulsar.replication import receipt_key
 from dissectors.pulsar.rows import PulsarRows
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows.layout import ABSENT
 from dissectors.session.conversation import Conversation
-from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode
+from dissectors.session.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report, SentBatch
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError
 from dissectors.wire.memory import crc32c, part
 
-MS = 1_000_000
-LATEST_MS = ((1 << 63) - 1) // MS
-
-_CRC32C, _NO_CHECKSUM = "crc32c", "none"
 _ENCRYPTED = 1000  # producers and consumers of which a finding says that they encrypt
 
 
@@ -67,6 +53,7 @@ class Entries:
     _held: cython.longlong = 0  # bytes of values that wait for receipts
     _overflowed: cython.bint = False
     _command_limit: cython.longlong
+    _unpacked_limit: int
 
     def __init__(self, conversation: Conversation, rows: PulsarRows, state: PulsarState) -> None:
         self._conversation = conversation
@@ -75,6 +62,7 @@ class Entries:
         self.messages = MessageRows(conversation, self.unpack, self.finding)
         self.encrypted = set()
         self._command_limit = conversation.options.limits.command_bytes
+        self._unpacked_limit = conversation.options.limits.decompressed_bytes
 
     @compiled
     def read(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> PulsarEntry | None:
@@ -97,7 +85,7 @@ class Entries:
         if request.api_code == SEND and command.readable:
             request.last_sequence = command.number(SEND_HIGHEST_SEQUENCE_ID)
             if entry.has_meta and self._state.source_receipts and entry.meta.has(META_REPLICATED_FROM):
-                request.receipt_key = receipt_key(entry.meta, request)
+                request.key = receipt_key(entry.meta, request) or request.key
         compacted: cython.bint = request.endpoint is not None and request.endpoint.compacted
         if command.readable and (self._rows.report.looks_into_batches or compacted):
             self._look_into(frame, command, request, entry, compacted)
@@ -120,13 +108,18 @@ class Entries:
         self._unfold(frame, entry)
         if compacted and entry.plain is not None:
             request.records = self.messages.count(entry)
-        batch: PendingBatch = self._batch(entry)
-        messages = list(self.messages.rows(entry, batch)) if self._rows.report.wants_messages else []
-        if produced:
-            request.batch = batch
-            request.messages = self._hold(request, entry, messages) if messages else messages
-        else:
-            self._rows.batch(request, batch, OK)
+        report: Report = self._rows.report
+        slot: cython.Py_ssize_t
+        messages = list(self.messages.rows(entry)) if report.wants_messages else []
+        if report.wants_batches:
+            slot = self._rows.open_batch(entry)
+            if produced:
+                request.batch = SentBatch(report.sink, slot)
+            else:
+                self._rows.finish_batch(slot, request, entry.ledger, entry.entry, OK)
+        if produced and messages:
+            request.messages = self._hold(request, entry, messages)
+        elif messages:
             self._rows.messages(request, messages)
         entry.request = entry.plain = None  # type: ignore[assignment]
 
@@ -147,17 +140,17 @@ class Entries:
     @compiled
     def settle(self, request: PulsarRequest, answer: PulsarRequest | None, error: ErrorCode | None) -> None:
         """Write the rows that waited for an answer, which is None where there is none."""
-        batch: PendingBatch | None = request.batch
-        if batch is not None:
-            fenced: cython.bint = answer is None and request.endpoint is not None and request.endpoint.fenced
-            if answer is not None:
-                batch.ledger, batch.entry = answer.ledger, answer.entry
-            self._rows.batch(
-                request, batch, FAILED if error is not None or fenced else UNKNOWN if answer is None else OK
-            )
+        ledger: cython.longlong = ABSENT
+        entry: cython.longlong = ABSENT
+        fenced: cython.bint = answer is None and request.endpoint is not None and request.endpoint.fenced
+        if answer is not None:
+            ledger, entry = answer.ledger, answer.entry
+        if request.batch is not None:
+            outcome = FAILED if error is not None or fenced else UNKNOWN if answer is None else OK
+            self._rows.finish_batch(request.batch.slot, request, ledger, entry, outcome)
             request.batch = None
-            if request.messages:
-                self._settle_messages(request, position(batch.ledger, batch.entry))
+        if request.messages:
+            self._settle_messages(request, position(ledger, entry))
 
     def _settle_messages(self, request: PulsarRequest, place: str | None) -> None:
         self._held -= _value_bytes(request.messages)
@@ -189,14 +182,14 @@ class Entries:
             entry,
             "checksum_mismatch",
             "The crc32c of an entry does not match its bytes",
-            checksum=_CRC32C,
+            checksum=CRC32C,
             stored=f"0x{entry.stored:08x}",
             computed=f"0x{entry.computed:08x}",
         )
         self._conversation.suspect(
             frame,
             FORMAT,
-            _CRC32C,
+            CRC32C,
             entry.stored,
             entry.computed,
             unit=(entry.at, entry.stop),
@@ -223,10 +216,11 @@ class Entries:
                 if entry.codec() and not is_chunk(entry.meta):
                     entry.plain = self.unpack(entry, entry.plain)
 
+    @compiled
     def unpack(self, entry: PulsarEntry, payload: bytes) -> bytes | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
-        sink, limit = self._conversation.sink, self._conversation.options.limits.decompressed_bytes
-        room = sink.room if "messages" in sink.tables else limit
+        limit = self._unpacked_limit
+        room = self._conversation.sink.room if self._rows.report.wants_messages else limit
         try:
             return batches.unpacked(entry.meta, payload, min(limit, room))
         except CodecError as trouble:
@@ -247,40 +241,6 @@ class Entries:
                 batches.key_name(entry.meta.data, start, end) for start, end in entry.meta.each(META_ENCRYPTION_KEYS)
             ]
             self.finding(entry, "encrypted", "Payloads are encrypted: sizes and checksums only", keys=names)
-
-    @compiled
-    def _batch(self, entry: PulsarEntry) -> PendingBatch:
-        """What the row of an entry says before its outcome is known."""
-        batch: PendingBatch = PendingBatch()
-        request: PulsarRequest = entry.request
-        topic: Topic | None = request.topic
-        batch.role = entry.role
-        batch.topic = None if topic is None else topic.name
-        batch.partition = ABSENT if topic is None or topic.partition is None else topic.partition
-        batch.ledger, batch.entry = entry.ledger, entry.entry
-        batch.stored_bytes = entry.stop - entry.at
-        batch.kind = _NO_CHECKSUM if entry.stored == ABSENT else _CRC32C
-        batch.stored, batch.computed, batch.verdict = entry.stored, entry.computed, entry.verdict
-        batch.time, batch.packet_ref = entry.time, entry.packet_ref
-        batch.offset = entry.frame.offset + entry.at - entry.frame.start
-        if entry.has_broker:
-            batch.broker_ns = _ns(entry.broker.number(BROKER_BROKER_TIMESTAMP, -1))
-            batch.broker_index = entry.broker.number(BROKER_INDEX, -1)
-            if batch.broker_index < 0:
-                batch.broker_index = ABSENT
-        if entry.has_meta:
-            codec: cython.longlong = entry.codec()
-            batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)
-            if entry.plain is not None and not (codec and is_chunk(entry.meta)):
-                batch.uncompressed_bytes = len(entry.plain)
-            batch.producer = entry.meta.text(META_PRODUCER_NAME) or ""
-            batch.sequence = entry.meta.number(META_SEQUENCE_ID, 0)
-            batch.transactional = entry.meta.has(META_TXNID_MOST_BITS) or entry.meta.has(META_TXNID_LEAST_BITS)
-            batch.control = entry.meta.has(META_MARKER_TYPE)
-            batch.published_ns = _ns(entry.meta.number(META_PUBLISH_TIME, 0))
-            if entry.meta.has(META_DELIVER_AT_TIME):
-                batch.deliver_ns = _ns(entry.meta.number(META_DELIVER_AT_TIME, 0))
-        return batch
 
     def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:
         """A finding about an entry."""
@@ -307,12 +267,6 @@ def _count(entry: PulsarEntry) -> int:
     if meta.has(META_COMPACTED_BATCH_INDEXES):
         return sum(batches.delivered(words, index) for index in meta.integers(META_COMPACTED_BATCH_INDEXES))
     return batches.still_to_deliver(words, records(meta))
-
-
-@compiled
-def _ns(ms: cython.longlong) -> cython.longlong:
-    """A time of metadata (ms since the epoch) in ns; ABSENT for one that no record can hold."""
-    return ms * MS if 0 <= ms <= LATEST_MS else ABSENT
 
 
 def _value_bytes(messages: Any) -> int:

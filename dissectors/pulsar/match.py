@@ -7,8 +7,8 @@ Under one key the oldest is answered first: chunks of one message share a key, a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from itertools import islice
+from operator import attrgetter
 from typing import Any, final
 
 from dissectors.compiling import cython
@@ -20,7 +20,7 @@ from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
 
 _HOLES = 64  # of a direction, the latest
-_OLDEST = 200  # open requests that are looked through for a SEND, the oldest: answers come in the order of requests
+_OLDEST = 200  # open requests that are looked through, the oldest: answers come in the order of requests
 
 
 @compiled
@@ -44,18 +44,15 @@ class PulsarPendingRequests:
     """The requests of both directions that wait for their answers."""
 
     _limit: cython.Py_ssize_t
-    _open: tuple[dict[tuple[Any, ...], Any], dict[tuple[Any, ...], Any]]
-    _spaces: tuple[dict[str, int], dict[str, int]]  # how many are open, by the key's first part
+    _open: tuple[dict[tuple[Any, ...], PulsarRequest], dict[tuple[Any, ...], PulsarRequest]]
+    _again: tuple[dict[tuple[Any, ...], deque[PulsarRequest]], dict[tuple[Any, ...], deque[PulsarRequest]]]
     _count: cython.Py_ssize_t = 0
     _holes: tuple[deque[int], deque[int]]
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open = (
-            {},
-            {},
-        )  # a request, or a deque of several
-        self._spaces = ({}, {})
+        self._open = ({}, {})  # the oldest request of each key
+        self._again = ({}, {})  # those that came later with the same key
         self._holes = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
 
     def __len__(self) -> int:
@@ -66,50 +63,45 @@ class PulsarPendingRequests:
         self._holes[direction].append(order)
 
     @compiled
-    def add(self, direction: cython.int, key: tuple[Any, ...], request: PulsarRequest) -> PulsarRequest | None:
-        """Wait for an answer. Where too many wait, the oldest comes back: it waits no longer."""
-        table: dict[tuple[Any, ...], Any] = self._open[direction]
-        there = table.get(key)
-        if there is None:
-            table[key] = request
-        elif isinstance(there, deque):
-            there.append(request)
+    def add(self, direction: cython.int, request: PulsarRequest) -> PulsarRequest | None:
+        """Let a request wait for its answer. Where too many wait, the oldest comes back: it waits no longer."""
+        table: dict[tuple[Any, ...], PulsarRequest] = self._open[direction]
+        self._count += 1
+        if request.key in table:
+            self._again[direction].setdefault(request.key, deque()).append(request)
         else:
-            table[key] = deque((there, request))
-        self._count_open(direction, key, 1)
+            table[request.key] = request
         if self._count <= self._limit:
             return None
-        fullest = 0 if len(self._open[0]) >= len(self._open[1]) else 1
-        return self._pop(fullest, next(iter(self._open[fullest])))
+        fullest: cython.int = 0 if len(self._open[0]) >= len(self._open[1]) else 1
+        return self.take(1 - fullest, next(iter(self._open[fullest].values())))
 
     @compiled
     def find(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
         """The request that an answer from `direction` would answer."""
-        table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
-        there = table.get(key)
-        return there if there is None or isinstance(there, PulsarRequest) else there[0]
+        table: dict[tuple[Any, ...], PulsarRequest] = self._open[1 - direction]
+        return table.get(key)
 
-    def only(self, direction: int, space: str) -> tuple[Any, ...] | None:
-        """The key of the one request that is open in a space for an answer from `direction`; None if there are more."""
-        if self._spaces[1 - direction].get(space) != 1:
-            return None
-        return next(key for key in self._open[1 - direction] if key[0] == space)
+    def only(self, direction: int, space: str) -> PulsarRequest | None:
+        """The one request that is open in a space for an answer from `direction`; None if there are more."""
+        table = self._open[1 - direction]
+        found = [key for key in table if key[0] == space] if len(table) <= _OLDEST else []
+        return table[found[0]] if len(found) == 1 and found[0] not in self._again[1 - direction] else None
 
-    def without_id(self, direction: int, space: str) -> tuple[Any, ...] | None:
-        """The key of the one request that is open in a space, if that request's id was not captured."""
-        key = (space, None)
-        return key if self._spaces[1 - direction].get(space) == 1 and key in self._open[1 - direction] else None
+    def without_id(self, direction: int, space: str) -> PulsarRequest | None:
+        """The one request that is open in a space, if that request's id was not captured."""
+        request = self.find(direction, (space, None))
+        return request if request is not None and request is self.only(direction, space) else None
 
-    def sent_as(self, direction: int, producer: int, sequence: int) -> tuple[Any, ...] | None:
-        """The key of an open SEND that an answer names by a sequence id which is not its key.
+    def sent_as(self, direction: int, producer: int, sequence: int) -> PulsarRequest | None:
+        """An open SEND that an answer names by a sequence id which is not its key.
 
         SEND_ERROR names a batch by the sequence id of its last message, and a replicated message by its own.
         """
-        for key, there in islice(self._open[1 - direction].items(), _OLDEST):
-            request = there[0] if isinstance(there, deque) else there
+        for request in islice(self._open[1 - direction].values(), _OLDEST):
             named = request.correlation_id, request.last_sequence
             if request.api_code == SEND and request.endpoint_id == producer and sequence in named:
-                return key
+                return request
         return None
 
     def holed(self, direction: int, order: int) -> bool:
@@ -117,48 +109,34 @@ class PulsarPendingRequests:
         return any(order < hole for hole in self._holes[direction])
 
     @compiled
-    def take(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest:
-        """Remove the request that an answer from `direction` answers; it must be open."""
-        return self._pop(1 - direction, key)
+    def take(self, direction: cython.int, request: PulsarRequest) -> PulsarRequest:
+        """Remove a request that an answer from `direction` answers; it must be the oldest of its key."""
+        table: dict[tuple[Any, ...], PulsarRequest] = self._open[1 - direction]
+        again: dict[tuple[Any, ...], deque[PulsarRequest]] = self._again[1 - direction]
+        self._count -= 1
+        del table[request.key]
+        if again and request.key in again:
+            later = again[request.key]
+            table[request.key] = later.popleft()
+            if not later:
+                del again[request.key]
+        return request
 
     def take_outlived(self, direction: cython.int, key: tuple[Any, ...], order: int) -> list[PulsarRequest]:
         """Remove those under a key whose answers must have been lost: older than a hole, and sent again since."""
-        there = self._open[1 - direction].get(key)
         out = []
-        while isinstance(there, deque) and len(there) > 1:
-            if not any(there[0].order < hole < order for hole in self._holes[direction]):
+        while key in self._again[1 - direction]:
+            oldest = self._open[1 - direction][key]
+            if not any(oldest.order < hole < order for hole in self._holes[direction]):
                 break
-            out.append(there.popleft())
-            self._count_open(1 - direction, key, -1)
+            out.append(self.take(direction, oldest))
         return out
 
-    def rest(self) -> Iterator[PulsarRequest]:
+    def rest(self) -> list[PulsarRequest]:
         """Everything that is still open, oldest first; nothing is open afterwards."""
-        left: list[PulsarRequest] = []
-        for table in self._open:
-            for there in table.values():
-                left += there if isinstance(there, deque) else (there,)
+        left = [request for table in self._open for request in table.values()]
+        left += [request for table in self._again for later in table.values() for request in later]
+        for table in (*self._open, *self._again):
             table.clear()
-        self._spaces = ({}, {})
         self._count = 0
-        left.sort(key=lambda request: request.order)
-        yield from left
-
-    @compiled
-    def _pop(self, requester: cython.int, key: tuple[Any, ...]) -> PulsarRequest:
-        table: dict[tuple[Any, ...], Any] = self._open[requester]
-        there: PulsarRequest | deque[PulsarRequest] = table[key]
-        self._count_open(requester, key, -1)
-        if isinstance(there, deque):
-            request = there.popleft()
-            if not there:
-                del table[key]
-            return request
-        del table[key]
-        return there
-
-    @compiled
-    def _count_open(self, requester: cython.int, key: tuple[Any, ...], change: cython.int) -> None:
-        self._count += change
-        spaces: dict[str, int] = self._spaces[requester]
-        spaces[key[0]] = spaces.get(key[0], 0) + change
+        return sorted(left, key=attrgetter("order"))

@@ -10,13 +10,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from dissectors.pulsar import api, batches
-from dissectors.pulsar.batches import MalformedEntryError, PulsarEntry, Single, is_chunk, position
+from dissectors.pulsar.batches import MS, MalformedEntryError, PulsarEntry, Single, is_chunk, position
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.fields import (
     META_CHUNK_ID,
     META_ENCRYPTION_KEYS,
+    META_MARKER_TYPE,
     META_NUM_CHUNKS_FROM_MSG,
     META_NUM_MESSAGES_IN_BATCH,
+    META_PRODUCER_NAME,
     META_SCHEMA_VERSION,
     META_SEQUENCE_ID,
     META_TOTAL_CHUNK_MSG_SIZE,
@@ -26,7 +28,7 @@ from dissectors.pulsar.fields import (
     SINGLE_COMPACTED_OUT,
     SINGLE_SEQUENCE_ID,
 )
-from dissectors.pulsar.pending import Columns, PendingBatch
+from dissectors.pulsar.pending import Columns
 from dissectors.pulsar.schemas import schema_version
 from dissectors.pulsar.secrets import property_value
 from dissectors.rows.layout import ABSENT
@@ -38,7 +40,6 @@ from dissectors.wire.reader import WireReader
 Unpack = Callable[[PulsarEntry, bytes], bytes | None]
 ReportFinding = Callable[[PulsarEntry, str, str], None]
 
-MS = 1_000_000  # ns, of the times in metadata
 _PAIR = api.shape("KeyValue")
 
 
@@ -79,10 +80,10 @@ class MessageRows:
         here = (single for single in self._singles(entry) if not _compacted_out(single))
         return sum(batches.delivered(entry.to_deliver, single.number) for single in here)
 
-    def rows(self, entry: PulsarEntry, batch: PendingBatch) -> Iterator[Columns]:
+    def rows(self, entry: PulsarEntry) -> Iterator[Columns]:
         """One row a message. Before a receipt, `position` is what will follow ledger and entry."""
         meta = entry.meta
-        if not entry.has_meta or batch.control:
+        if not entry.has_meta or meta.has(META_MARKER_TYPE):
             return
         if is_chunk(meta):
             whole = self.chunks.add(entry)
@@ -92,16 +93,16 @@ class MessageRows:
                 whole = self._unpack(entry, whole)
             announced = meta.number(META_UNCOMPRESSED_SIZE, 0) or max(0, meta.number(META_TOTAL_CHUNK_MSG_SIZE, 0))
             size = announced if whole is None else len(whole)
-            yield self._row(entry, batch, Single(None, meta, 0, size), whole)
+            yield self._row(entry, Single(None, meta, 0, size), whole)
         elif entry.plain is None:
             if not meta.has(META_NUM_MESSAGES_IN_BATCH):
                 packed = entry.codec() or meta.has(META_ENCRYPTION_KEYS)
                 size = meta.number(META_UNCOMPRESSED_SIZE, 0) if packed else max(entry.request.payload_bytes, 0)
-                yield self._row(entry, batch, Single(None, meta, 0, size), None)
+                yield self._row(entry, Single(None, meta, 0, size), None)
         else:
             for single in self._singles(entry):
                 if not _compacted_out(single) and batches.delivered(entry.to_deliver, single.number):
-                    yield self._row(entry, batch, single, entry.plain)
+                    yield self._row(entry, single, entry.plain)
 
     def _singles(self, entry: PulsarEntry) -> Iterator[Single]:
         """The messages of an entry, each valid until the next; as many as can be read of one that is malformed."""
@@ -119,8 +120,9 @@ class MessageRows:
             if count == most < places:
                 self._finding(entry, "limit", f"Of {places} messages of a batch only {most} are read")
 
-    def _row(self, entry: PulsarEntry, batch: PendingBatch, single: Single, data: bytes | None) -> Columns:
-        own, index = single.meta, single.number
+    def _row(self, entry: PulsarEntry, single: Single, data: bytes | None) -> Columns:
+        own, index, topic = single.meta, single.number, entry.request.topic
+        published_ns, broker_ns = entry.published_ns(), entry.broker_ns()
         field = _ALONE if index is None else _IN_BATCH
         sequence = entry.meta.number(META_SEQUENCE_ID, 0)
         suffix = ""
@@ -136,13 +138,13 @@ class MessageRows:
         properties = own.each(field.properties)
         return {
             "role": entry.role,
-            "topic": batch.topic,
-            "partition": None if batch.partition == ABSENT else batch.partition,
+            "topic": None if topic is None else topic.name,
+            "partition": None if topic is None else topic.partition,
             "position": suffix if place is None else place + suffix,
-            "timestamp": None if batch.published_ns == ABSENT else batch.published_ns,
+            "timestamp": None if published_ns == ABSENT else published_ns,
             "event_time": event_ms * MS if event_ms > 0 else None,
             "sequence": sequence,
-            "producer": batch.producer,
+            "producer": entry.meta.text(META_PRODUCER_NAME) or "",
             "key_bytes": None if key is None else len(key),
             "value_bytes": None if is_null else single.end - single.start,
             "header_count": len(properties),
@@ -154,8 +156,8 @@ class MessageRows:
             "packet_ref": entry.packet_ref,
             "stream_offset": entry.offset,
             "ordering_key": own.octets(field.ordering_key) if shown else None,
-            "broker_timestamp": None if batch.broker_ns == ABSENT else batch.broker_ns,
-            "broker_index": _broker_index(entry, batch, index),
+            "broker_timestamp": None if broker_ns == ABSENT else broker_ns,
+            "broker_index": _broker_index(entry, index),
             "schema_version": schema_version(entry.meta.octets(META_SCHEMA_VERSION)),
             "trace_id": _trace_id(own, properties),
         }
@@ -166,15 +168,16 @@ def within(position: str | None, suffix: str | None) -> str | None:
     return None if position is None else position + (suffix or "")
 
 
-def _broker_index(entry: PulsarEntry, batch: PendingBatch, number: int | None) -> int | None:
+def _broker_index(entry: PulsarEntry, number: int | None) -> int | None:
     """The number of a message in its partition; None where the broker gave none. number: its place in its batch.
 
     A broker gives the number of the last message of an entry.
     """
-    if batch.broker_index == ABSENT:
+    last = entry.broker_index()
+    if last == ABSENT:
         return None
     after = 0 if number is None else entry.meta.number(META_NUM_MESSAGES_IN_BATCH, 0) - 1 - number
-    return batch.broker_index - after if 0 <= after <= batch.broker_index else None
+    return last - after if 0 <= after <= last else None
 
 
 def _compacted_out(single: Single) -> bool:

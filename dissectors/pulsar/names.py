@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from sys import intern
 from typing import final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
+from dissectors.rows.layout import ABSENT
 
 NAME_LENGTH = 1024
 """Characters kept of a name. Brokers accept far fewer; what is longer is hostile, and names are kept."""
@@ -40,8 +42,8 @@ class Topic:
 
 
 def short(name: str) -> str:
-    """A name as it is kept."""
-    return name[:NAME_LENGTH]
+    """A name as it is kept: the same object for equal ones, which rows know by its address."""
+    return intern(name[:NAME_LENGTH])
 
 
 def topic(name: str) -> Topic:
@@ -70,6 +72,7 @@ class Endpoint:
     compacted: a consumer that reads the compacted topic
     epoch: topic epoch of an exclusive producer
     fenced: another has taken the topic since: the broker refuses what this producer sends
+    permits, permits_since: of a consumer, see permits.py
     """
 
     topic: Topic
@@ -78,6 +81,8 @@ class Endpoint:
     compacted: cython.bint
     epoch: int | None
     fenced: cython.bint
+    permits: cython.longlong
+    permits_since: cython.longlong = 0
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class Endpoint:
         self.compacted = compacted
         self.epoch = epoch
         self.fenced = fenced
+        self.permits = ABSENT
 
 
 @final

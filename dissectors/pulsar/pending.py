@@ -11,12 +11,14 @@ from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.layout import ABSENT
-from dissectors.session.exchange import OK, PendingRequest
-from dissectors.session.frame import Frame
+from dissectors.session.exchange import OK, PendingRequest, SentBatch
+from dissectors.session.frame import FrameFacts
+from dissectors.wire.per_thread import PerThread
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 
 
+@final
 @carried
 @compiled(freelist=64)
 class PulsarRequest(PendingRequest):
@@ -28,10 +30,10 @@ class PulsarRequest(PendingRequest):
     topic: where it is about one
     ledger, entry: the position that a receipt gives
     status: of an answer without an error
-    batch: the row of `batches`, which waits for the receipt; messages: those of `messages`
+    batch: its row of `batches`, which waits for the receipt; messages: those of `messages`
     kept: what the messages are for `Sink.let_go`
     answer_announced: the broker has said that the answer will come later
-    receipt_key: what its receipt will name, where that is not its sequence id (replication.py)
+    key: what ties it to its answer, a tuple or None; of a replicated SEND, what its receipt will name (replication.py)
     last_sequence: of a SEND with a batch, the sequence id of its last message
     permits, permits_left: of a FLOW or MESSAGE, the columns of `exchanges`
     told: what a request says that its answer decides on: see events.py
@@ -45,22 +47,27 @@ class PulsarRequest(PendingRequest):
     ledger: cython.longlong
     entry: cython.longlong
     status: str
-    batch: PendingBatch | None
+    batch: SentBatch | None
     messages: Sequence[Columns]
     kept: cython.longlong
     answer_announced: cython.bint
-    receipt_key: tuple[Any, ...] | None
+    key: Any
     last_sequence: cython.longlong
     permits: cython.longlong
     permits_left: cython.longlong
     told: Any
 
-    @compiled(python=False)
+    @compiled
     def begin_command(
-        self, frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
+        self,
+        frame: FrameFacts,
+        name: str,
+        code: cython.longlong,
+        type: CommandType | None,
+        correlation_id: cython.longlong,
     ) -> None:
         """Set every attribute of a new request. correlation_id: ABSENT where it has none."""
-        self.begin(frame.facts(), name, code)
+        self.begin(frame, name, code)
         self.correlation_id = correlation_id
         self.type = type
         self.order = frame.order
@@ -73,7 +80,7 @@ class PulsarRequest(PendingRequest):
         self.messages = ()
         self.kept = 0
         self.answer_announced = False
-        self.receipt_key = None
+        self.key = None
         self.last_sequence = self.permits = self.permits_left = ABSENT
         self.told = None
 
@@ -92,51 +99,16 @@ class PulsarRequest(PendingRequest):
 
 
 @compiled
-def new_request(
-    frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
-) -> PulsarRequest:
-    """A command of a frame, of which nothing else is known yet; see PulsarRequest. correlation_id: ABSENT for none."""
-    request: PulsarRequest = PulsarRequest.__new__(PulsarRequest)
-    request.begin_command(frame, name, code, type, correlation_id)
+def new_request() -> PulsarRequest:
+    """A command that may wait for its answer, before `begin_command`."""
+    return PulsarRequest.__new__(PulsarRequest)  # not by its constructor, which costs more than all else
+
+
+_passing: PerThread = PerThread(new_request)
+
+
+@compiled
+def passing() -> PulsarRequest:
+    """A command that waits for nothing, before `begin_command`: of this thread, valid until the next."""
+    request: PulsarRequest = _passing.get()
     return request
-
-
-@final
-@carried
-@compiled(freelist=64)
-class PendingBatch:
-    """A row of `batches`, until its position and its outcome are known. Times are ns; numbers may be ABSENT.
-
-    codec, producer: None where the metadata cannot be read
-    broker_ns, broker_index: when the broker received it, and the number of its last message in the partition
-    """
-
-    role: str
-    ledger: cython.longlong
-    entry: cython.longlong
-    codec: str | None = None
-    stored_bytes: cython.longlong = 0
-    uncompressed_bytes: cython.longlong
-    producer: str | None = None
-    sequence: cython.longlong
-    transactional: cython.bint = False
-    control: cython.bint = False
-    published_ns: cython.longlong
-    deliver_ns: cython.longlong
-    kind: str
-    stored: cython.longlong
-    computed: cython.longlong
-    verdict: str
-    time: cython.longlong = 0
-    packet_ref: cython.longlong = 0
-    offset: cython.longlong = 0
-    topic: str | None = None
-    partition: cython.longlong
-    broker_ns: cython.longlong
-    broker_index: cython.longlong
-
-    def __init__(self) -> None:
-        self.role = self.kind = self.verdict = ""
-        self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
-        self.sequence = self.published_ns = self.deliver_ns = self.stored = self.computed = ABSENT
-        self.broker_ns = self.broker_index = ABSENT

@@ -16,76 +16,51 @@ from dissectors.compiling.state import carried
 from dissectors.pulsar.commands import FLOW, MESSAGE, SUBSCRIBE
 from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.fields import FLOW_MESSAGE_PERMITS
+from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 
 COUNTED = (4, 9, 11, 12, 16)  # SUBSCRIBE, MESSAGE, FLOW, UNSUBSCRIBE, CLOSE_CONSUMER
 """Types of commands that change permits."""
-_CONSUMERS = 10_000  # of one connection
 
 
 @final
 @carried
 @compiled
 class Permits:
-    """The permits of the consumers of one connection.
+    """Counts the permits of the consumers of one connection: what is left to each stands in its Endpoint.
 
-    left: by number of the consumer; since: the delivery order from which they are counted
     gap_order: delivery order of the last gap of either direction
     """
 
-    left: dict[int, int]
-    since: dict[int, int]
     gap_order: cython.longlong
 
     def __init__(self) -> None:
-        self.left = {}
-        self.since = {}
         self.gap_order = -1
 
     @compiled
     def count(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """Take a command of COUNTED; of a FLOW or MESSAGE, what is left afterwards is noted in `request`."""
-        consumer: cython.longlong = request.endpoint_id
+        consumer: Endpoint | None = request.endpoint
         if command.code == FLOW:
             request.permits = command.fields.number(FLOW_MESSAGE_PERMITS, 0)
-        if consumer != ABSENT and command.code == SUBSCRIBE:
-            if consumer in self.left or len(self.left) < _CONSUMERS:
-                self.left[consumer] = 0
-                self.since[consumer] = frame.order
-        elif consumer != ABSENT:
+        if consumer is None:
+            return
+        if command.code == SUBSCRIBE:
+            consumer.permits, consumer.permits_since = 0, frame.order
+        elif consumer.permits != ABSENT:
             self._change(consumer, command.code, request)
 
     @compiled
-    def _change(self, consumer: cython.longlong, code: cython.longlong, request: PulsarRequest) -> None:
-        """Take a command of a consumer that has subscribed."""
-        left: cython.longlong = self._left(consumer)
-        if left != ABSENT:
-            if code == FLOW:
-                left += request.permits
-            elif code == MESSAGE and request.records != ABSENT:
-                left -= max(request.records, 1)  # each chunk of a message takes a permit
-            else:  # it ends, or how many messages came was not captured
-                left = ABSENT
-            if left == ABSENT:
-                self._forget(consumer)
-            else:
-                self.left[consumer] = left
-                request.permits_left = left
-
-    @compiled
-    def _left(self, consumer: cython.longlong) -> cython.longlong:
-        """What is left to a consumer; ABSENT if bytes are missing since it is counted, or before."""
-        left = self.left.get(consumer)
-        if left is None:
-            return ABSENT
-        if self.since[consumer] < self.gap_order:
-            self._forget(consumer)
-            return ABSENT
-        number: cython.longlong = left
-        return number
-
-    @compiled
-    def _forget(self, consumer: cython.longlong) -> None:
-        del self.left[consumer], self.since[consumer]
+    def _change(self, consumer: Endpoint, code: cython.longlong, request: PulsarRequest) -> None:
+        """Take a command of a consumer whose permits were known before it."""
+        if consumer.permits_since < self.gap_order:
+            consumer.permits = ABSENT  # bytes are missing since it is counted
+        elif code == FLOW:
+            consumer.permits += request.permits
+        elif code == MESSAGE and request.records != ABSENT:
+            consumer.permits -= max(request.records, 1)  # each chunk of a message takes a permit
+        else:  # it ends, or how many messages came was not captured
+            consumer.permits = ABSENT
+        request.permits_left = consumer.permits

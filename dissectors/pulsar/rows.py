@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any, final
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.compiling.state import carried
-from dissectors.pulsar.batches import FORMAT, position
+from dissectors.pulsar.batches import (
+    CODEC_NAMES,
+    CRC32C,
+    FORMAT,
+    NO_CHECKSUM,
+    PulsarEntry,
+    is_chunk,
+    ns_of,
+    position,
+)
 from dissectors.pulsar.commands import REQUEST, request_of
-from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
+from dissectors.pulsar.fields import (
+    META_DELIVER_AT_TIME,
+    META_MARKER_TYPE,
+    META_PRODUCER_NAME,
+    META_SEQUENCE_ID,
+    META_TXNID_LEAST_BITS,
+    META_TXNID_MOST_BITS,
+)
+from dissectors.pulsar.names import Topic
+from dissectors.pulsar.pending import Columns, PulsarRequest
 from dissectors.pulsar.state import PulsarState
+from dissectors.records import HALF, HALF_BITS, PAIR
 from dissectors.rows import fields
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.exchange import CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN, ErrorCode, Report, queued
 from dissectors.session.frame import Frame, FrameFacts
 from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.protobuf import MessageFields
 
 
 @final
@@ -105,8 +126,8 @@ class PulsarRows:
             if error is not None:
                 report.fail(slot, (error,))
             else:
-                report.exchanges.put(slot, fields.EXCHANGE_STATUS, status)
-            report.exchanges.put(slot, fields.EXCHANGE_DIALECT, self.state.dialect)
+                report.exchanges.put_text(slot, fields.EXCHANGE_STATUS, status)
+            report.exchanges.put_text(slot, fields.EXCHANGE_DIALECT, self.state.dialect)
             report.exchanges.waiting[slot, fields.EXCHANGE_LONG_POLL] = (
                 request.answer_announced if request.frame is not None else ABSENT
             )
@@ -117,42 +138,64 @@ class PulsarRows:
             report.finish_exchange(slot)
 
     @compiled
-    def batch(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
-        """A row for an entry that a SEND or MESSAGE carries."""
-        report: Report = self.report
-        table: RowTable = report.batches
-        slot: cython.Py_ssize_t
-        if report.wants_batches:
-            slot = report.open_batch(request, request.frame)
-            table.put(slot, fields.BATCH_ROLE, batch.role)
-            table.put(slot, fields.BATCH_TOPIC, batch.topic)
-            table.put(slot, fields.BATCH_POSITION, position(batch.ledger, batch.entry))
-            table.put(slot, fields.BATCH_FORMAT, FORMAT)
-            table.put(slot, fields.BATCH_CHECKSUM_KIND, batch.kind)
-            table.put(slot, fields.BATCH_VERDICT, batch.verdict)
-            table.put(slot, fields.BATCH_OUTCOME, outcome)
-            table.put(slot, fields.BATCH_DIALECT, self.state.dialect)
-            table.waiting[slot, fields.BATCH_PARTITION] = batch.partition
-            table.waiting[slot, fields.BATCH_RECORDS] = request.records
-            table.waiting[slot, fields.BATCH_STORED_BYTES] = batch.stored_bytes
-            table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = batch.stored
-            table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = batch.computed
-            table.waiting[slot, fields.BATCH_TIME] = batch.time
-            table.waiting[slot, fields.BATCH_PACKET_REF] = batch.packet_ref
-            table.waiting[slot, fields.BATCH_STREAM_OFFSET] = batch.offset
-            table.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = batch.broker_ns
-            table.waiting[slot, fields.BATCH_BROKER_INDEX] = batch.broker_index
-            if batch.codec is not None:
-                table.put(slot, fields.BATCH_CODEC, batch.codec)
-                table.put(slot, fields.BATCH_PRODUCER, batch.producer)
-                table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
-                table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = batch.sequence
-                table.waiting[slot, fields.BATCH_TRANSACTIONAL] = batch.transactional
-                table.waiting[slot, fields.BATCH_CONTROL] = batch.control
-                table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = batch.published_ns
-                table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = batch.published_ns
-                table.waiting[slot, fields.BATCH_DELIVER_AT] = batch.deliver_ns
-            report.finish_batch(slot)
+    def open_batch(self, entry: PulsarEntry) -> cython.Py_ssize_t:
+        """Open a row for an entry that a SEND or MESSAGE carries, if batches are wanted; its slot."""
+        table: RowTable = self.report.batches
+        meta: MessageFields = entry.meta
+        topic: Topic | None = entry.request.topic
+        codec: cython.longlong
+        slot: cython.Py_ssize_t = self.report.open_batch(entry.request, entry.request.frame)
+        table.put_text(slot, fields.BATCH_ROLE, entry.role)
+        table.put_text(slot, fields.BATCH_FORMAT, FORMAT)
+        table.put_text(slot, fields.BATCH_CHECKSUM_KIND, NO_CHECKSUM if entry.stored == ABSENT else CRC32C)
+        table.put_text(slot, fields.BATCH_VERDICT, entry.verdict)
+        table.waiting[slot, fields.BATCH_RECORDS] = entry.request.records
+        table.waiting[slot, fields.BATCH_STORED_BYTES] = entry.stop - entry.at
+        table.waiting[slot, fields.BATCH_CHECKSUM_STORED] = entry.stored
+        table.waiting[slot, fields.BATCH_CHECKSUM_COMPUTED] = entry.computed
+        table.waiting[slot, fields.BATCH_TIME] = entry.time
+        table.waiting[slot, fields.BATCH_PACKET_REF] = entry.packet_ref
+        table.waiting[slot, fields.BATCH_STREAM_OFFSET] = entry.frame.offset + entry.at - entry.frame.start
+        table.waiting[slot, fields.BATCH_BROKER_TIMESTAMP] = entry.broker_ns()
+        table.waiting[slot, fields.BATCH_BROKER_INDEX] = entry.broker_index()
+        if topic is not None:
+            table.put_text(slot, fields.BATCH_TOPIC, topic.name)
+            table.put(slot, fields.BATCH_PARTITION, topic.partition)
+        if entry.has_meta:
+            codec = entry.codec()
+            table.put_text(slot, fields.BATCH_CODEC, CODEC_NAMES.get(codec) or str(codec))
+            table.put_text(slot, fields.BATCH_PRODUCER, intern(meta.text(META_PRODUCER_NAME) or ""))
+            if entry.plain is not None and not (codec and is_chunk(meta)):
+                table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = len(entry.plain)
+            table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = meta.number(META_SEQUENCE_ID, 0)
+            table.waiting[slot, fields.BATCH_TRANSACTIONAL] = meta.has(META_TXNID_MOST_BITS) or meta.has(
+                META_TXNID_LEAST_BITS
+            )
+            table.waiting[slot, fields.BATCH_CONTROL] = meta.has(META_MARKER_TYPE)
+            table.waiting[slot, fields.BATCH_FIRST_TIMESTAMP] = entry.published_ns()
+            table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = entry.published_ns()
+            table.waiting[slot, fields.BATCH_DELIVER_AT] = ns_of(meta.number(META_DELIVER_AT_TIME, -1))
+        return slot
+
+    @compiled
+    def finish_batch(
+        self,
+        slot: cython.Py_ssize_t,
+        request: PulsarRequest,
+        ledger: cython.longlong,
+        entry: cython.longlong,
+        outcome: str,
+    ) -> None:
+        """Complete the row of an entry by its position, which may be ABSENT, and what became of it."""
+        table: RowTable = self.report.batches
+        if 0 <= ledger <= HALF and 0 <= entry <= HALF:
+            table.waiting[slot, fields.BATCH_POSITION] = PAIR | ledger << HALF_BITS | entry
+        else:
+            table.put(slot, fields.BATCH_POSITION, position(ledger, entry))
+        table.put_text(slot, fields.BATCH_OUTCOME, outcome)
+        table.put_text(slot, fields.BATCH_DIALECT, self.state.dialect)
+        table.waiting[slot, fields.BATCH_CORRELATION_ID] = request.correlation_id  # its answer may have told it
+        self.report.finish_batch(slot)
 
     def messages(self, request: PulsarRequest, messages: list[Columns]) -> None:
         """A row for each message of an entry."""

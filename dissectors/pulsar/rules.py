@@ -68,13 +68,9 @@ class ProtocolRules:
     def on_newer(self, frame: Frame, layout: CommandLayout, version: int) -> None:
         """Take a command that is newer than the version of the protocol that both peers speak."""
         message = f"{layout.name} belongs to version {layout.type.since} of the protocol, and the peers speak {version}"
-        self._report(
-            frame,
-            "newer_command",
-            layout.code,
-            message,
-            new_request(frame, layout.name, layout.code, layout.type, ABSENT),
-        )
+        request = new_request()
+        request.begin_command(frame.facts(), layout.name, layout.code, layout.type, ABSENT)
+        self._report(frame, "newer_command", layout.code, message, request)
 
     def _send(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         id_ = request.endpoint_id

@@ -58,7 +58,9 @@ from dissectors.pulsar.fields import (
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
+from dissectors.wire.per_thread import PerThread
 from dissectors.wire.protobuf import MessageFields
+from dissectors.wire.reader import WireReader
 
 NEWEST = 1 << 30  # above every version of the protocol
 
@@ -114,6 +116,10 @@ class PulsarState:
         elif layout.about == "consumer":
             request.endpoint_id = fields.number(layout.subject, 0)
             self._about_endpoint(request, self.names.consumers.get(request.endpoint_id))
+        elif layout.about == "topic":
+            name = fields.text(layout.subject)
+            if name is not None:
+                request.is_about(topic(name))
         elif layout.about:
             SUBJECTS[layout.about](self, request, layout, fields)
 
@@ -178,11 +184,6 @@ class PulsarState:
 
     # --- subjects ---
 
-    def _about_topic(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
-        name = fields.text(layout.subject)
-        if name is not None:
-            request.is_about(topic(name))
-
     def _about_scalable(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
         consumer_id = fields.number(SCALABLE_TOPIC_ASSIGNMENT_UPDATE_CONSUMER_ID, 0)
         self._about_endpoint(request, self.names.scalable.get(consumer_id))
@@ -229,12 +230,13 @@ class PulsarState:
 
 _SUBSCRIPTION = shape("Subscription")
 _FEATURES = shape("FeatureFlags")
+_flags: PerThread = PerThread(lambda: MessageFields(WireReader()))
 
 
 def _names_sources(fields: MessageFields, field: int) -> bool:
     """Whether a peer understands receipts that name a replicated message by its source position."""
-    flags = MessageFields(fields.reader)
-    return (
+    flags = _flags.get()
+    return bool(
         fields.has(field)
         and flags.read(_FEATURES, fields.data, fields.start(field), fields.stop(field))
         and flags.number(FEATURE_SUPPORTS_REPL_DEDUP_BY_LID_AND_EID, 0) != 0
@@ -260,7 +262,6 @@ UPDATES: dict[int, Callable[[PulsarState, MessageFields, PulsarRequest], None]] 
 """Types of commands that change what is known."""
 
 SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, CommandLayout, MessageFields], None]] = {
-    "topic": PulsarState._about_topic,
     "scalable": PulsarState._about_scalable,
     "resource": PulsarState._about_resource,
     "partitions": PulsarState._about_partitions,

@@ -19,7 +19,7 @@ from dissectors.arrow import Bools, Ints
 from dissectors.records import ORDER, PACKET_MASK, PACKET_SHIFT
 from dissectors.redaction import public_path
 from dissectors.rows.connections import ConnectionColumns
-from dissectors.rows.gather import checksums, coded, exchange_ids, numbered
+from dissectors.rows.gather import checksums, coded, decimals, exchange_ids, numbered
 from dissectors.rows.layout import ABSENT, Kind
 from dissectors.rows.table import RowTable
 from dissectors.wire.arrays import Bytes, Numbers
@@ -147,7 +147,7 @@ class _Rows:
     def _made(self, field: records.Field, numbers: Ints) -> pa.Array:
         """The texts that numbers from 0 on stand for."""
         if field.kind == "decimal":
-            return arrow.decimals(arrow.column(numbers, missing=numbers == ABSENT))
+            return _text_column(decimals(numbers.data), numbers)
         if field.kind == "checksum":
             return _text_column(checksums(numbers.data), numbers)
         conns = self._numbers(self._layout.places["conn"])

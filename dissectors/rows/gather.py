@@ -12,11 +12,13 @@ from array import array
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
+from dissectors.records import HALF, HALF_BITS, PAIR
 from dissectors.rows.layout import ABSENT
 from dissectors.wire.arrays import Bytes, Ints, Numbers, ReadOnlyNumbers, Writable
 from dissectors.wire.memory import copy, copy_texts
 
 MOST, ID_SIZE, LONGEST_ID = 0x7FFFFFFF, 16, 16 + 2 + 19
+LONGEST_DECIMAL = 10 + 1 + 10
 
 Columns = tuple[bytearray, bytearray]
 
@@ -79,9 +81,6 @@ def exchange_ids(conn_ids: Bytes, conns: ReadOnlyNumbers, marks: ReadOnlyNumbers
     conn_ids: sixteen characters of each connection.
     """
     i: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    digits: cython.Py_ssize_t
-    rest: cython.longlong
     at: cython.Py_ssize_t = 0
     n: cython.Py_ssize_t = len(marks)
     offsets = bytearray(4 * (n + 1))
@@ -93,19 +92,45 @@ def exchange_ids(conn_ids: Bytes, conns: ReadOnlyNumbers, marks: ReadOnlyNumbers
             copy(out, at, conn_ids, conns[i] * ID_SIZE, ID_SIZE)
             out[at + ID_SIZE] = ord("-")
             out[at + ID_SIZE + 1] = ord("s") if marks[i] & 1 else ord("c")
-            at += ID_SIZE + 2
-            digits = 1
-            rest = marks[i] >> 1
-            while rest >= 10:
-                rest = rest // 10
-                digits += 1
-            rest = marks[i] >> 1
-            for k in range(digits):
-                out[at + digits - 1 - k] = ord("0") + rest % 10
-                rest = rest // 10
-            at += digits
+            at = write_number(out, at + ID_SIZE + 2, marks[i] >> 1)
         ends[i + 1] = at
     return offsets, characters[:at]
+
+
+@compiled
+def decimals(values: ReadOnlyNumbers) -> Columns:
+    """Decimal numbers, and pairs of them, as `records.LOOSE_KINDS` has them."""
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = len(values)
+    offsets = bytearray(4 * (n + 1))
+    ends: Ints = memoryview(offsets).cast("i")
+    characters = bytearray(n * LONGEST_DECIMAL)
+    out: Writable = characters
+    for i in range(n):
+        if values[i] >= PAIR:
+            at = write_number(out, at, values[i] >> HALF_BITS & HALF)
+            out[at] = ord(":")
+            at = write_number(out, at + 1, values[i] & HALF)
+        elif values[i] != ABSENT:
+            at = write_number(out, at, values[i])
+        ends[i + 1] = at
+    return offsets, characters[:at]
+
+
+@compiled
+def write_number(out: Writable, at: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
+    """Write a number from 0 on in decimal digits; the index after them."""
+    rest: cython.longlong = number
+    end: cython.Py_ssize_t = at + 1
+    k: cython.Py_ssize_t
+    while rest >= 10:
+        rest = rest // 10
+        end += 1
+    for k in range(end - 1, at - 1, -1):
+        out[k] = ord("0") + number % 10
+        number = number // 10
+    return end
 
 
 @compiled

@@ -188,7 +188,7 @@ def open_keys(batch: pa.RecordBatch) -> set[str]:
     keys: set[str] = set()
     for at in _named(batch):
         column = batch.column(at)
-        texts = arrow.flat(column) if pa.types.is_list(column.type) else column
+        texts = arrow.flat(column) if pa.types.is_list(column.type) else arrow.plain(column)
         for text in set(arrow.take(texts, np.flatnonzero(arrow.containing(texts, MARK))).to_pylist()):
             keys.update(key for key, _ in _TOKEN.findall(text))
     return keys | {key + LIKELY for key in keys}
@@ -245,10 +245,11 @@ def _marked(column: pa.Array) -> Bools:
     """Whether a token stands in each row."""
     rows = np.zeros(len(column), bool)
     listed = pa.types.is_list(column.type)
-    data = (column.values if listed else column).buffers()[-1]
+    coded = isinstance(column, pa.DictionaryArray)
+    data = (column.values if listed else column.dictionary if coded else column).buffers()[-1]
     if data is None or np.frombuffer(data, np.uint8).all():  # none in all the bytes: the common case
         return rows
-    where = np.flatnonzero(arrow.containing(arrow.flat(column) if listed else column, MARK))
+    where = np.flatnonzero(arrow.containing(arrow.flat(column) if listed else arrow.plain(column), MARK))
     rows[arrow.parents(column)[where] if listed else where] = True
     return rows
 
@@ -264,7 +265,7 @@ def _by_value(column: pa.Array, rows: Ints) -> Iterator[tuple[tuple[str, ...], I
         numbers = np.array([found.setdefault(tuple(value), len(found)) for value in some.to_pylist()])
         values = list(found)
     else:
-        coded = arrow.numbered(some)
+        coded = arrow.numbered(arrow.plain(some))
         numbers = coded.indices.to_numpy()
         values = [(text,) for text in coded.dictionary.to_pylist()]
     grouped = rows[np.argsort(numbers, kind="stable")]
@@ -283,7 +284,9 @@ def _resolved(column: pa.Array, rows: Ints, times: Ints, names: Names) -> pa.Arr
         _, first, number = np.unique(spans, return_index=True, return_inverse=True)
         index[which] = len(column) + len(replaced) + number
         replaced += [_named_texts(column.type, texts, time, names) for time in time_of[which[first]].tolist()]
-    return arrow.take(pa.concat_arrays([column, pa.array(replaced, column.type)]), index)
+    plain = arrow.plain(column)
+    named = arrow.take(pa.concat_arrays([plain, pa.array(replaced, plain.type)]), index)
+    return named if plain is column else arrow.numbered(named)
 
 
 def _named_texts(type: pa.DataType, texts: tuple[str, ...], time: int, names: Names) -> str | list[str]:

@@ -19,13 +19,13 @@ from typing import Any, final
 from dissectors import records
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
+from dissectors.records import HALF, HALF_BITS, PAIR
 from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers, unset_grid
 from dissectors.wire.memory import copy_row, copy_row_to_columns
 
-_TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
 _EMPTY = 0  # the slot of a row in which all is ABSENT
 # Columns of a block lie one behind the other. Were their size a power of two, the cells of a row would compete for few
@@ -108,7 +108,7 @@ class RowTable:
             number = self.texts.of(value)
         elif kind == NUMBER:
             number = int64(value)
-        elif kind == LOOSE and isinstance(value, int) and 0 <= value < _TOO_LARGE:
+        elif kind == LOOSE and isinstance(value, int) and 0 <= value < PAIR:
             number = value
         elif kind == LOOSE:
             self.loose.append(value if isinstance(value, bytes) else str(value))
@@ -152,12 +152,16 @@ class RowTable:
         self._free[self._free_count] = slot
         self._free_count += 1
 
-    def append(self, row: Iterable[Any]) -> None:
-        """Add a finished row, given as its NamedTuple."""
+    def reopen(self, row: Iterable[Any]) -> int:
+        """A new unfinished row with the values of a NamedTuple; its slot."""
         slot = self.open()
         for field, value in enumerate(row):
             self.put(slot, field, value)
-        self.finish(slot)
+        return slot
+
+    def append(self, row: Iterable[Any]) -> None:
+        """Add a finished row, given as its NamedTuple."""
+        self.finish(self.reopen(row))
 
     def extend(self, rows: Iterable[Iterable[Any]]) -> None:
         """Add finished rows."""
@@ -176,9 +180,10 @@ class RowTable:
             taken.append((self.block, self.rows))
         self.full, loose, self.loose = [], self.loose, []
         self.capacity, self.rows = 0, 0
-        for slot in self._open_slots():
-            for field, kind in enumerate(self.layout.kinds):
-                if kind == LOOSE and ABSENT < self.waiting[slot, field] < 0:
+        kept = [field for field, kind in enumerate(self.layout.kinds) if kind == LOOSE]
+        for slot in self._open_slots() if loose else ():
+            for field in kept:
+                if ABSENT < self.waiting[slot, field] < 0:
                     self.put(slot, field, loose[-1 - self.waiting[slot, field]])
         return taken, loose
 
@@ -227,7 +232,7 @@ class RowTable:
         if kind == LOOSE:
             if number < 0:
                 return self.loose[-1 - number]
-            return str(number) if self.layout.fields[field].kind == "decimal" else number
+            return decimal(number) if self.layout.fields[field].kind == "decimal" else number
         return bool(number) if self.layout.fields[field].is_flag else number
 
     # --- room ---
@@ -259,6 +264,11 @@ class RowTable:
                 waiting[i, k] = self.waiting[i, k]
         self.waiting = waiting
         self._free = numbers(2 * slots)  # none is free, or there would be no need to grow
+
+
+def decimal(number: int) -> str:
+    """The text that a decimal number of a row stands for: see `records.LOOSE_KINDS`."""
+    return str(number) if number < PAIR else f"{number >> HALF_BITS & HALF}:{number & HALF}"
 
 
 @compiled

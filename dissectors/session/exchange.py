@@ -109,6 +109,27 @@ class PendingRequest:
         self.body = None  # decoded, as JSON; where it is wanted only
 
 
+@final
+@compiled
+class SentBatch:
+    """A unit of messages that was sent: its row of `batches` waits at a slot for the answer to the request."""
+
+    sink: Sink
+    slot: cython.Py_ssize_t
+
+    def __init__(self, sink: Sink, slot: cython.Py_ssize_t) -> None:
+        self.sink = sink
+        self.slot = slot
+
+    def __reduce__(self) -> tuple[Any, tuple[Sink, Sequence[Any]]]:
+        return sent_again, (self.sink, self.sink.batches.values(self.slot))
+
+
+def sent_again(sink: Sink, row: Sequence[Any]) -> SentBatch:
+    """A unit whose row waits again, in another process."""
+    return SentBatch(sink, sink.batches.reopen(row))
+
+
 # --- formulas; each time may be ABSENT, and so may the result ---------------------------------------------------------
 
 
@@ -290,10 +311,7 @@ class Report:
 
     def write_exchange(self, row: Exchange) -> None:
         """Add a row of `exchanges` that is complete."""
-        slot = self.exchanges.open()
-        for field, value in enumerate(row):
-            self.exchanges.put(slot, field, value)
-        self._finish(self.exchanges, slot)
+        self._finish(self.exchanges, self.exchanges.reopen(row))
 
     @compiled
     def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> cython.bint:

@@ -23,13 +23,13 @@ from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
 from dissectors.wire.arrays import Grid, Numbers, grid, numbers
 from dissectors.wire.memory import part
-from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
+from dissectors.wire.reader import WireReader
 from dissectors.wire.varint import within
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
 OTHER, INT64, INT32, UINT32, FLAG, INTEGERS, OCTETS, MESSAGE = 0, 1, 2, 3, 4, 5, 6, 7
 MOST_FIELDS, DEEPEST, LARGEST_TAG = 96, 100, 0xFFFFFFFF
-LOW32, SIGN32 = 0xFFFFFFFF, 1 << 31
+LOW32, SIGN32, VARINT_BYTES = 0xFFFFFFFF, 1 << 31, 10
 
 
 @final
@@ -59,21 +59,26 @@ class MessageShape:
 @final
 @compiled
 class MessageFields:
-    """The fields of one message, by number. Valid until the next one is read."""
+    """The fields of one message, by number. Valid until the next one is read.
+
+    What does not fit puts the reader behind its end, and so do all steps from there: nothing is raised.
+    """
 
     reader: WireReader
     data: bytes  # what it was read from
     begin: cython.Py_ssize_t = 0  # index of the first field
     end: cython.Py_ssize_t = 0  # index after the last field that is whole
     shape: MessageShape
-    _cells: Grid  # the number, or where bytes begin; where it ends, 0 for no field
+    _cells: Grid  # the number, or where bytes begin; where it ends; the turn in which it was read
+    _turn: cython.longlong
 
     def __init__(self, reader: WireReader) -> None:
         """reader: may be shared with others; no two may read at the same time."""
         self.reader = reader
         self.data = b""
-        self.shape = MessageShape({})
-        self._cells = grid(MOST_FIELDS, 2)
+        self.shape = NO_FIELDS
+        self._cells = grid(MOST_FIELDS, 3)
+        self._turn = 1
 
     # --- reading ---
 
@@ -81,37 +86,33 @@ class MessageFields:
     def read(self, shape: MessageShape, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Read data[start:end]; False where it is no such message: then `end` is behind its last whole field."""
         r: WireReader = self.reader
-        n: cython.Py_ssize_t
         self.shape, self.data = shape, data
-        for n in range(shape.size):
-            self._cells[n, 1] = 0
+        self._turn += 1
         self.begin = self.end = start
         r.open(data, start, end)
         if r.end < end:
             return False
-        try:
-            while r.pos < r.end:
-                self._field(shape, True, 0)
+        while r.pos < r.end:
+            self._field(shape, True, 0)
+            if r.pos <= r.end:
                 self.end = r.pos
-        except ReadError:
-            return False
-        return True
+        return r.pos == r.end
 
     @compiled
-    def _field(self, shape: MessageShape, keep: cython.bint, depth: cython.int) -> None:
+    def _field(self, shape: MessageShape, keep: cython.bint, depth: cython.int) -> cython.int:
         """Read one field; the messages in it must be well formed. keep: note what it holds."""
         r: WireReader = self.reader
-        tag: cython.longlong = r.varint()
+        tag: cython.longlong = self._varint()
         number: cython.longlong = tag >> 3
         wire: cython.int = tag & 7
         kind: cython.longlong = OTHER
         value: cython.longlong
-        if tag < 8 or tag > LARGEST_TAG:
-            raise ReadError("a field without a number")
+        if tag < 8 or tag > LARGEST_TAG:  # a field without a number
+            return self._misfit()
         if number < shape.size:
             kind = shape.kinds[number]
         if wire == VARINT:
-            value = r.varint()
+            value = self._varint()
             keep = keep and OTHER < kind < OCTETS
             if kind == INT32:
                 value = ((value & LOW32) ^ SIGN32) - SIGN32
@@ -120,7 +121,7 @@ class MessageFields:
             elif kind == FLAG:
                 value = value != 0
         elif wire == BYTES:
-            value = self._bytes(r.varint())
+            value = self._bytes(self._varint())
             keep = keep and kind >= INTEGERS
             if kind == MESSAGE:
                 self._message(shape.inner[number], value, r.pos, depth + 1)
@@ -133,59 +134,85 @@ class MessageFields:
             value = self._group(number, depth + 1)
             keep = False
         else:
-            raise ReadError("an unknown wire type")
-        if keep:
+            return self._misfit()
+        if keep and r.pos <= r.end:
             self._cells[number, 0] = value
             self._cells[number, 1] = r.pos
+            self._cells[number, 2] = self._turn
+        return 0
+
+    @compiled
+    def _misfit(self) -> cython.int:
+        """What comes next is no part of such a message."""
+        self.reader.pos = self.reader.end + 1
+        return 0
+
+    @compiled
+    def _varint(self) -> cython.longlong:
+        """A varint of 64 bits, as the signed number with these bits."""
+        r: WireReader = self.reader
+        at: cython.Py_ssize_t = r.pos
+        value: cython.ulonglong = 0
+        byte: cython.ulonglong
+        shift: cython.int = 0
+        while at < r.end and shift < 7 * VARINT_BYTES:
+            byte = r.data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                r.pos = at
+                return value if cython.compiled else signed(value)
+            shift += 7
+        return self._misfit()
 
     @compiled
     def _bytes(self, size: cython.longlong) -> cython.Py_ssize_t:
         """Move over `size` bytes: the index of the first."""
         r: WireReader = self.reader
-        if size < 0 or size > r.end - r.pos:
-            raise EndsEarlyError("it ends early")
-        return r.take(size)
+        at: cython.Py_ssize_t = r.pos
+        if size < 0 or size > r.end - at:
+            return self._misfit()
+        r.pos = at + size
+        return at
 
     @compiled
     def _message(
         self, shape: MessageShape | None, start: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
-    ) -> None:
+    ) -> cython.int:
         """Check that [start, end) is a message of this shape, or integers one after the other where there is none."""
         r: WireReader = self.reader
         outer: cython.Py_ssize_t = r.end
-        if depth > DEEPEST:
-            raise ReadError("messages within messages without end")
+        if end > outer or depth > DEEPEST:
+            return self._misfit()
         r.pos, r.end = start, end
         while r.pos < end:
             if shape is None:
-                r.varint()
+                self._varint()
             else:
                 self._field(shape, False, depth)
         r.end = outer
+        return 0 if r.pos == end else self._misfit()
 
     @compiled
-    def _group(self, number: cython.longlong, depth: cython.int) -> cython.Py_ssize_t:
-        """Move over the fields of a group, and over the tag that ends it: the index of that tag."""
+    def _group(self, number: cython.longlong, depth: cython.int) -> cython.int:
+        """Move over the fields of a group, and over the tag that ends it."""
         r: WireReader = self.reader
         at: cython.Py_ssize_t = r.pos
-        tag: cython.longlong = r.varint()
-        if depth > DEEPEST:
-            raise ReadError("groups within groups without end")
-        while tag & 7 != GROUP_END:
+        tag: cython.longlong = self._varint()
+        while tag & 7 != GROUP_END and r.pos <= r.end and depth <= DEEPEST:
             r.pos = at
             self._field(NO_FIELDS, False, depth)
             at = r.pos
-            tag = r.varint()
-        if tag >> 3 != number:
-            raise ReadError("another group ends")
-        return at
+            tag = self._varint()
+        return 0 if tag & 7 == GROUP_END and tag >> 3 == number and depth <= DEEPEST else self._misfit()
 
     # --- what was read ---
 
     @compiled
     def has(self, number: cython.Py_ssize_t) -> cython.bint:
         """Whether there is such a field."""
-        return number < self.shape.size and self._cells[number, 1] != 0
+        turn: cython.longlong = self._cells[number, 2]
+        return turn == self._turn
 
     @compiled
     def number(self, number: cython.Py_ssize_t, default: cython.longlong) -> cython.longlong:
@@ -227,9 +254,9 @@ class MessageFields:
         r.open(self.data, self.begin, self.end if self.has(number) else self.begin)
         while (wire := self._next(number)) >= 0:
             if wire == VARINT:
-                r.varint()
+                self._varint()
             else:
-                start = self._bytes(r.varint())
+                start = self._bytes(self._varint())
                 found.append((start, r.pos))
         return found
 
@@ -243,12 +270,12 @@ class MessageFields:
         r.open(self.data, self.begin, self.end if self.has(number) else self.begin)
         while (wire := self._next(number)) >= 0:
             if wire == VARINT:
-                found.append(r.varint())
+                found.append(self._varint())
                 continue
-            after = self._bytes(r.varint())
+            after = self._bytes(self._varint())
             r.pos, after = after, r.pos
             while r.pos < after:
-                found.append(r.varint())
+                found.append(self._varint())
         return found
 
     @compiled
@@ -259,7 +286,7 @@ class MessageFields:
         tag: cython.longlong
         while r.pos < r.end:
             at = r.pos
-            tag = r.varint()
+            tag = self._varint()
             if tag >> 3 == number and (tag & 7 == BYTES or tag & 7 == VARINT):
                 return tag & 7
             r.pos = at
@@ -272,6 +299,12 @@ class MessageFields:
 
 
 NO_FIELDS = MessageShape({})
+
+
+def signed(value: int) -> int:
+    """The signed number with the low 64 bits of a number."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
 
 
 # --- any message -----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from dissectors.wire.per_thread import PerThread
 
 PLAIN, WIDE, COMPACT = 0, 1, 2
 SIGN32, TWO32 = 1 << 31, 1 << 32
-LENGTH_BYTES, VARINT_BYTES = 5, 10
+LENGTH_BYTES = 5
 
 
 class ReadError(ValueError):
@@ -192,22 +192,6 @@ class WireReader:
         raise VarintError(f"a varint of more than {LENGTH_BYTES} bytes")
 
     @compiled
-    def varint(self) -> cython.longlong:
-        """A varint of 64 bits, as the signed number with these bits. Raises VarintError where it is longer."""
-        value: cython.ulonglong = self.data[self.take(1)]
-        byte: cython.ulonglong
-        i: cython.int
-        if value < 128:
-            return value
-        value &= 127
-        for i in range(1, VARINT_BYTES):
-            byte = self.data[self.take(1)]
-            value |= (byte & 127) << (7 * i)
-            if byte < 128:
-                return value if cython.compiled else _signed(value)
-        raise VarintError(f"a varint of more than {VARINT_BYTES} bytes")
-
-    @compiled
     def announced(self, kind: cython.int) -> cython.longlong:
         """The length of what follows, negative for null. It may be more than is left."""
         if kind == COMPACT:
@@ -230,12 +214,6 @@ class WireReader:
             self.uvarint()
             self.skip(self.uvarint())
             left -= 1
-
-
-def _signed(value: int) -> int:
-    """The signed number with the low 64 bits of a number."""
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value
 
 
 _readers: PerThread = PerThread(WireReader)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors import records
+from dissectors import arrow, records
 from dissectors.options import Options
 from dissectors.rows import blocks
+from dissectors.rows.late_names import LIKELY, Name, Names, open_keys, open_rows, resolve, unresolved, waiting
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.texts import Texts
 from dissectors.run import Run
@@ -61,10 +62,15 @@ def test_records_are_the_same_in_memory_and_as_parquet(tmp_path: Path) -> None:
         assert one.equals(other), name
 
 
-@pytest.mark.parametrize("table", ALL)
-def test_names_that_are_learned_later_are_in_no_dictionary(table: str) -> None:
-    coded = records.schema(table, coded=True)
-    assert all(
-        not pa.types.is_dictionary(coded.field(name).type) for name in records.NAMED_COLUMNS if name in coded.names
-    )
-    assert any(map(pa.types.is_dictionary, coded.types))
+@pytest.mark.parametrize("coded", [False, True])
+def test_names_that_are_learned_later_are_put_into_dictionaries_too(coded: bool) -> None:
+    some = [unresolved("kafka/1", "one"), "as it is", None, unresolved("kafka/2", "two"), unresolved("kafka/1", "one")]
+    column = arrow.numbered(pa.array(some)) if coded else pa.array(some)
+    batch = pa.record_batch({"time": pa.array([0] * len(some), pa.timestamp("us", "UTC")), "topic": column})
+    names = Names([Name("kafka/1", 0, "orders")])
+    assert open_keys(batch) == {"kafka/1", "kafka/2", "kafka/1" + LIKELY, "kafka/2" + LIKELY}
+    assert open_rows(batch).tolist() == [True, False, False, True, True]
+    assert waiting(batch, names, 0)[0].tolist() == [False, False, False, True, False]
+    named = resolve(batch, names)["topic"]
+    assert named.type == column.type
+    assert named.to_pylist() == ["orders", "as it is", None, "two", "orders"]

@@ -258,3 +258,14 @@ def test_rows_without_a_connection_stand_beside_those_of_unknown_protocols() -> 
     batch = to_batch("findings", [Finding(conn, "gap", time=i) for i, conn in enumerate((None, unknown, CONN))], FILES)
     assert batch.column("protocol").to_pylist() == [None, None, "kafka"]
     assert batch.column("site").to_pylist() == [None, "here", "here"]
+
+
+@given(st.integers(0, (1 << 62) - 1), st.integers(0, records.HALF), st.integers(0, records.HALF))
+def test_a_position_is_one_number_or_two_with_a_colon(one: int, first: int, second: int) -> None:
+    rows = sink("batches")
+    slot = rows.batches.reopen(records.Batch(CONN))
+    rows.batches.waiting[slot, fields.BATCH_POSITION] = records.PAIR | first << records.HALF_BITS | second
+    assert rows.batches.values(slot).position == f"{first}:{second}"
+    rows.batches.append(records.Batch(CONN, position=one))  # type: ignore[arg-type]
+    rows.batches.finish(slot)
+    assert [row["position"] for row in drained(rows, "batches")] == [str(one), f"{first}:{second}"]

@@ -75,15 +75,14 @@ class LostRequests:
         self._holes.append(LostBytes(order, frames, length))
 
     def update(self, code: int, fields: MessageFields) -> None:
-        """Take a command that may open or close a producer, consumer or watcher."""
-        found = ID_FIELDS.get(code)
-        if found is not None:
-            ids: set[int] = getattr(self, found[0])
-            id_ = fields.number(found[1], 0)
-            if code not in _OPENING:
-                ids.discard(id_)
-            elif len(ids) < _IDS:
-                ids.add(id_)
+        """Take a command of ID_FIELDS, which opens or closes a producer, consumer or watcher."""
+        what, field = ID_FIELDS[code]
+        ids: set[int] = getattr(self, what)
+        id_ = fields.number(field, 0)
+        if code not in _OPENING:
+            ids.discard(id_)
+        elif len(ids) < _IDS:
+            ids.add(id_)
 
     def explain(self, order: int, frames: int, request_id: int) -> CommandType | None:
         """What a SUCCESS that was delivered at `order` answers, if there is one reading."""
