@@ -1372,7 +1372,9 @@ def test_servers_that_answer_only_the_second_syn_let_clients_wait(count: int, se
     rows = said(exchanges=[call(1)], connections=[*late, connection(9, rtt_ns=600 * MS)])
     ((kind, said_so, sentence),) = [(row["kind"], row["severity"], row["sentence"]) for row in rows]
     assert (kind, said_so) == ("connect_late", severity)
-    assert sentence.startswith(f"Server 10.0.0.1:9092 let {count} connections of payer on 10.0.0.2 wait up to 1.00 s")
+    assert sentence.startswith(
+        f"Server 10.0.0.1:9092 kept {count} connections of payer on 10.0.0.2 waiting, up to 1.00 s"
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,7 @@ _LATE = f"handshake = 'full' and rtt_ns >= {SYN_AGAIN_NS}"
 
 LATE_CONNECTS = Told(
     SomeRows("connections", _LATE), "connect_late",
-    "Server {server} let {count:connection} of {who} wait {longest} until it was open: it answered only the "
-    "SYN that came again.",
+    "Server {server} kept {count:connection} of {who} waiting, {longest}: it answered the SYN only when it came again.",
     f"select * replace (rtt_ns as cost_ns) from v_connections where {_LATE} and server_port in (from v_ports)",
     by=("server",),
     more=f"max(rtt_ns) as longest_ns, if(count(*) < {RESETS}, '{NOTE}', null) as severity",
