@@ -549,17 +549,20 @@ def _soon(flow: Flow) -> int:
 
     At the sender's that is at once, at the receiver's a round trip later.
     """
-    if flow.syn_time is None or flow.ack_time is None:
-        return _AT_ONCE_NS + _TRIP_NS
-    return _AT_ONCE_NS + max(0, min(flow.ack_time - flow.syn_time, _LONGEST_TRIP_NS))
+    trip_ns = _between(flow.syn_time, flow.ack_time)
+    return _AT_ONCE_NS + (_TRIP_NS if trip_ns is None else trip_ns)
 
 
 def _trip(flow: Flow, direction: int) -> int:
     """How long an acknowledgement of bytes of a direction takes, ns, as the handshake shows; 0 where it does not."""
-    if flow.syn_ack_time is None:
-        return 0
-    begin, end = (flow.syn_time, flow.syn_ack_time) if direction == flow.opener else (flow.syn_ack_time, flow.ack_time)
-    return 0 if begin is None or end is None else max(0, min(end - begin, _LONGEST_TRIP_NS))
+    if direction == flow.opener:
+        return _between(flow.syn_time, flow.syn_ack_time) or 0
+    return _between(flow.syn_ack_time, flow.ack_time) or 0
+
+
+def _between(begin: int | None, end: int | None) -> int | None:
+    """How long it took from one packet of a handshake to another, ns; None where one was not captured."""
+    return None if begin is None or end is None else max(0, min(end - begin, _LONGEST_TRIP_NS))
 
 
 def _note(half: Half, conflict: Conflict) -> None:

@@ -4,7 +4,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL
@@ -26,7 +26,7 @@ def mutate(script: Script, changes: list[tuple[int, int, int]]) -> Script:
     return [(direction, bytes(data)) for direction, data in out]
 
 
-@settings(max_examples=120, derandomize=True, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=120)
 @given(st.sampled_from(sorted(ERAS)), MUTATIONS)
 def test_a_mutated_conversation_yields_the_same_rows_however_it_is_cut(
     era: str, changes: list[tuple[int, int, int]]

@@ -233,8 +233,7 @@ _LONGER_PATH = "Look first at the network between this broker and its clients: a
 def _uneven(capture: Capture) -> str:
     """Requests of the worst brokers, but for what was slow for a while."""
     told = capture.kept("v_stretches")
-    capture.keep("v_worst", _WORST.format(told=told))
-    return _UNEVEN.format(told=told)
+    return _UNEVEN.format(told=told) if capture.keep("v_worst", _WORST.format(told=told)) else ""
 
 
 UNEVEN_BROKER = Told(
@@ -269,11 +268,11 @@ _DELAYED = f"""
             max(epoch_us(s.time) + s.duration_ns // 1000 - epoch_us(c.until)) * 1000 as longer_ns
         from (from stalls where direction = 'server' and {_RESENDS}) s asof join (from v_calls where kind = 'call') c
             on s.site = c.site and s.connection = c.connection and s.incarnation = c.incarnation and s.time >= c.time
-        where epoch_us(s.time) <= epoch_us(c.until) + 1 group by all
+        where epoch_us(s.time) <= epoch_us(c.until) + 1 group by all having longer_ns > 0
     )
     select c.* replace (
         greatest(coalesce(p.resent_ns, 0), coalesce(a.longer_ns, 0)) as cost_ns,
-        c.total_ns + greatest(coalesce(a.longer_ns, 0), 0) as total_ns), tcp.*
+        c.total_ns + coalesce(a.longer_ns, 0) as total_ns), tcp.*
     from v_calls c cross join (
         select saturated(sum(retransmissions)) as resent,
             saturated(sum(client_packets::hugeint + server_packets)) as packets from connections

@@ -33,7 +33,7 @@ class Told(NamedTuple):
     needs: SomeRows | tuple[SomeRows, ...]  # rows, of some kind, without which there is nothing to tell
     verdict: str
     sentence: str
-    rows: str | Callable[[Capture], str]  # what is counted, as a SELECT
+    rows: str | Callable[[Capture], str]  # what is counted, as a SELECT; "" where that is known to be nothing
     by: tuple[str, ...] = ("protocol",)  # columns that make a group
     more: str = ""  # aggregates that the sentence uses; those named `severity`, `advice`, `chain` are of the verdict
     cost_ns: str = COST_NS  # the aggregate of that name
@@ -44,15 +44,15 @@ class Told(NamedTuple):
 
     @property
     def any_of(self) -> tuple[SomeRows, ...]:
-        """As a `Check` has it."""
+        """Kinds of rows: a capture that has none of them has nothing to tell."""
         return (self.needs,) if isinstance(self.needs, SomeRows) else self.needs
 
     def verdicts(self, capture: Capture) -> Iterator[Ruling]:
-        """One for each group of rows."""
+        """The verdicts of a capture: one for each group of rows."""
         rows = self.rows if isinstance(self.rows, str) else self.rows(capture)
+        if not rows or (self.keeps and not capture.keep(self.keeps, rows)):
+            return
         if self.keeps:
-            if not capture.keep(self.keeps, rows):
-                return
             rows = f"select * from {self.keeps}"
             capture.explain(rows)
         details = (self.detail,) if isinstance(self.detail, str) else self.detail

@@ -102,15 +102,14 @@ _LEAKED = f"""
     where {_LEFT_OPEN} and asked <= {LEAKED_EXCHANGES}
     qualify count(*) over (partition by site, protocol, client, server) >= {LEAKED}"""
 
-_EMPTY = """
-    kind = 'call' and api in ('Fetch', 'POLL_MESSAGES') and status = 'ok' and coalesce(records, 0) = 0
-        and not coalesce(long_poll, false)"""
+_POLL = "kind = 'call' and api in ('Fetch', 'POLL_MESSAGES')"
+_EMPTY = f"{_POLL} and status = 'ok' and coalesce(records, 0) = 0 and not coalesce(long_poll, false)"
 # polls of clients that nearly always get nothing, and at once, and ask again
 _BUSY = f"""
     select c.*, asked, rate from (from v_calls where {_EMPTY}) c join (
         select site, client, server, count(*) as asked, count(*) filter ({_EMPTY}) as n,
             (n * 1000000 // greatest(epoch_us(max(time)) - epoch_us(min(time)), 1))::bigint as rate
-        from v_calls where kind = 'call' and api in ('Fetch', 'POLL_MESSAGES') group by all
+        from v_calls where {_POLL} group by all
         having n >= {POLLS} and n >= {MOSTLY} * asked and rate >= {POLLS_A_SECOND}
     ) b using (site, client, server)"""
 
