@@ -21,6 +21,13 @@ def data(page: Path) -> dict[str, Any]:
     return made
 
 
+def texts(page: Path) -> str:
+    """All text of a page: its markup, and what its data block carries as text (packed numbers are none)."""
+    carried = data(page)
+    frames = [(text, base64.b64decode(raw)) for sides in carried["frames"].values() for _, _, text, raw, _ in sides]
+    return _BLOCK.sub("", page.read_text(encoding="utf-8")) + repr((carried["strings"], carried["files"], frames))
+
+
 def _inflated(text: str) -> bytes:
     """The bytes behind a text of the page."""
     return zlib.decompress(base64.b64decode(text), -zlib.MAX_WBITS)
