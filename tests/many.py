@@ -140,7 +140,7 @@ class TogetherAsAlone:
         raise NotImplementedError
 
     @pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
-    @settings(max_examples=60, suppress_health_check=INHERITED, derandomize=True)
+    @settings(max_examples=60, suppress_health_check=INHERITED)
     @given(seed=st.integers(0, 1 << 32), many=st.integers(1, 9), often=st.sampled_from((0.1, 0.7)))
     def test_connections_at_once_give_the_rows_of_each_alone(
         self, tables: tuple[str, ...], seed: int, many: int, often: float

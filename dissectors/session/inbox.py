@@ -335,6 +335,8 @@ class Inbox:
         """Bring all that was pulled into the window."""
         if not self._parts:
             return
+        if self.remembers and self.pos:
+            self._remember_end()
         buffers: list[Bytes] = [self.buf[self.pos :]]
         segments = self._segments[SEGMENT_FIELDS * self._mark :]
         for part in self._parts:
@@ -362,6 +364,8 @@ class Inbox:
     @compiled
     def _remember_end(self) -> None:
         """Keep the last bytes of the window that were framed, and their segments."""
+        if self._past_base + len(self._past) == self._base + self.pos:
+            return  # they lie in the window before it, of which no more was framed since
         start: cython.longlong = max(self._base, self._base + self.pos - self.remembers)
         first: cython.Py_ssize_t = self._segment_from(0, start)
         last: cython.Py_ssize_t = self._segment_from(first, self._base + self.pos - 1)

@@ -191,6 +191,7 @@ class TestTogetherAsAlone(TogetherAsAlone):
     protocol = PROTOCOL
     conversation = staticmethod(conversation)
     apis = ("Produce", "Fetch", "Metadata", "OffsetCommit", "ApiVersions", "JoinGroup")
+    differed = ((5536516, 4),)  # a request whose end was forgotten when the bytes behind it were joined
 
 
 @pytest.mark.parametrize("midstream", [False, True])

@@ -157,6 +157,26 @@ def test_what_settles_keeps_no_framed_bytes() -> None:
     assert box.held == len(b"\x02a" + b"x")
 
 
+@given(cuts=st.sets(st.integers(1, 19)))
+def test_the_end_of_the_frame_before_stays_known_however_its_bytes_come(cuts: set[int]) -> None:
+    """Even where the next frame is joined from several chunks."""
+    data = frame(b"0123456789") + frame(b"next one")
+    ends = [*sorted(cuts), len(data)]
+    starts = [0, *ends[:-1]]
+    box = Inbox(CLIENT)
+    box.remembers = 4
+    cut_at = 0
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
+        box.add(chunk(start, data[start:end], number))
+        for one in cut(box):
+            cut_at = one.offset
+        box.settle()
+        box.join()
+        before = box.before(cut_at)
+        framed = data[: box.offset]
+        assert (b"" if before is None else before.data) == framed[max(cut_at, len(framed) - 4) :]
+
+
 def test_an_inbox_goes_on_where_its_pickle_was_made() -> None:
     data = frame(b"0123456789") + frame(b"next")
     box = inbox(chunk(0, data[:3], 1), gap(3, 2, 2), chunk(5, data[5:13], 3))
