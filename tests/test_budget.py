@@ -26,8 +26,8 @@ MOST: dict[str, int] = {
     "dissectors/forensics": 2_260,
     "dissectors/iggy": 7_320,
     "dissectors/kafka": 9_010,
-    "dissectors/pulsar": 4_735,
-    "dissectors/rows": 1_575,
+    "dissectors/pulsar": 4_775,
+    "dissectors/rows": 1_590,
     "dissectors/session": 3_730,
     "dissectors/tcp": 2_805,
     "dissectors/tls": 1_560,
@@ -80,6 +80,7 @@ SUM = [
     (-535, "checks are rows, dialects and schemas are said once, as are sections, writers, links and groups of work"),
     (140, "verdicts: late connects, polls that find nothing, longer paths, captures that stood still"),
     (-115, "room that folders no longer used"),
+    (55, "Pulsar: sizes of payloads met before, names of producers without an object: 50 thousand instructions"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

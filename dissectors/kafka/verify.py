@@ -164,7 +164,7 @@ class BatchVerifier:
                 batch.entries += self._messages(batch, raw)
             else:
                 compressed = memoryview(frame.data)[batch.body : batch.end]
-                batch.uncompressed = decompressed_size(batch.codec, compressed, self.limit)
+                batch.uncompressed = decompressed_size(batch.codec, compressed, self.limit, None)
         except RecordError as trouble:
             if batch.verdict == "ok":
                 self._malformed(frame, records, batch.start, trouble)

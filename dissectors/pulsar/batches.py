@@ -42,6 +42,7 @@ from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
 from dissectors.session.frame import Frame
 from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.codecs.sizes import decompressed_size
 from dissectors.wire.per_thread import PerThread
 from dissectors.wire.protobuf import MessageFields
 from dissectors.wire.reader import WireReader
@@ -83,7 +84,8 @@ class PulsarEntry:
     ledger, entry: its position, ABSENT where it is not known
     to_deliver: the words of a MESSAGE that say which of its batch are still to be delivered; SEND has none
     computed: the checksum over the bytes captured, ABSENT where some are missing; verdict: of `batches`
-    plain: the payload, decompressed, as it is where it is a chunk; None where it cannot be read
+    uncompressed: bytes of the payload, decompressed; ABSENT where it cannot be read, or is a chunk of what can
+    plain: these bytes, or those of a chunk, where messages are to be read; None where they cannot be
     """
 
     reader: WireReader
@@ -108,6 +110,7 @@ class PulsarEntry:
     to_deliver: Sequence[int]
     computed: cython.longlong = 0
     verdict: str
+    uncompressed: cython.longlong = 0
     plain: bytes | None = None
 
     def __init__(self) -> None:
@@ -266,12 +269,24 @@ def key_name(data: bytes, start: int, end: int) -> str:
 
 def unpacked(meta: MessageFields, payload: bytes, limit: int) -> bytes:
     """The payload, decompressed. Raises CodecError."""
-    number = meta.number(META_COMPRESSION, 0)
-    if not number:
+    if not meta.number(META_COMPRESSION, 0):
         return payload
+    return decompress(_codec(meta), payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
+
+
+@compiled
+def unpacked_size(meta: MessageFields, payload: bytes, limit: cython.longlong) -> cython.longlong:
+    """Bytes of a compressed payload, decompressed. Raises CodecError."""
+    return decompressed_size(_codec(meta), payload, limit, meta.number(META_UNCOMPRESSED_SIZE, 0))
+
+
+@compiled
+def _codec(meta: MessageFields) -> str:
+    """The codec of a compressed payload. Raises CodecError."""
+    number = meta.number(META_COMPRESSION, 0)
     if number not in CODECS:
         raise CodecError(f"unknown codec {number}")
-    return decompress(CODECS[number], payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
+    return CODECS[number]
 
 
 def position(ledger: int, entry: int) -> str | None:

@@ -105,7 +105,7 @@ class Entries:
         if not produced and command.read_id(PUSH_MESSAGE_ID):
             entry.ledger, entry.entry = command.ledger(), command.entry()
         self._verify(frame, entry)
-        self._unfold(frame, entry)
+        self._unfold(frame, entry, compacted or self._rows.report.wants_messages)
         if compacted and entry.plain is not None:
             request.records = self.messages.count(entry)
         report: Report = self._rows.report
@@ -199,9 +199,10 @@ class Entries:
         )
 
     @compiled
-    def _unfold(self, frame: Frame, entry: PulsarEntry) -> None:
-        """Decompress the payload, where it is whole and not encrypted."""
+    def _unfold(self, frame: Frame, entry: PulsarEntry, wanted: cython.bint) -> None:
+        """Decompress the payload, where it is whole and not encrypted. wanted: it is read, not only its size."""
         entry.plain = None
+        entry.uncompressed = ABSENT
         if entry.has_meta:
             if (
                 entry.role == PRODUCE
@@ -212,25 +213,43 @@ class Entries:
             if entry.meta.has(META_ENCRYPTION_KEYS):
                 self._report_encryption(entry)
             elif frame.complete and (entry.verdict == "ok" or entry.verdict == "absent"):
-                entry.plain = part(frame.data, entry.payload, entry.stop)
-                if entry.codec() and not is_chunk(entry.meta):
-                    entry.plain = self.unpack(entry, entry.plain)
+                payload = part(frame.data, entry.payload, entry.stop)
+                if not entry.codec():
+                    entry.plain, entry.uncompressed = payload, len(payload)
+                elif is_chunk(entry.meta):
+                    entry.plain = payload
+                elif wanted:
+                    entry.plain = self.unpack(entry, payload)
+                    entry.uncompressed = ABSENT if entry.plain is None else len(entry.plain)
+                else:
+                    entry.uncompressed = self._unpacked_size(entry, payload)
 
     @compiled
     def unpack(self, entry: PulsarEntry, payload: bytes) -> bytes | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
-        limit = self._unpacked_limit
-        room = self._conversation.sink.room if self._rows.report.wants_messages else limit
+        room = self._conversation.sink.room if self._rows.report.wants_messages else self._unpacked_limit
         try:
-            return batches.unpacked(entry.meta, payload, min(limit, room))
+            return batches.unpacked(entry.meta, payload, min(self._unpacked_limit, room))
         except CodecError as trouble:
-            name = batches.CODEC_NAMES.get(entry.codec())
-            if room < entry.meta.number(META_UNCOMPRESSED_SIZE, 0) <= limit:
-                message = f"An entry is not unfolded: no room is left in the limit `message_bytes` ({trouble})"
-                self.finding(entry, "limit", message, codec=name)
-            else:
-                self.finding(entry, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)
+            self._report_packed(entry, trouble, room)
             return None
+
+    @compiled
+    def _unpacked_size(self, entry: PulsarEntry, payload: bytes) -> cython.longlong:
+        """Bytes of a payload, decompressed; ABSENT, and a finding, where that cannot be done."""
+        try:
+            return batches.unpacked_size(entry.meta, payload, self._unpacked_limit)
+        except CodecError as trouble:
+            self._report_packed(entry, trouble, self._unpacked_limit)
+            return ABSENT
+
+    def _report_packed(self, entry: PulsarEntry, trouble: CodecError, room: int) -> None:
+        name = batches.CODEC_NAMES.get(entry.codec())
+        if room < entry.meta.number(META_UNCOMPRESSED_SIZE, 0) <= self._unpacked_limit:
+            message = f"An entry is not unfolded: no room is left in the limit `message_bytes` ({trouble})"
+            self.finding(entry, "limit", message, codec=name)
+        else:
+            self.finding(entry, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)
 
     def _report_encryption(self, entry: PulsarEntry) -> None:
         """Once for each producer and consumer."""

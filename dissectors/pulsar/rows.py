@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sys import intern
 from typing import Any, final
 
 from dissectors.compiling import cython
@@ -14,7 +13,6 @@ from dissectors.pulsar.batches import (
     FORMAT,
     NO_CHECKSUM,
     PulsarEntry,
-    is_chunk,
     ns_of,
     position,
 )
@@ -164,9 +162,8 @@ class PulsarRows:
         if entry.has_meta:
             codec = entry.codec()
             table.put_text(slot, fields.BATCH_CODEC, CODEC_NAMES.get(codec) or str(codec))
-            table.put_text(slot, fields.BATCH_PRODUCER, intern(meta.text(META_PRODUCER_NAME) or ""))
-            if entry.plain is not None and not (codec and is_chunk(meta)):
-                table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = len(entry.plain)
+            self._put_producer(table, slot, meta)
+            table.waiting[slot, fields.BATCH_UNCOMPRESSED_BYTES] = entry.uncompressed
             table.waiting[slot, fields.BATCH_BASE_SEQUENCE] = meta.number(META_SEQUENCE_ID, 0)
             table.waiting[slot, fields.BATCH_TRANSACTIONAL] = meta.has(META_TXNID_MOST_BITS) or meta.has(
                 META_TXNID_LEAST_BITS
@@ -176,6 +173,16 @@ class PulsarRows:
             table.waiting[slot, fields.BATCH_MAX_TIMESTAMP] = entry.published_ns()
             table.waiting[slot, fields.BATCH_DELIVER_AT] = ns_of(meta.number(META_DELIVER_AT_TIME, -1))
         return slot
+
+    @compiled
+    def _put_producer(self, table: RowTable, slot: cython.Py_ssize_t, meta: MessageFields) -> None:
+        """The name of the producer, which each of its entries repeats."""
+        start: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 0
+        if meta.has(META_PRODUCER_NAME):
+            start, end = meta.start(META_PRODUCER_NAME), meta.stop(META_PRODUCER_NAME)
+        meta.reader.open(meta.data, start, end)
+        table.put_octets(slot, fields.BATCH_PRODUCER, meta.reader.data, start, end)
 
     @compiled
     def finish_batch(

@@ -23,7 +23,7 @@ from dissectors.records import HALF, HALF_BITS, PAIR
 from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
 from dissectors.rows.layout import ABSENT, Layout
 from dissectors.rows.texts import Numbered, Texts
-from dissectors.wire.arrays import Grid, Numbers, grid, numbers, unset_grid
+from dissectors.wire.arrays import Bytes, Grid, Numbers, grid, numbers, unset_grid
 from dissectors.wire.memory import copy_row, copy_row_to_columns
 
 _FIRST_SLOTS = 16
@@ -126,6 +126,18 @@ class RowTable:
         if text is not None:
             number = self.texts.of(text)
         self.waiting[slot, field] = number
+
+    @compiled
+    def put_octets(
+        self,
+        slot: cython.Py_ssize_t,
+        field: cython.Py_ssize_t,
+        data: Bytes,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> None:
+        """Set a field of an unfinished row to the text data[start:end], without making an object of it."""
+        self.waiting[slot, field] = self.texts.number(data, start, end - start)
 
     def put_named(self, slot: int, columns: Mapping[str, Any]) -> None:
         """Set fields by their names. Raises KeyError for a name that the table does not have."""

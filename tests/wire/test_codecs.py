@@ -98,16 +98,18 @@ def test_the_size_is_that_of_the_output_again_and_again_and_never_over_the_ceili
     codec, compress = FORMS[form]
     packed = compress(data)
     for again in (packed, packed, memoryview(b"before" + packed)[6:]):
-        assert decompressed_size(codec, again, LIMIT) == len(data)
+        assert decompressed_size(codec, again, LIMIT, None) == len(data)
+    with pytest.raises(CodecError):  # not so many come out
+        decompressed_size(codec, packed, LIMIT, len(data) + 1)
     if data:
         with pytest.raises(TooLargeError):
-            decompressed_size(codec, packed, len(data) - 1)
+            decompressed_size(codec, packed, len(data) - 1, None)
 
 
 def test_bytes_that_do_not_decompress_do_not_the_next_time_either() -> None:
     for _ in range(2):
         with pytest.raises(CodecError):
-            decompressed_size("zstd", b"this is no frame", LIMIT)
+            decompressed_size("zstd", b"this is no frame", LIMIT, None)
 
 
 @given(forms, payloads, st.data())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from dissectors.compiling import cython
 from dissectors.compiling.marks import compiled
@@ -28,16 +29,16 @@ def _digest_of() -> Callable[[Data, int], bytes]:
 
 
 @compiled
-def decompressed_size(codec: str, data: Data, limit: cython.longlong) -> cython.longlong:
-    """How many bytes `decompress` gives, whose errors it raises."""
+def decompressed_size(codec: str, data: Data, limit: cython.longlong, announced: Any) -> cython.longlong:
+    """How many bytes `decompress` gives, whose errors it raises. announced: so many; None where nothing says it."""
     sizes = _sizes.get(codec)
     if sizes is None:
         sizes = _sizes[codec] = {}
     digest: bytes = _digest_of()(data, _SEED)
     known = None if listeners else sizes.get(digest)
-    if known is not None and known <= limit:
+    if known is not None and known <= limit and (announced is None or announced == known):
         return known
-    size: cython.longlong = len(decompress(codec, data, limit=limit))
+    size: cython.longlong = len(decompress(codec, data, limit=limit, size=announced))
     if len(sizes) >= _MOST:
         sizes.clear()
     sizes[digest] = size
