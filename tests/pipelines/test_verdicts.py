@@ -1148,6 +1148,21 @@ def test_timestamps_from_the_future_are_a_matter_of_clocks() -> None:
         assert said(batches=batches) == []
 
 
+def test_timestamps_of_long_ago_are_told_and_seconds_in_place_of_milliseconds_are_a_warning() -> None:
+    def stamped(stamp: Callable[[datetime], datetime]) -> Rows:
+        times = [NOON + timedelta(seconds=n) for n in range(3)]
+        return [batch(n, max_timestamp=stamp(time)) for n, time in enumerate(times)]
+
+    (row,) = said(batches=stamped(lambda time: datetime.fromtimestamp(time.timestamp() / 1000, UTC)))
+    assert (row["kind"], row["severity"], row["count"]) == ("old_timestamps", "warning", 3)
+    oldest = f"{datetime.fromtimestamp(NOON.timestamp() / 1000, UTC):%Y-%m-%d}"
+    assert row["sentence"] == f"3 batches of payer on 10.0.0.2 for topic orders carry timestamps as old as {oldest}."
+    assert row["detail"] == f"Their numbers, taken for seconds, are times of {NOON:%Y-%m-%d}."
+    (row,) = said(batches=stamped(lambda time: time - timedelta(days=30)))
+    assert (row["severity"], row["detail"]) == ("note", None)
+    assert said(batches=stamped(lambda time: time - timedelta(days=6))) == []
+
+
 # --- connections -----------------------------------------------------------------------------------------------------
 
 HELLO = {"protocol": None, "tls": True, "client_bytes": 517, "server_bytes": 0, "frames": 0, "framed_bytes": 0}

@@ -400,6 +400,11 @@ KINDS: dict[str, VerdictKind] = {
         "Messages have format 0 or 1, which brokers must convert.",
         "Update the client, or set the topic's message format.",
     ),
+    "old_timestamps": VerdictKind(
+        NOTE,
+        "Messages carry timestamps of long ago: a topic that keeps them for a time may delete them at once.",
+        "Brokers count retention.ms from these timestamps, once the segment is full: look at how the topic is kept.",
+    ),
     "not_idempotent": VerdictKind(
         NOTE,
         "A producer sends without idempotence: a batch that is retried may be written twice.",

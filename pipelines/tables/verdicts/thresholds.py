@@ -134,6 +134,9 @@ AHEAD_US = 2_000_000
 AHEAD_BATCHES = 5
 """Batches of a client from the future that are its clock, not a timestamp that the application chose."""
 
+OLD_US = 7 * 86_400_000_000
+"""How long brokers of Kafka keep messages unless they are told otherwise (log.retention.hours=168)."""
+
 QUEUED_NS, QUEUED = 10 * MS, 5
 """Waiting behind others of one's own connection: so long, so many times, is a habit."""
 

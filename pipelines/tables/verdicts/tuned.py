@@ -17,6 +17,7 @@ from pipelines.tables.verdicts.thresholds import (
     MANY,
     MOSTLY,
     MS,
+    OLD_US,
     POLLS,
     POLLS_A_SECOND,
     SHORT_LIVED_NS,
@@ -82,6 +83,12 @@ _AHEAD = f"""
         select (site, client) from v_batches where role = 'produce' and epoch_us(max_timestamp) > 0
         group by site, client having count(*) >= {AHEAD_BATCHES}
             and quantile_disc(epoch_us(max_timestamp) - epoch_us(time), 0.5) >= {AHEAD_US})"""
+
+_AGED = f"protocol = 'kafka' and role = 'produce' and epoch_us(time) - epoch_us(max_timestamp) >= {OLD_US}"
+# the same, with whether the timestamp is of today if its milliseconds are taken for seconds
+_PAST = f"""
+    select *, max_timestamp < timestamptz '1971-01-01' and abs(epoch(time) - epoch_ms(max_timestamp)) < 86400 as seconds
+    from v_batches where {_AGED}"""
 
 _SHORT = f"""
     protocol is not null and handshake = 'full' and closed <> 'open' and duration_ns < {SHORT_LIVED_NS}"""
@@ -190,6 +197,17 @@ TUNED = (
         "Timestamps of {count:batch} of {who} are {median_ns:ns} ahead of the capture's clock.",
         _AHEAD,
         more="quantile_disc(ahead_us, 0.5) * 1000 as median_ns",
+    ),
+    Told(
+        SomeRows("batches", _AGED), "old_timestamps",
+        "{count:batch} of {who}{for_topics} {count:?carries/carry} timestamps as old as {oldest}.",
+        _PAST,
+        by=("protocol", "seconds"),
+        more="strftime(min(max_timestamp), '%Y-%m-%d') as oldest, if(seconds, 'warning', 'note') as severity, "
+        "if(seconds, strftime(max(time), '%Y-%m-%d'), null) as meant, if(seconds, 'Let the producer give milliseconds: "
+        "its seconds are read as days of January 1970, and topics that keep messages for a time delete them.', null) "
+        "as advice",
+        detail="Their numbers, taken for seconds, are times of {meant}.",
     ),
     Told(
         SomeRows("connections", _SHORT, least=A_MINUTE + 1), "connection_churn",
