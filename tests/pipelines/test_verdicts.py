@@ -1373,6 +1373,24 @@ def test_a_message_that_a_consumer_discarded_is_no_failed_acknowledgement_as_wel
     assert kinds(exchanges=[ack], errors=[failed], connections=[connection()]) == [("discarded", "critical")]
 
 
+@pytest.mark.parametrize(("count", "severity"), [(5, "warning"), (2, "note")])
+def test_tls_handshakes_that_take_seconds_are_told_with_what_others_took(count: int, severity: str) -> None:
+    def shaken(n: int, ns: int, **more: Any) -> Row:
+        return connection(n, n, n + 9, closed="open", tls=True, tls_handshake_ns=ns, retransmissions=0, **more)
+
+    usual = [shaken(n, 12 * MS) for n in range(20, 40)]
+    late = [shaken(n, (1100 + n) * MS) for n in range(count)]
+    rows = said(exchanges=[call(1)], connections=[*usual, *late])
+    assert [(row["kind"], row["severity"], row["count"]) for row in rows] == [("tls_late", severity, count)]
+    assert rows[0]["sentence"] == (
+        f"TLS handshakes of {count} connections of payer on 10.0.0.2 with 10.0.0.1:9092 took up to "
+        f"{1.1 + (count - 1) / 1000:.2f} s; others took 12.0 ms."
+    )
+    assert said(exchanges=[call(1)], connections=[*usual, late[0]]) == []
+    lossy = [row | {"retransmissions": 1} for row in late]
+    assert said(exchanges=[call(1)], connections=[*usual, *lossy]) == []
+
+
 def test_a_server_that_accepts_connections_again_is_a_note() -> None:
     (row,) = said(connections=[refused(1, 5), refused(2, 6), connection(3, 9, 20)])
     assert (row["kind"], row["severity"], row["count"]) == ("connect_refused", "note", 2)

@@ -8,7 +8,7 @@ from pipelines.sql.words import REFUSED, SERVER, SILENT
 from pipelines.tables.verdicts.capture import MISMATCHED, PLACE, Capture
 from pipelines.tables.verdicts.check import SomeRows
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import ASKED_AGAIN, RESETS, SYN_AGAIN_NS, USED_AT_ONCE_US
+from pipelines.tables.verdicts.thresholds import ASKED_AGAIN, RESETS, SLOW_NS, SYN_AGAIN_NS, USED_AT_ONCE_US
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import sql_list
 
@@ -53,6 +53,20 @@ LATE_CONNECTS = Told(
     more=f"max(rtt_ns) as longest_ns, if(count(*) < {RESETS}, '{NOTE}', null) as severity",
 )  # fmt: skip
 """Servers that take no more connections for a while: their queue is full, and so the kernel drops what asks for one."""
+
+_SHAKEN = f"tls_handshake_ns >= {SLOW_NS} and coalesce(retransmissions, 0) = 0"
+
+LATE_HANDSHAKES = Told(
+    SomeRows("connections", _SHAKEN, least=2), "tls_late",
+    "TLS handshakes of {count:connection} of {who} with {servers:server} took {longest}{usual_ns:; others took ~ns~}.",
+    f"""
+        select * replace (tls_handshake_ns as cost_ns), usual_ns from v_connections cross join (
+            select quantile_disc(tls_handshake_ns, 0.5) filter (not {_SHAKEN}) as usual_ns from connections)
+        where {_SHAKEN}""",
+    more=f"max(cost_ns) as longest_ns, any_value(usual_ns) as usual_ns, if(count(*) < {RESETS}, '{NOTE}', null) "
+    "as severity",
+)  # fmt: skip
+"""TLS handshakes that took long, with no packet lost: one side was busy, or waited for a third."""
 
 _ALERT = """
     tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'

@@ -15,6 +15,7 @@ from pipelines.tables.verdicts.check import Check, worth_asking
 from pipelines.tables.verdicts.connections import (
     FAILED_CONNECTS,
     LATE_CONNECTS,
+    LATE_HANDSHAKES,
     TLS_REFUSED,
     UNREACHABLE_ADDRESS,
     WRONG_PROTOCOL_VERSION,
@@ -92,6 +93,7 @@ CHECKS: tuple[Check | Told, ...] = (
     NOT_UNDERSTOOD,
     *FAILED_CONNECTS,
     LATE_CONNECTS,
+    LATE_HANDSHAKES,
     unanswered,
 )
 """In this order: those behind leave out what verdicts before them explain."""

@@ -342,6 +342,12 @@ KINDS: dict[str, VerdictKind] = {
         "Look at how fast it accepts connections (listen backlog, net.core.somaxconn), and at packet loss on the path.",
         harm=LATE,
     ),
+    "tls_late": VerdictKind(
+        WARNING,
+        "TLS handshakes took a second or longer.",
+        "Look at the load of both hosts, and at what the server looks up meanwhile: names, users, revocation lists.",
+        harm=LATE,
+    ),
     "wrong_protocol_version": VerdictKind(
         CRITICAL,
         "Client and server speak different versions of the protocol: nothing works.",
