@@ -405,6 +405,13 @@ def test_a_question_that_a_broker_left_open_for_as_long_as_a_client_waits_has_no
     )
 
 
+@pytest.mark.parametrize(("acks", "waits"), [(-1, True), (1, False), (None, False)])
+def test_a_slow_produce_that_waits_for_replicas_leads_to_their_brokers_too(acks: int | None, waits: bool) -> None:
+    long = {"total_ns": 4 * SECOND, "wait_ns": 4 * SECOND, "acks": acks}
+    (row,) = said(exchanges=[call(1, **long)], connections=[connection()])
+    assert ("acks=all" in row["advice"]) == waits
+
+
 def test_a_wait_for_other_members_is_not_slow() -> None:
     long = {"total_ns": 4 * SECOND, "wait_ns": 4 * SECOND, "topics": None}
     assert kinds(exchanges=[call(1, **long)], connections=[connection()]) == [("slow_requests", "warning")]

@@ -62,6 +62,8 @@ _WHERE = {part.name: f"most of that went to {part.says}" for part in PARTS} | {
 }
 _ADVICE = {
     "broker": "Look at disks, garbage collection and load of the broker at that time.",
+    "replicas": "Look at disks, garbage collection and load of the broker at that time, and of those that hold its "
+    "replicas: it waits for them, as acks=all asks.",
     "window": "Look at the application on the side that did not read.",
     "transfer": "Fetch less at once, or let the reader take more within a round trip (receive.buffer.bytes).",
     "sending": "Look at the client's host and its path: it was still sending.",
@@ -78,10 +80,12 @@ _IN_BURSTS = f"""
 _RHYTHM = f"""
     case when count(*) filter (begins) >= {BURSTS} and max(apart_us) - min(apart_us) <= {UNEVEN_BURSTS} * min(apart_us)
         then count(*) filter (begins) end as bursts, quantile_disc(apart_us, 0.5) * 1000 as apart_ns"""
-# how long they took; what of an answer came in a round trip, where that is known to be long
+# how long they took; what of an answer came in a round trip, where that is known to be long; whether all waited for
+# replicas
 _PACE = """
     max(total_ns) as longest_ns, quantile_disc(rtt_ns, 0.5) filter (cause = 'transfer') as trip_ns,
-    sum(response_bytes)::double / sum(response_ns) * trip_ns as in_round_trip"""
+    sum(response_bytes)::double / sum(response_ns) * trip_ns as in_round_trip,
+    bool_and(acks = -1) as replicated"""
 
 
 @needs(SomeRows("v_calls", _LONG))
@@ -105,7 +109,7 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
             f"{_WHERE[row['cause']]}.",
             row,
             " ".join(filter(None, (row["largest_part"], pace, rhythm))) or None,
-            advice=_ADVICE.get(row["cause"]),
+            advice=_ADVICE.get("replicas" if row["cause"] == "broker" and row["replicated"] else row["cause"]),
         )
 
 
