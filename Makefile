@@ -65,11 +65,11 @@ pictures: $(VENV)/.test  ## draw the pictures of the README and write outputs of
 	MPLBACKEND=agg $(BIN)/python -m tests.notebooks
 
 bench: $(VENV)/.compiled  ## speed beside tshark's, on one core
-	$(BIN)/python tests/benchmarks/speed.py
-	$(BIN)/python tests/benchmarks/foreign.py
+	$(BIN)/python -m tests.benchmarks.speed
+	$(BIN)/python -m tests.benchmarks.foreign
 
 cost: $(VENV)/.compiled  ## instructions an exchange takes, also on a busy machine; needs valgrind
-	$(BIN)/python tests/benchmarks/instructions.py
+	$(BIN)/python -m tests.benchmarks.instructions
 
 fuzz: $(VENV)/.compiled  ## mutated captures and streams, each for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
 	$(BIN)/python -m tests.fuzz

@@ -1,7 +1,7 @@
 """How much foreign and hostile bytes cost beside real traffic: CPU time a byte, never more than three times as much.
 
 Random bytes, zeros, text and almost-heads of each protocol, in mid-stream on ports of ours and of others, from either
-side, whole and with holes. `python tests/benchmarks/foreign.py [MB [KIND …]]` prints the table, or of some kinds of
+side, whole and with holes. `python -m tests.benchmarks.foreign [MB [KIND …]]` prints the table, or of some kinds of
 bytes, and exits 1 where a row is over.
 """
 
@@ -15,11 +15,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import captures
-from speed import ROOT
-
 from dissectors.options import Options
 from dissectors.run import Run
+from tests.benchmarks import captures
+from tests.benchmarks.speed import ROOT
 
 TIMES = 3
 TURNS = 3

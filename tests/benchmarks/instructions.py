@@ -1,6 +1,6 @@
 """Instructions of `dissect` (five tables, one core), which other programs on the machine do not disturb. `make cost`.
 
-    python tests/benchmarks/instructions.py [KIND …]
+    python -m tests.benchmarks.instructions [KIND …]
 
 The kinds are those of speed.py. Each capture is read under valgrind's callgrind, and one with three times as much; the
 difference, divided by the exchanges that the larger one has more (of `big`, by its megabytes), leaves out what is done
@@ -17,9 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import speed
-
 import dissectors
+from tests.benchmarks import speed
 
 SIZES = {"tiny": 300_000, "big": 20_000_000, "kafka": 4_000_000, "pulsar": 4_000_000, "iggy": 4_000_000}  # bytes
 TIMES = 3

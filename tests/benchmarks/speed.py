@@ -1,6 +1,6 @@
 """CPU time a frame of `dissect` (five tables, one core) beside `tshark -T fields`. `make bench` runs it.
 
-    python tests/benchmarks/speed.py [KIND=MB …]
+    python -m tests.benchmarks.speed [KIND=MB …]
 
     big, tiny              made-up Kafka: batches of 100 KB, exchanges of 60 bytes
     kafka, pulsar, iggy    captures of real brokers from $BROKERSCOPE_CAPTURES, else samples/, again and again
@@ -21,9 +21,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-import captures
-
 import dissectors
+from tests.benchmarks import captures
 
 ROOT = Path(__file__).parents[2]
 TURNS = 3
