@@ -43,9 +43,9 @@ MOST: dict[str, int] = {
     "pipelines/report": 5_335,
     "pipelines/sources": 2_020,
     "pipelines/spark": 2_100,
-    "pipelines/sql": 1_000,
+    "pipelines/sql": 1_020,
     "pipelines/storage": 2_595,
-    "pipelines/tables": 11_375,
+    "pipelines/tables": 11_400,
     "pyspark_brokerscope": 5,
     "pyspark_pcap": 5,
 }
@@ -80,6 +80,7 @@ SUM = [
     (-535, "checks are rows, dialects and schemas are said once, as are sections, writers, links and groups of work"),
     (140, "verdicts: late connects, polls that find nothing, longer paths, captures that stood still"),
     (-115, "room that folders no longer used"),
+    (45, "a summary in a sixth less CPU: tables without the rows that they need are not asked for"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 
