@@ -19,7 +19,7 @@ STEP = 50
 
 MOST: dict[str, int] = {
     "brokerscope": 1_205,
-    "dissectors": 2_825,
+    "dissectors": 2_845,
     "dissectors/capture": 3_420,
     "dissectors/checksum": 1_250,
     "dissectors/compiling": 1_390,
@@ -82,6 +82,7 @@ SUM = [
     (-115, "room that folders no longer used"),
     (45, "a summary in a sixth less CPU: tables without the rows that they need are not asked for"),
     (15, "positions: ids of brokers that come again are read once, a third of what the table costs"),
+    (20, "the notes on fields of records without typing's own Annotated: a fortieth of a start"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 
