@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -32,8 +32,7 @@ SHARES = 1024
 task as a whole, so that its limit means the same however the work is shared out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Bounds on what one process keeps and believes."""
 
     block_bytes: int = 8 * MIB

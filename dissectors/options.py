@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dissectors.limits import Limits
 from dissectors.records import DEFAULT_TABLES
@@ -11,8 +11,7 @@ from dissectors.records import DEFAULT_TABLES
 ALL_CORES = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """Which records to make, and what is known from outside about the captures."""
 
     tables: tuple[str, ...] = DEFAULT_TABLES
@@ -38,16 +37,16 @@ class Options:
     """Capture points that are one with another, as their packets say (`capture.sites`), by name; None where nobody has
     looked yet."""
 
-    decode_as: Mapping[int, str] = field(default_factory=dict)
+    decode_as: Mapping[int, str] = {}
     """Server port -> protocol, stronger than what the content suggests."""
 
     keylog: str | None = None
     """NSS key log with TLS secrets."""
 
-    dialects: Mapping[str, str] = field(default_factory=dict)
+    dialects: Mapping[str, str] = {}
     """Protocol -> the dialect that all of its connections use, stronger than what the content suggests."""
 
     jobs: int = 1
     """Processes that decode, each its share of the connections; ALL_CORES for one a core. Rows do not depend on it."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()

@@ -15,9 +15,11 @@ their file, as in Wireshark. A column is null where the value is not known.
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+
+from dissectors.annotated import Annotated
 
 PACKET_SHIFT = 40  # a file holds fewer than 2**40 packets
 PACKET_MASK = (1 << PACKET_SHIFT) - 1

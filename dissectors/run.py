@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -209,7 +208,7 @@ def with_sites(options: Options, files: Sequence[str]) -> Options:
     """Options by which these files, all that are read, have their capture points."""
     if options.joined is not None:
         return options
-    return replace(options, joined=joined_sites(files, options.site))
+    return options._replace(joined=joined_sites(files, options.site))
 
 
 def refusal(rows: RowRelease) -> list[Finding]:

@@ -26,7 +26,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -257,7 +257,7 @@ def _share(options: Options, jobs: int) -> Options:
     """What one of them may use: all together no more than one process alone."""
     limits = options.limits
     each = {name: -(-getattr(limits, name) // jobs) for name in ("memory_bytes", "endpoints")}
-    return replace(options, limits=replace(limits, **each))
+    return options._replace(limits=limits._replace(**each))
 
 
 # --- what is shared --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -254,12 +254,12 @@ class _Run:
         """Decode in this process; with what messages add to other tables that do not fit their schemas."""
         name, options = self.execution.run or "part", self.options
         if self.read is None:
-            run = Run(self.files, replace(options, coded=True), self.progress)
+            run = Run(self.files, options._replace(coded=True), self.progress)
             return records.stream_to_records(run, self.store, name, options=options)
         from pipelines.payloads.columns import read_for
 
-        run = Run(self.files, replace(options, tables=read_for(options.tables), payloads=True), self.progress)
-        written = replace(run.options, tables=options.tables, payloads=False)
+        run = Run(self.files, options._replace(tables=read_for(options.tables), payloads=True), self.progress)
+        written = run.options._replace(tables=options.tables, payloads=False)
         return records.stream_to_records(run, self.store, name, self.read.of(run.records(), options.tables), written)
 
     # --- records to tables ---

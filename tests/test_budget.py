@@ -19,13 +19,13 @@ STEP = 50
 
 MOST: dict[str, int] = {
     "brokerscope": 1_205,
-    "dissectors": 2_825,
+    "dissectors": 2_845,
     "dissectors/capture": 3_420,
     "dissectors/checksum": 1_250,
     "dissectors/compiling": 1_390,
     "dissectors/forensics": 2_260,
     "dissectors/iggy": 7_320,
-    "dissectors/kafka": 9_010,
+    "dissectors/kafka": 9_025,
     "dissectors/pulsar": 4_775,
     "dissectors/rows": 1_590,
     "dissectors/session": 3_730,
@@ -43,9 +43,9 @@ MOST: dict[str, int] = {
     "pipelines/report": 5_335,
     "pipelines/sources": 2_020,
     "pipelines/spark": 2_100,
-    "pipelines/sql": 1_000,
+    "pipelines/sql": 1_020,
     "pipelines/storage": 2_595,
-    "pipelines/tables": 11_420,
+    "pipelines/tables": 11_445,
     "pyspark_brokerscope": 5,
     "pyspark_pcap": 5,
 }
@@ -82,6 +82,9 @@ SUM = [
     (-115, "room that folders no longer used"),
     (45, "verdicts: timestamps of long ago, TLS handshakes that take long"),
     (55, "Pulsar: sizes of payloads met before, names of producers without an object: 50 thousand instructions"),
+    (45, "a summary in a sixth less CPU: tables without the rows that they need are not asked for"),
+    (15, "positions: ids of brokers that come again are read once, a third of what the table costs"),
+    (20, "the notes on fields of records without typing's own Annotated: a fortieth of a start"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 # Layers from the ground up. A module imports from its own layer and from those below.
 LAYERS = (
     (
+        "dissectors.annotated",
         "dissectors.errors",
         "dissectors.limits",
         "dissectors.redaction",

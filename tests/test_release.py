@@ -1,7 +1,5 @@
 """When rows go out, in which order and with which names."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 
 from dissectors.engine import Decoded
@@ -58,7 +56,7 @@ def test_at_the_end_nothing_waits() -> None:
 
 
 def test_many_rows_wait_in_a_file() -> None:
-    rows = RowRelease(replace(Limits(), spill_bytes=1))
+    rows = RowRelease(Limits()._replace(spill_bytes=1))
     for second in range(1, 4):
         assert topics(list(rows.take(release(9, [(second, unresolved("id", str(second)))])))) == []
     assert topics(list(rows.take(release(30, [], ("id", 2, "orders"))))) == ["orders"] * 3

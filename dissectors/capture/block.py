@@ -23,7 +23,7 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 VIA = ("vlan", "mpls", "pppoe", "vxlan", "geneve", "gre", "erspan", "ipip", "6in4", "gtp-u", "fragments")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PacketBlock:
     """n TCP packets. Every column is int64[n] but where noted; times are ns since the epoch."""
 

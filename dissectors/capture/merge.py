@@ -8,7 +8,6 @@ give, are joined, since a block costs the same however few packets it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -21,10 +20,10 @@ JOINED_BYTES = 128 * KIB  # of small stretches that become a block, about
 _END = (1 << 63) - 1  # behind every time
 
 
-@dataclass(slots=True)
 class _Source:
-    blocks: Iterator[PacketBlock]
-    block: PacketBlock | None = None
+    def __init__(self, blocks: Iterator[PacketBlock]) -> None:
+        self.blocks = blocks
+        self.block: PacketBlock | None = None
 
     def advance(self) -> bool:
         self.block = next(self.blocks, None)

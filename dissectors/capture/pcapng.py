@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import gcd
 from typing import IO
 
@@ -67,15 +67,15 @@ class Interface:
         return multiply, divide, self.offset_ns, _LATEST // multiply
 
 
-@dataclass(slots=True)
 class Notes:
     """What the file holds besides packets."""
 
-    interfaces: list[Interface] = field(default_factory=list)  # of every section
-    drops: int | None = None  # packets that the capturer says it lost
-    secrets: list[bytes] = field(default_factory=list)  # TLS key logs
-    names: list[tuple[bytes, str]] = field(default_factory=list)  # records of name resolution blocks, and byte order
-    sections: list[int] = field(default_factory=list)  # number of the first packet of each
+    def __init__(self) -> None:
+        self.interfaces: list[Interface] = []  # of every section
+        self.drops: int | None = None  # packets that the capturer says it lost
+        self.secrets: list[bytes] = []  # TLS key logs
+        self.names: list[tuple[bytes, str]] = []  # records of name resolution blocks, and byte order
+        self.sections: list[int] = []  # number of the first packet of each
 
 
 class _Section:

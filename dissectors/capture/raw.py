@@ -39,7 +39,7 @@ from dissectors.capture.packed import pack, unpack
 NO_TIME = -1  # of a packet whose time the capture does not say; like any time before 1970, no row shows it
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RawBlock:
     """n packets over one buffer; all columns int64[n]."""
 
@@ -64,21 +64,21 @@ class RawBlock:
         )
 
 
-@dataclass(slots=True)
 class Census:
     """What a file held, for `info`."""
 
-    packets: int = 0
-    bytes: int = 0
-    tcp: int = 0
-    tcp_payload: int = 0
-    fragments: int = 0
-    overlaps: int = 0  # fragments that disagree with bytes seen before
-    cut: int = 0  # packets of which the capture kept only a part
-    timeless: int = 0  # packets whose time the capture does not say
-    first_ns: int | None = None
-    last_ns: int | None = None
-    clock: int = 0  # latest time so far: packets are ordered by it
+    def __init__(self) -> None:
+        self.packets = 0
+        self.bytes = 0
+        self.tcp = 0
+        self.tcp_payload = 0
+        self.fragments = 0
+        self.overlaps = 0  # fragments that disagree with bytes seen before
+        self.cut = 0  # packets of which the capture kept only a part
+        self.timeless = 0  # packets whose time the capture does not say
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.clock = 0  # latest time so far: packets are ordered by it
 
     def count(self, raw: RawBlock) -> None:
         """Add a block."""

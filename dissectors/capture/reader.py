@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, BinaryIO, NamedTuple
 
 import numpy as np
@@ -25,8 +24,7 @@ _HEAD = pcap.FILE_HEADER
 _GLANCE = 16 * KIB  # read of a file that may be no capture
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A stretch of a capture file: whole packets only."""
 
     offset: int | None  # of its first packet header in an uncompressed pcap file; elsewhere packets are counted off

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dissectors.capture.block import FIN, SYN, PacketBlock
@@ -63,16 +62,16 @@ def joined_sites(
     return {site: later.get(name, name) for site, name in found.items()} | later
 
 
-@dataclass
 class _Reach:
     """When a site has packets, and where connections begin and end in its first and its last file."""
 
-    site: str
-    first: int = _NEVER
-    last: int = -1  # at least so late, as far as its beginnings say
-    is_whole: bool = False  # whether `last` is its end
-    begins: dict[Way, int] = field(default_factory=dict)  # sequence number of the first byte; not of new connections
-    ends: dict[Way, int] = field(default_factory=dict)  # sequence number behind the last byte
+    def __init__(self, site: str, first: int = _NEVER, last: int = -1) -> None:
+        self.site = site
+        self.first = first
+        self.last = last  # at least so late, as far as its beginnings say
+        self.is_whole = False  # whether `last` is its end
+        self.begins: dict[Way, int] = {}  # sequence number of the first byte; not of new connections
+        self.ends: dict[Way, int] = {}  # sequence number behind the last byte
 
     def goes_on_from(self, before: _Reach) -> bool:
         """Whether connections go on here where they stood at the end of another site."""

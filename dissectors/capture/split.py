@@ -8,7 +8,6 @@ beginning to its end, through whatever opens it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +30,7 @@ class Input(NamedTuple):
     since: Part | None = None  # what of it has not been read; all where it is None
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """A file, or a part of one."""
 
     path: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +45,7 @@ class Investigation:
         choose: Callable[[Batches], Batches] | None = None,
     ) -> None:
         """choose: of the rows that were decoded, those that count; findings then follow the connections of batches."""
-        self.options = replace(options, tables=("batches", "errors", "findings"))
+        self.options = options._replace(tables=("batches", "errors", "findings"))
         self.reader = Run(paths, self.options, progress)
         self.reader.suspects = []
         self.verdicts: Counter[tuple[str, str, str]] = Counter()  # (protocol, kind, verdict)

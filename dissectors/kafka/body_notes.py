@@ -144,6 +144,7 @@ class BodyNotes:
     data: bytes
     message: MessageWords
     _texts: dict[bytes, str]  # that were read before, most are met often
+    _brokers: dict[bytes, tuple[str, ...]]  # likewise, ids of brokers
     _latest: bytes  # the text that was read last, which is soon read again
     _latest_text: str
     _only: tuple[Topic, ...]  # the topics of the last body that had one
@@ -162,6 +163,7 @@ class BodyNotes:
         self.data = b""
         self.message = NO_MESSAGE
         self._texts = {}
+        self._brokers = {}
         self._latest = b""
         self._latest_text = ""
         self._only = ()
@@ -365,20 +367,25 @@ class BodyNotes:
         return found
 
     @compiled
-    def stated(self) -> list[tuple[Topic | None, int, int, int]]:
-        """(topic, partition, what, number) of each position; of an array or a text the number is where it lies."""
-        cells = self.positions.cells
-        return [
-            (self._topic(cells[i, AT_TOPIC]), cells[i, AT_PARTITION], cells[i, WHAT], cells[i, STATED])
-            for i in range(self.positions.count)
-        ]
-
-    @compiled
     def stated_numbers(self, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> list[int]:
         """The numbers of `size` bytes that position i says, where it is an array."""
         start: cython.Py_ssize_t = self.positions.cells[i, STATED]
         stop: cython.Py_ssize_t = start + size * self.positions.cells[i, ELEMENTS]
         return [int.from_bytes(self.data[at : at + size], "big", signed=True) for at in range(start, stop, size)]
+
+    @compiled
+    def stated_brokers(self, i: cython.Py_ssize_t) -> tuple[str, ...]:
+        """The ids of brokers that position i says, where it is an array. Few differ: of equal ones it is one object."""
+        start: cython.Py_ssize_t = self.positions.cells[i, STATED]
+        raw: bytes = part(self.data, start, start + 4 * self.positions.cells[i, ELEMENTS])
+        brokers = self._brokers.get(raw)
+        if brokers is None:
+            brokers = tuple([str(broker) for broker in self.stated_numbers(i, 4)])
+            if len(raw) <= _LONGEST_KEPT:
+                if len(self._brokers) >= _MOST_KEPT:
+                    self._brokers.clear()
+                self._brokers[raw] = brokers
+        return brokers
 
     @compiled
     def stated_text(self, i: cython.Py_ssize_t) -> str:

@@ -53,6 +53,7 @@ from dissectors.rows.layout import ABSENT
 from dissectors.rows.table import RowTable
 from dissectors.session.exchange import Report
 from dissectors.session.frame import Frame, FrameFacts
+from dissectors.wire.arrays import Grid
 
 NO_TOPIC = -2
 
@@ -177,7 +178,7 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
                 table.waiting[slot, fields.POSITION_LEADER_EPOCH] = value
             elif open_ and what in (REPLICAS, ISR):
                 place = fields.POSITION_ISR if what == ISR else fields.POSITION_REPLICAS
-                table.put(slot, place, [str(replica) for replica in notes.stated_numbers(i, 4)])
+                table.put(slot, place, notes.stated_brokers(i))
             continue
         if open_:
             table.add(slot)
@@ -240,11 +241,15 @@ def _sought(
 def _said(notes: BodyNotes) -> list[Said]:
     """The numbers that a request says of partitions, each with the epoch behind it."""
     found: list[Said] = []
-    for topic, partition, what, number in notes.stated():
-        if what == EPOCH and found:
-            found[-1] = found[-1]._replace(epoch=number)
-        else:
-            found.append(Said(topic, partition, number, ABSENT))
+    cells: Grid = notes.positions.cells
+    count: cython.Py_ssize_t = notes.positions.count
+    i: cython.Py_ssize_t
+    epoch: cython.longlong
+    for i in range(count):
+        if cells[i, WHAT] != EPOCH:
+            epoch = cells[i + 1, STATED] if i + 1 < count and cells[i + 1, WHAT] == EPOCH else ABSENT
+            topic = notes._topic(cells[i, AT_TOPIC])
+            found.append(Said(topic, cells[i, AT_PARTITION], cells[i, STATED], epoch))
     return found
 
 

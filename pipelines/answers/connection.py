@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -199,7 +199,7 @@ def decoded(
     """
     tables = ("exchanges", "messages") if messages else ("exchanges",)
     payloads = read is not None
-    run = SomeConnections(paths, replace(options, tables=tables, full=True, payloads=payloads), [exchange])
+    run = SomeConnections(paths, options._replace(tables=tables, full=True, payloads=payloads), [exchange])
     rows = run.records() if read is None else read.of(run.records(), tables)
     made = gathered(rows, tables, full=True, payloads=payloads)
     keys = (exchange["exchange_id"], exchange["site"])

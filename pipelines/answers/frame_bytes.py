@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from dissectors.capture.block import PacketBlock
@@ -88,7 +87,7 @@ def of_verdicts(tables: Relations, evidence: Sequence[Sequence[Row]], out: str, 
         for side in SIDES:
             if row[f"{side}_file"] is not None:
                 wanted.setdefault(paths[row[f"{side}_file"]], set()).add(row[f"{side}_packet"])
-    run = _Noting(list(wanted), replace(options, tables=("exchanges",), full=True), known, wanted)
+    run = _Noting(list(wanted), options._replace(tables=("exchanges",), full=True), known, wanted)
     bodies: dict[str, Row] = {}
     ids = {row["exchange_id"] for row in known}
     for _, batch in run.records():

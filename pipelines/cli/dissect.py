@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -103,7 +102,7 @@ def dissect(
     coded = format == "parquet" and not payload.payloads and all(rows.keep is None for rows in wanted.values())
 
     def options_for(some: tuple[str, ...]) -> Options:
-        return replace(reading.options(some, full=full, payloads=payload.payloads), coded=coded)
+        return reading.options(some, full=full, payloads=payload.payloads)._replace(coded=coded)
 
     if len(tables) > 1:
         for hint, value in (("--columns", columns), ("--sort", sort), ("--head", head)):
@@ -176,8 +175,7 @@ def _record_table(name: str) -> str:
     raise typer.BadParameter(instead, param_hint="--table")
 
 
-@dataclass(frozen=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """Which rows of a table, all where `keep` is None."""
 
     schema: pa.Schema

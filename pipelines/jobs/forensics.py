@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -84,7 +83,7 @@ def cases(
 
 def _mark(row: Row, relations: Relations, connection: Row | None, options: Options) -> str:
     """A digest of a bad batch and of all that is known of it: equal digests make equal cases."""
-    known = row, relations, connection, replace(options, joined=None)  # the row says where it was captured
+    known = row, relations, connection, options._replace(joined=None)  # the row says where it was captured
     return hashlib.sha256(repr(known).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -165,7 +164,7 @@ def _suspects(
 ) -> list[Suspect]:
     """What the bad rows were made from: their connections, decoded once more."""
     only = np.unique(np.array([_endpoints(row)[1] for row in bad], np.uint64))
-    wanted = replace(decoded.options, tables=("batches", "findings"))
+    wanted = decoded.options._replace(tables=("batches", "findings"))
     job, works = plan(executor, decoded.files, wanted, staging, decoded.secrets, chosen=concerned, only=only)
     found = [suspect for some in decode_parts(executor, job, works, _decode).parts for suspect in some]
     return bounded(found, decoded.options.limits)
@@ -186,7 +185,7 @@ def _gather(
     executor: Executor, files: Sequence[str], concerned: Sequence[int], options: Options, wanted: Sequence[Wanted]
 ) -> list[Carriers]:
     """The packets that carried them; a task some files."""
-    plain = replace(options, keylog=None)
+    plain = options._replace(keylog=None)
     named = {witness.file for one in wanted for witness in one.witnesses}
     chosen = {*concerned, *(n for n, path in enumerate(files) if public_path(path) in named)}
     paths = [(n, files[n]) for n in sorted(chosen)]

@@ -115,11 +115,11 @@ def decode_to_records(
     if run is None:
         _refuse_to_replace(out, files, mode)
     keylog = read_keylog(options)
-    options = replace(with_sites(options, files), keylog=None)  # tasks get what is in it, not its path
+    options = with_sites(options, files)._replace(keylog=None)  # tasks get what is in it, not its path
     out = filesystem.absolute(out)
     with working_folder(out) as staging:
         executor.check(staging)
-        job, works = plan(executor, files, replace(options, coded=True), staging, keylog, surveys=surveys)
+        job, works = plan(executor, files, options._replace(coded=True), staging, keylog, surveys=surveys)
         job = replace(job, by_site=not has_many_sites(files, options))
         made = decoded(executor, job, works, decode.decode_part)
         problems = checked([problem for report in made.reports for problem in report.problems], len(files))

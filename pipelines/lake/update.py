@@ -21,7 +21,7 @@ import secrets as random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dissectors.capture.files import FILE, PLACE, site_of
@@ -172,7 +172,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
     with lake_files.locked(lake):
         keylog = read_keylog(options)
         before = lake_files.last(lake)
-        options = replace(options, keylog=None, joined=_joined(files, before.manifest if before else None, options))
+        options = options._replace(keylog=None, joined=_joined(files, before.manifest if before else None, options))
         lake_files.clean(lake, before)
         made_by = _made_by(options, keylog)
         if before is None and filesystem.folders(lake, RECORD_FOLDER):
@@ -210,7 +210,7 @@ def update_records(executor: Executor, files: Sequence[str], lake: str, options:
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     """What decides how captures are decoded."""
     secrets = hashlib.sha256(b"".join(keylog)).hexdigest() if keylog else ""
-    plain = replace(options, jobs=ALL_CORES, joined=None)  # rows do not depend on jobs; sites are those of each run
+    plain = options._replace(jobs=ALL_CORES, joined=None)  # rows do not depend on jobs; sites are those of each run
     return f"{code_version('dissectors')} {plain} {secrets}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -124,7 +123,7 @@ def told_in(files: Sequence[str], options: Options) -> WireSchemas:
         return WireSchemas()
     from dissectors.run import Run
 
-    asked = replace(options, tables=("exchanges",), full=True, payloads=False, bodies_of=pulsar.APIS)
+    asked = options._replace(tables=("exchanges",), full=True, payloads=False, bodies_of=pulsar.APIS)
     batches = (batch.select(["api", "topics", "request", "response"]) for _, batch in Run(files, asked).records())
     return pulsar.told(row for batch in batches for row in batch.to_pylist() if row["api"] in pulsar.APIS)
 

@@ -24,7 +24,7 @@ import posixpath
 import secrets as random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,8 +118,6 @@ class StreamState:
 
 def _plain(value: Any) -> Any:
     """A piece of work as values that any release can read."""
-    if isinstance(value, Part):
-        return astuple(value)
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 

@@ -9,7 +9,7 @@ The same work on the same state makes the same rows, in whatever process.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -250,7 +250,7 @@ class _SiteRun(PartRun):
         if self._after is None:
             return one.part
         whole = Part(None, one.size, 1, 0)
-        return replace(one.part or whole, after=max(self._after, one.part.after if one.part else -1))
+        return (one.part or whole)._replace(after=max(self._after, one.part.after if one.part else -1))
 
     def _first(self, one: StreamInput) -> tuple[int, str]:
         """(time of the first packet that is to be read of a file, ns; its format). Raises InputError."""

@@ -15,7 +15,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,7 +41,7 @@ class Captures:
     def __init__(self, files: Sequence[str], options: Options) -> None:
         """options: those of the query."""
         self.files = list(files)
-        self.options = replace(options, tables=(), full=False, payloads=False, jobs=ALL_CORES)
+        self.options = options._replace(tables=(), full=False, payloads=False, jobs=ALL_CORES)
 
     def names(self, keys: Collection[str]) -> Names:
         """What all connections report of some keys."""

@@ -154,7 +154,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         with scratch.folder() as room:
             task, asked = partition, self._asked
-            asked = replace(asked, options=replace(asked.options, joined=task.joined))
+            asked = replace(asked, options=asked.options._replace(joined=task.joined))
             made = _decoded(task, asked, room)
             if made.problems and not self._given["ignoreMissingFiles"]:
                 raise InputError(
@@ -233,13 +233,13 @@ class _Step:
         self._ended = ended
         self._unread: list[str] = []  # captures that could not be read
         self._lost: set[str] = set()  # sites whose captures between what came late and what was read are gone
-        plain = replace(asked, options=replace(asked.options, joined=None))
+        plain = replace(asked, options=asked.options._replace(joined=None))
         made_by = f"{code_version('dissectors')} {plain}"
         if carried.made_by != made_by:
             self._forget_engines()
             carried.made_by = made_by
         carried.joined = self._joined(asked.options)
-        self._asked = replace(asked, options=replace(asked.options, joined=carried.joined))
+        self._asked = replace(asked, options=asked.options._replace(joined=carried.joined))
         self._before = {
             name: (site.clock, {f.place: (f.size, f.packets) for f in site.files if f.place})
             for name, site in carried.sites.items()

@@ -15,7 +15,6 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from dissectors.errors import UsageError
@@ -54,10 +53,10 @@ def rule(text: str) -> str:
 
 def limits(given: Mapping[str, str]) -> Limits:
     """Limits, of which some are changed: name -> size. Raises ValueError."""
-    names = sorted(field.name for field in fields(Limits))
+    names = sorted(Limits._fields)
     if unknown := given.keys() - set(names):
         raise ValueError(f"{min(unknown)!r} is none of {', '.join(names)}")
-    return replace(Limits(), **{name: Option(name, size, None, "").value(text) for name, text in given.items()})
+    return Limits()._replace(**{name: Option(name, size, None, "").value(text) for name, text in given.items()})
 
 
 def _json_limits(text: str) -> Limits:

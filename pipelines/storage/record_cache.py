@@ -18,7 +18,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -197,7 +196,7 @@ def _folder() -> Path:
 def _key(folder: Path, captures: Sequence[str], options: Options) -> str:
     """What the rows depend on, as a name. Raises OSError."""
     secrets = "" if options.keylog is None else hashlib.sha256(Path(options.keylog).read_bytes()).hexdigest()
-    asked = replace(options, tables=(), jobs=ALL_CORES, keylog=None, coded=False)  # what rows say depends on none
+    asked = options._replace(tables=(), jobs=ALL_CORES, keylog=None, coded=False)  # what rows say depends on none
     parts = [code_state("dissectors"), repr(asked), secrets]
     digests = _digests(folder, captures)
     parts += [part for path in captures for part in (path, _whole_name(path), digests[path])]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -115,19 +114,19 @@ _HIDDEN = (
 )  # fmt: skip
 
 
-@dataclass
 class Seen:
     """What is looked at of a capture set, added up."""
 
-    connections: Counter[Alike] = field(default_factory=Counter)
-    missing_bytes: int = 0
-    findings: Counter[str] = field(default_factory=Counter)  # by kind
-    cut_bytes: int = 0  # by a snap length
-    overflow: Counter[str] = field(default_factory=Counter)  # of connections closed early: what full shares report
-    damaged: list[str] = field(default_factory=list)  # what is said of each file that was not read, or not whole
-    unread_links: list[str] = field(default_factory=list)  # likewise, of packets whose link type is not read
-    clocks: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
-    """File -> (packet that began a connection, its time in us)."""
+    def __init__(self) -> None:
+        self.connections: Counter[Alike] = Counter()
+        self.missing_bytes = 0
+        self.findings: Counter[str] = Counter()  # by kind
+        self.cut_bytes = 0  # by a snap length
+        self.overflow: Counter[str] = Counter()  # of connections closed early: what full shares report
+        self.damaged: list[str] = []  # what is said of each file that was not read, or not whole
+        self.unread_links: list[str] = []  # likewise, of packets whose link type is not read
+        self.clocks: dict[str, list[tuple[Ints, Ints]]] = {}
+        """File -> (packet that began a connection, its time in us)."""
 
     def add(self, table: str, batch: pa.RecordBatch) -> None:
         """Rows of `connections` or `findings`, with at least the columns LOOKED_AT."""

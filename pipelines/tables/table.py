@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -50,8 +49,7 @@ Records = Mapping[str, "DataFrame"]
 """Record tables on Spark, by name."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """An aggregate table.
 
     Its query reads the record tables by their names, and so each exchange, batch, error, finding and connection once,

@@ -1,7 +1,6 @@
 """A store whose old captures are removed is updated all the same, also by another release and with other options."""
 
 import os
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -274,7 +273,7 @@ def test_a_lake_of_which_every_capture_is_gone_stays_and_new_ones_are_added(exec
 
 
 def test_columns_that_a_lake_has_no_more_go_from_the_rows_that_stay(executor: Executor, store: Store) -> None:
-    store.options = replace(store.options, full=True)
+    store.options = store.options._replace(full=True)
     store.update(executor)
     kept = of_captures(store.tables(), {str(store.hours[0])})
     for row in kept["exchanges"]:

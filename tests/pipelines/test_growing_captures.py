@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -437,7 +436,7 @@ def test_captures_that_are_capture_points_of_their_own_share_what_a_lake_keeps(
     growing: Growing, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     monkeypatch.setattr(new_files, "TOGETHER", together)
-    options = replace(OPTIONS, site="file")
+    options = OPTIONS._replace(site="file")
     executor = LocalExecutor(1)
 
     def update() -> Manifest:

@@ -7,7 +7,6 @@ import pickle
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -252,7 +251,7 @@ def test_a_file_system_without_locks_has_lakes_too(
 def test_how_many_processes_decode_makes_no_other_lake(executor: Executor, store: Store) -> None:
     store.arrive(store.hour(0))
     store.update(executor)
-    with update.planned(store.files(), str(store.lake), replace(OPTIONS, jobs=OPTIONS.jobs + 1)) as again:
+    with update.planned(store.files(), str(store.lake), OPTIONS._replace(jobs=OPTIONS.jobs + 1)) as again:
         assert not again.has_news
 
 

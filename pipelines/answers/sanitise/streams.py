@@ -12,7 +12,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import IO, Any
 
 from dissectors.capture.files import site_of
@@ -260,8 +259,8 @@ class _Listened(Engine):
     """An engine whose conversations tell of their frames."""
 
     def __init__(self, options: Options, files: list[str], streams: Streams) -> None:
-        limits = replace(options.limits, unpacked=_ALL)
-        super().__init__(replace(options, tables=TABLES, jobs=1, limits=limits), files)
+        limits = options.limits._replace(unpacked=_ALL)
+        super().__init__(options._replace(tables=TABLES, jobs=1, limits=limits), files)
         self._protocols = tuple(_ListenedProtocol(protocol, streams) for protocol in protocols())
 
 

@@ -48,30 +48,27 @@ class _Look(NamedTuple):
 
     statements: Look
     any_of: tuple[SomeRows, ...]
+    is_harm: bool = True  # whether they may say what became of messages; else nobody asks for them but `audit`
 
 
 _READ = SomeRows("batches", "role = 'consume' and protocol <> 'pulsar'")
 _PULSAR_READ = SomeRows("batches", "role = 'consume' and protocol = 'pulsar' and \"group\" is not null")
 _SENT = "role = 'produce' and protocol = 'kafka' and checksum_stored is not null and producer is null"
+_REACHED = SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'")
 _LOOKS = (
-    _Look(losses.losses, (_READ, SomeRows("positions", "what in ('committed', 'pending') and protocol <> 'pulsar'"))),
-    _Look(
-        passed_over.passed_over,
-        (
-            SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'"),
-            SomeRows("events", "kind = 'altered' and thing = 'offsets'"),
-            SomeRows("positions", "api = 'ListOffsets' or protocol = 'iggy' and what = 'committed'"),
-        ),
-    ),
-    _Look(overwritten.overwritten, (SomeRows("positions", "what = 'leader' and leader_epoch is not null", least=2),)),
+    _Look(losses.losses, (_READ, _REACHED)),
+    _Look(losses.not_judged, (_READ, _REACHED), is_harm=False),
+    _Look(passed_over.passed_over, passed_over.NEEDS),
+    _Look(overwritten.overwritten, (overwritten.NEEDS,)),
     _Look(overwritten.cut_off, (SomeRows("positions", "protocol = 'iggy' and what = 'high_watermark'", least=2),)),
     _Look(entries.losses, (_PULSAR_READ, SomeRows("positions", "what = 'committed' and protocol = 'pulsar'"))),
     _Look(doubled.doubled, (_READ,)),
+    _Look(doubled.dropped, (_READ,), is_harm=False),
     _Look(doubled.delivered_again, (_PULSAR_READ._replace(least=2),)),
     _Look(resends.sent_twice, (SomeRows("batches", _SENT, least=2),)),
     _Look(resends.sent_twice_in_epochs, (SomeRows("batches", "format = 'magic 2' and producer is not null", least=2),)),
-    _Look(resends.disorder, (SomeRows("batches", _SENT, least=2),)),
-    _Look(promises.unconfirmed, (SomeRows("exchanges", "acks in (0, 1)"),)),
+    _Look(resends.disorder, (SomeRows("batches", _SENT, least=2),), is_harm=False),
+    _Look(promises.unconfirmed, (SomeRows("exchanges", "acks in (0, 1)"),), is_harm=False),
     _Look(promises.held, (SomeRows("positions", "what = 'last_stable'"),)),
 )
 
@@ -80,13 +77,14 @@ VIEWS = {**losses.VIEWS, **passed_over.VIEWS, **doubled.VIEWS, **entries.VIEWS, 
 """Queries that the looks read by name: tables of `Views`."""
 
 
-def audit(views: Views, cut: str = "") -> list[Statement]:
+def audit(views: Views, cut: str = "", *, harm_only: bool = False) -> list[Statement]:
     """All statements, losses first. views: over the record tables TABLES, with VIEWS.
 
     cut: what was asked for, where the tables have only its rows. Of what is not among them, nothing can be told.
+    harm_only: without those that never say that messages were lost, skipped, doubled or held.
     """
     met = views.met([rows for look in _LOOKS for rows in look.any_of])
-    looks = [look for look in _LOOKS if not met.isdisjoint(look.any_of)]
+    looks = [look for look in _LOOKS if not met.isdisjoint(look.any_of) and (look.is_harm or not harm_only)]
     found = [statement for look in looks for statement in look.statements(views.rows)]
     if cut:
         found = list(dict.fromkeys(_of_a_part(each, cut) for each in found))

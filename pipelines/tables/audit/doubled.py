@@ -141,6 +141,10 @@ def doubled(ask: Ask) -> Iterator[Statement]:
             "for and before the offset that the group had committed; what was fetched ahead and dropped does not count",
             excuse=OWN_DOING if row["why"] == _WENT_BACK else None,
         )  # fmt: skip
+
+
+def dropped(ask: Ask) -> Iterator[Statement]:
+    """What members of a group of Kafka or Iggy fetched again, as the group had not committed it, by the cause."""
     for row in ask(
         _by_cause("""
         SELECT protocol, topic, partition, owner, base, dropped AS records, time, file, packet, CASE

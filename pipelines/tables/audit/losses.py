@@ -15,9 +15,11 @@ Clients that share their address and name with members of another group of the s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from pipelines.formats import units
 from pipelines.sql.database import Row, literal
+from pipelines.sql.views import Parts
 from pipelines.tables.audit import overwritten
 from pipelines.tables.audit.statement import (
     DELIVERED,
@@ -52,7 +54,7 @@ _LATEST = DuckDB().latest(
     "CASE WHEN what = 'fetch' THEN value END", f"PARTITION BY {_CONNECTION}, topic, partition ORDER BY time, what"
 )
 
-VIEWS = {
+VIEWS: dict[str, str | Parts] = {
     # offsets that groups reached
     "v_reached": reached(DuckDB()),
     # acknowledged batches, each once
@@ -186,7 +188,7 @@ VIEWS = {
 
 def losses(ask: Ask) -> Iterator[Statement]:
     """What was acknowledged, and whether it was delivered to each group that went past."""
-    compacted, elsewhere = _removed_on_purpose(ask), _read_elsewhere(ask)
+    compacted, elsewhere = cache(lambda: _removed_on_purpose(ask)), cache(lambda: _read_elsewhere(ask))
     overwritten_topics = {row["topic"] for row in ask("SELECT DISTINCT topic FROM v_overwritten")}
     passed_over = {(row["topic"], row["owner"]) for row in ask("SELECT DISTINCT topic, owner FROM v_resets")}
     for row in ask("""
@@ -214,14 +216,14 @@ def losses(ask: Ask) -> Iterator[Statement]:
                 f"delivered, all that were acknowledged{' and not ' if but else ''}{' or '.join(but)}.",
                 "answers to Produce, batches on their way to its members, and offsets that it committed",
             )  # fmt: skip
-        elif (row["topic"], row["owner"]) in elsewhere:
+        elif (row["topic"], row["owner"]) in elsewhere():
             yield statement(
                 UNKNOWN, row,
                 f"Whether {group} got all of {whole} cannot be told: a broker sent its members to another replica, and "
                 "the capture does not show all that they read there.",
                 "answers to Fetch that name a preferred replica",
             )  # fmt: skip
-        elif row["topic"] in compacted:
+        elif row["topic"] in compacted():
             yield statement(
                 UNKNOWN, row,
                 f"Whether {group} got all of {whole} cannot be told: the topic is compacted, or its messages have keys "
@@ -231,7 +233,6 @@ def losses(ask: Ask) -> Iterator[Statement]:
             )  # fmt: skip
         else:
             yield from _lacking(ask, row)
-    yield from _not_judged(ask)
 
 
 _WITHOUT = {
@@ -285,7 +286,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
             )  # fmt: skip
 
 
-def _not_judged(ask: Ask) -> Iterator[Statement]:
+def not_judged(ask: Ask) -> Iterator[Statement]:
     """Groups and topics of which nothing could be checked, and why."""
     for row in ask("""
         SELECT protocol, topic, owner,

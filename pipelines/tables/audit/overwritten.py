@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
+from pipelines.sql.views import Parts, SomeRows
 from pipelines.tables.audit.statement import LOST, Ask, Statement, at_offsets, messages_of, offsets_of, statement, was
 from pipelines.tables.table import alike
 
-VIEW = """
+_QUERY = """
     WITH told AS (
         SELECT topic, partition, leader, leader_epoch AS epoch, isr, time FROM positions
         WHERE protocol = 'kafka' AND what = 'leader' AND leader_epoch IS NOT NULL AND topic IS NOT NULL
@@ -58,6 +59,15 @@ VIEW = """
     FROM v_acked a JOIN cuts c ON a.topic = c.topic AND a.partition = c.partition
     WHERE a.protocol = 'kafka' AND a.last >= cut AND a.time < until
 """
+NEEDS = SomeRows("positions", "protocol = 'kafka' and what = 'leader' and leader_epoch > 0")
+VIEW = Parts(
+    {
+        "protocol": "varchar", "topic": "varchar", "partition": "integer", "base": "bigint", "last": "bigint",
+        "records": "bigint", "time": "timestamptz", "file": "varchar", "packet": "bigint", "epoch": "integer",
+        "later_epoch": "integer", "later_leader": "varchar", "in_sync": "varchar[]",
+    },
+    {_QUERY: NEEDS},
+)  # fmt: skip
 """The batches that are gone, as in `acked`, with the epochs of the leader that took them and of a later one."""
 
 

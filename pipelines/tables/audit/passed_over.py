@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
+from pipelines.sql.views import Parts, SomeRows
 from pipelines.tables.audit.statement import DOUBTFUL, HAS_HOLE, OWN_DOING, OWNER, SKIPPED, Ask, Statement, statement
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import called, reached
@@ -27,10 +28,17 @@ from pipelines.tables.table import alike
 _CLIENT = ("client_ip", "client_id")
 _PART = ("site", "topic", "partition")
 _NEXT = ", ".join(f"r.{name}" for name in (*_PART, *_CLIENT, "time"))
+# without which nothing is passed over for one of the causes
+_REFUSALS = SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'")
+_ENDS = SomeRows("positions", "api = 'ListOffsets' and what = 'high_watermark' and value > 0")
+_SETTINGS = SomeRows("events", "kind = 'altered' and thing = 'offsets'")
+_STORED = SomeRows("positions", "protocol = 'iggy' and what = 'committed'")
+NEEDS = (_REFUSALS, _ENDS, _SETTINGS, _STORED)
+
 OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD, LEAPT = (
     "out of range", "behind end", "no offset", "offset gone", "set forward", "leapt")  # fmt: skip
 
-VIEWS = {
+VIEWS: dict[str, str | Parts] = {
     # where clients read, on connections without a hole, and the groups that they are in
     "v_readwhole": f"""
         SELECT p.*, g.owner, g.is_only
@@ -136,18 +144,22 @@ VIEWS = {
                 AND g.base_offset < b.base_offset AND g.last_offset >= r.stood)
             AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})
         QUALIFY count(*) OVER (PARTITION BY b.topic, b.partition, r.owner) = 1""",
-    "v_resets": " UNION ALL ".join(
-        f"""SELECT {cause} AS cause, site, protocol, topic, partition, client_ip, client_id, owner, stood, went_to,
-            time, until, file, packet FROM {view}"""
-        for cause, view in (
-            (f"CASE WHEN went_to > stood THEN '{OUT_OF_RANGE}' ELSE '{BEHIND_END}' END", "v_outofrange"),
-            (f"'{NO_OFFSET}'", "v_begunatend"),
-            (f"'{GONE}'", "v_offsetgone"),
-            (f"'{SET_FORWARD}'", "v_setforward"),
-            (f"'{LEAPT}'", "v_leapt"),
-        )
+    "v_resets": Parts(
+        {
+            "cause": "varchar", "site": "varchar", "protocol": "varchar", "topic": "varchar", "partition": "integer",
+            "client_ip": "varchar", "client_id": "varchar", "owner": "varchar", "stood": "bigint",
+            "went_to": "bigint", "time": "timestamptz", "until": "timestamptz", "file": "varchar", "packet": "bigint",
+        },
+        {
+            f"SELECT CASE WHEN went_to > stood THEN '{OUT_OF_RANGE}' ELSE '{BEHIND_END}' END AS cause, * "
+            "FROM v_outofrange": _REFUSALS,
+            f"SELECT '{NO_OFFSET}' AS cause, * FROM v_begunatend": _ENDS,
+            f"SELECT '{GONE}' AS cause, * FROM v_offsetgone": _ENDS,
+            f"SELECT '{SET_FORWARD}' AS cause, * FROM v_setforward": _SETTINGS,
+            f"SELECT '{LEAPT}' AS cause, * FROM v_leapt": _STORED,
+        },
     ),
-}
+}  # fmt: skip
 """v_resets has a row for each time that a reader passed over messages: where it stood, and where it went on."""
 
 _REFUSED = "the fetch position that the broker refused with OFFSET_OUT_OF_RANGE, and the next one of the same reader"

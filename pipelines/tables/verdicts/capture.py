@@ -203,7 +203,8 @@ class Capture(Views):
         empty: record tables that are known to have no rows; cut: what was asked for, where others are left out.
         """
         ((exchanges,),) = duckdb.execute("select count(*) from exchanges").fetchall()
-        kept = {name: _VIEWS[name] for name in _KEPT} if exchanges <= FEW else {}
+        self._few = exchanges <= FEW
+        kept = {name: _VIEWS[name] for name in _KEPT} if self._few else {}
         empty = {*empty, *(view for view, of in _MADE_OF.items() if of in empty)}
         super().__init__(duckdb, _TABLES | kept, {name: _VIEWS[name] for name in _VIEWS.keys() - kept}, empty)
         self.cut = cut
@@ -265,20 +266,26 @@ class Capture(Views):
 
     def together(self, query: str, by: Sequence[str] = (), more: str = "", cost_ns: str = COST_NS) -> list[Row]:
         """One row for each group of rows; arguments are those of `verdict.together`."""
-        return self.rows(together(query, by, more, cost_ns))
+        return self.rows(together(query, by, more, cost_ns)) if self._may_give(query) else []
 
     def timed(self, query: str, by: Sequence[str], more: str = "", cost_ns: str = COST_NS) -> list[Row]:
         """The rows of `together`, each with `largest_part`: a sentence that says where most of its time went.
 
         query: a SELECT from v_calls. The sentence is None where no exchange of a group took long.
         """
+        if not self._may_give(query):
+            return []
         parts = ", ".join(f"{part.name}_ns as part_{part.name}" for part in PARTS)
         sums = (f"sum(part_{part.name})::double as sum_{part.name}" for part in PARTS)
         known = "count(slow_ns) as known, sum(slow_ns)::double as total"
         slow = f"select site, exchange_id, total_ns as slow_ns, {parts} from v_causes"
         query = f"select * from ({query}) left join ({slow}) using (site, exchange_id)"
-        rows = self.together(query, by, ", ".join(filter(None, (more, known, *sums))), cost_ns)
+        rows = self.rows(together(query, by, ", ".join(filter(None, (more, known, *sums))), cost_ns))
         return [row | {"largest_part": _largest_part(row)} for row in rows]
+
+    def _may_give(self, query: str) -> bool:
+        """Whether a query may have rows. Most have none; of few exchanges, to ask that first costs a seventh."""
+        return not self._few or bool(self.rows(f"select 1 from ({query}) limit 1"))
 
 
 def _largest_part(sums: Row) -> str | None:

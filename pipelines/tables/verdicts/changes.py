@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from pipelines.tables.changed_before import CAUSES, SENTENCE, Cause, told_by
 from pipelines.tables.dialect import DuckDB
@@ -38,7 +37,7 @@ def _with_change(capture: Capture, ruling: Ruling) -> Ruling:
         order by time desc, packet desc limit 1""")
     if not found:
         return ruling
-    return replace(ruling, detail=" ".join(filter(None, (found[0]["sentence"], ruling.detail))))
+    return ruling._replace(detail=" ".join(filter(None, (found[0]["sentence"], ruling.detail))))
 
 
 def _causes(ruling: Ruling) -> Iterable[Cause]:

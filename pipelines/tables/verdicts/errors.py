@@ -13,7 +13,6 @@ removed  what clients that are not in a group, or no longer, ask of it as its me
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from dissectors.session.protocols import error_meaning
@@ -176,10 +175,10 @@ def errors(capture: Capture) -> Iterator[Ruling]:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
             known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), usual)
             quoted = row["message"] and f"The broker said: {say.words(row['message'])}."
-            ruling = replace(ruling, advice=" ".join(filter(None, (known, quoted))) or None)
+            ruling = ruling._replace(advice=" ".join(filter(None, (known, quoted))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
             why = [one.sentence for one in capture.told if one.kind == "out_of_sync"]
-            ruling = replace(ruling, detail=" ".join([*why, *filter(None, [ruling.detail])]))
+            ruling = ruling._replace(detail=" ".join([*why, *filter(None, [ruling.detail])]))
         yield ruling
 
 

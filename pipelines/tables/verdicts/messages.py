@@ -40,7 +40,7 @@ _CAME_AGAIN = "Let consumers commit or acknowledge what they processed before th
 def messages(capture: Capture) -> Iterator[Ruling]:
     """A verdict for each kind, protocol and severity."""
     alike: dict[tuple[str, str, str], list[Statement]] = defaultdict(list)
-    for each in audit(capture, capture.cut):
+    for each in audit(capture, capture.cut, harm_only=True):
         again = each.protocol == "pulsar" and each.what == DOUBLED  # `redelivered` tells of these
         if each.what in _KIND and not again and (each.messages or each.what == HELD):
             alike[_KIND[each.what], each.protocol, _severity(each)].append(each)

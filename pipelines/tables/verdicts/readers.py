@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow.compute as pc
-
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
@@ -206,7 +204,7 @@ def _held_open(capture: Capture, row: Row) -> list[Row]:
     """Transactions of Pulsar that are open at the end and wrote to the topic before a group stood still there."""
     if row["protocol"] != "pulsar" or not row["stopped"]:
         return []
-    still = capture.transactions.filter(pc.field("outcome") == OPEN).to_pylist()
+    still = (one for one in capture.transactions.to_pylist() if one["outcome"] == OPEN)
     return [one for one in still if row["topic"] in one["topics"] and one["time"] <= row["since"]]
 
 

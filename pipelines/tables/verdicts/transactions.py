@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import pyarrow.compute as pc
-
 from dissectors.kafka.errors import error
 from pipelines.formats import who
 from pipelines.tables.transactions import ENDED_BY_COORDINATOR, SENT, TIMED_OUT
@@ -92,6 +90,8 @@ _HEARD = f"""
 
 def _timed_out(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id and client, those that the coordinator aborted; what is counted is kept as HEARD."""
+    import pyarrow.compute as pc  # loading it takes as long as several checks
+
     late = capture.transactions.filter(pc.field("outcome") == TIMED_OUT)
     if not len(late):
         return

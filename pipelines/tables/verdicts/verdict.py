@@ -8,7 +8,6 @@ groups, and the rows themselves as evidence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ class Link(NamedTuple):
         return cls(row["time"], text, row["file"], row["packet"])
 
 
-@dataclass(frozen=True)
-class Ruling:
+class Ruling(NamedTuple):
     """What is wrong, whom it concerns and what it costs."""
 
     kind: str
