@@ -1,11 +1,25 @@
 """What is wrong with requests: of a wrong length, refused by closing, of old formats, or that fetch too little."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dissectors.records import schema
-from tests.pipelines.test_verdicts import NOON, UNANSWERED, Row, Rows, call, connection, event, place, said
+from tests.pipelines.test_verdicts import (
+    AT_ONCE,
+    MS,
+    NOON,
+    SECOND,
+    UNANSWERED,
+    Row,
+    Rows,
+    call,
+    connection,
+    event,
+    place,
+    said,
+)
 
 CLOSED: dict[str, Any] = {"closed": "fin", "closed_by": "server"}
 
@@ -142,3 +156,58 @@ def test_a_consumer_that_gets_only_the_beginning_of_a_message_is_stuck() -> None
     (row,) = said(exchanges=[*fetches, *fine], positions=[stated], connections=[connection()])
     assert (row["kind"], row["count"], row["first_time"]) == ("stuck_consumer", 3, NOON)
     assert row["sentence"].startswith("payer on 10.0.0.2 fetched offset 17 of orders-3 3 times")
+
+
+# --- the capture stands still for 40 s, or its clock is set forward ---
+
+
+def steady(client: int, every: float = 0.5, pause: float = 40, **more: Any) -> Rows:
+    """What a client asks in 15 s, and again after a pause: at 0, 0.5 … 14.5, and from 54.5 on."""
+    times = [n * every for n in range(int(15 / every))]
+    of = {"client_ip": f"10.0.7.{client}", "connection": f"10.0.7.{client}:{client}>10.0.0.1:9092", "port": client}
+    return [
+        call(at, exchange_id=f"x{client}-{at}", **AT_ONCE | of | more)
+        for at in (*times, *(times[-1] + pause + at for at in times))
+    ]
+
+
+def long(request: Row, ns: int = 40 * SECOND, **more: Any) -> Row:
+    return request | {"total_ns": ns, "wait_ns": ns, **more}
+
+
+def waits(client: int, **more: Any) -> Rows:
+    """The same, the last question before the pause being answered behind it."""
+    rows = steady(client)
+    return [long(row, **more) if row["time"] == NOON + timedelta(seconds=14.5) else row for row in rows]
+
+
+def polls(client: int, broker: int) -> Rows:
+    """One fetch, which its broker was allowed to hold for half a second."""
+    of = {"client_ip": f"10.0.7.{client}", "connection": f"{client}>{broker}", "server_ip": f"10.0.0.{broker}"}
+    return [long(call(14.4, api="Fetch", exchange_id=f"f{client}", allowed_ns=500 * MS, **AT_ONCE | of), 40_200 * MS)]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "told"),
+    [
+        pytest.param([*waits(1), *steady(2), *steady(3)], "capture_paused", id="others had nothing to wait for"),
+        pytest.param([*waits(1), *polls(2, 1), *polls(3, 2)], "capture_paused", id="the fetches of two brokers"),
+        pytest.param([*waits(1), *steady(2)], "slow_requests", id="one other client may wait for the first"),
+        pytest.param([*waits(1), *waits(2), *waits(3)], "slow_requests", id="all wait for the broker"),
+        pytest.param([*waits(1), *waits(2), *waits(3), *steady(4), *steady(5)], "slow_requests", id="most wait"),
+        pytest.param([*waits(1), *polls(2, 1), *polls(3, 1)], "slow_requests", id="the fetches of one broker"),
+        pytest.param([*waits(1), *steady(2, 0.7, 3), *steady(3, 0.7, 3)], "slow_requests", id="others go on"),
+        pytest.param(
+            [*waits(1), *steady(2, 9), *steady(3, 9)], "slow_requests", id="others that ask seldom",
+        ),
+        pytest.param([*waits(1, total_ns=42 * SECOND), *steady(2), *steady(3)], "slow_requests", id="it waits on"),
+    ],
+)  # fmt: skip
+def test_no_broker_is_accused_of_a_wait_while_nothing_was_captured(exchanges: Rows, told: str) -> None:
+    rows = [row for row in said(exchanges=exchanges, connections=[connection(end=80)]) if row["kind"] != "slow_tail"]
+    assert {row["kind"] for row in rows} - {"fetch_overdue"} == {told}
+    if told == "capture_paused":
+        (row,) = rows
+        assert row["severity"] == "note"
+        assert row["sentence"].startswith("From 12:00:14 to 12:00:54 nothing was captured on any connection, though")
+        assert row["sentence"].endswith(" to have taken 40.0 s." if len(exchanges) > 70 else "up to 40.2 s.")

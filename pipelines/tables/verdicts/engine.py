@@ -33,6 +33,7 @@ from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.shown import SHOWN
 from pipelines.tables.verdicts.slow import (
+    CAPTURE_PAUSED,
     HEAD_OF_LINE,
     RETRANSMISSIONS,
     SLOW_STRETCH,
@@ -59,6 +60,7 @@ from pipelines.tables.verdicts.verdict import Judged, Ruling
 CHECKS: tuple[Check | Told, ...] = (
     *TUNED,
     *SHOWN,
+    CAPTURE_PAUSED,
     broker_lost,
     topic_moved,
     leader_moved,

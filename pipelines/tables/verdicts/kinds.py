@@ -462,6 +462,12 @@ KINDS: dict[str, VerdictKind] = {
         "Timestamps of messages lie ahead of the time at which they were captured.",
         "Compare the clocks of the client and of the host that captured: delays between them are not to be trusted.",
     ),
+    "capture_paused": VerdictKind(
+        NOTE,
+        "Nothing was captured for a while on any connection, though clients ask all the time, or several brokers are.",
+        "See whether the host that captured, or its virtual machine, was paused then, or its clock was set forward; if "
+        "not, all clients waited for these requests.",
+    ),
     "capture_loss": VerdictKind(
         WARNING,
         "The capture lacks bytes that were sent: what was in them is missing from every table.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
+from pipelines.sql.words import HAS_REQUEST
 from pipelines.tables.causes import PARTS, largest
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
@@ -22,6 +23,7 @@ from pipelines.tables.verdicts.thresholds import (
     FAR_NS,
     LARGE,
     LOSSY,
+    MANY,
     MOSTLY,
     PAUSE_NS,
     QUEUED,
@@ -29,6 +31,7 @@ from pipelines.tables.verdicts.thresholds import (
     QUEUED_SUM_NS,
     RESENT_WAIT_NS,
     SLOW_NS,
+    STEADY,
     STRETCH_US,
     TAIL,
     TAIL_NS,
@@ -82,6 +85,54 @@ _RHYTHM = f"""
 _PACE = """
     max(total_ns) as longest_ns, quantile_disc(rtt_ns, 0.5) filter (cause = 'transfer') as trip_ns,
     sum(response_bytes)::double / sum(response_ns) * trip_ns as in_round_trip"""
+
+
+# requests that seem to have waited through the longest time in which nothing was captured, where that was not for want
+# of something to capture: clients that waited for nothing, and ask steadily before and behind it, asked nothing; or
+# none of several brokers answered fetches, which a timer of its own makes each answer
+_STOOD_STILL = f"""
+    with marks as (
+        select site, unnest([time, time + to_microseconds((coalesce(request_ns, 0) + coalesce(wait_ns, 0)) // 1000),
+            until]) as mark from v_calls
+        union all select site, unnest([start_time, end_time]) from connections
+    ), pauses as (
+        select site, mark as upto, lag(mark) over (partition by site order by mark) as since from marks
+        where mark is not null
+    ), longest as (
+        select *, (epoch_us(upto) - epoch_us(since)) * 1000 as stood_ns from pauses
+        where upto - since >= to_microseconds({SLOW_NS // 1000})
+        qualify row_number() over (partition by site order by upto - since desc, since desc) = 1
+    ), through as (
+        select c.*, since, upto, stood_ns from v_calls c join longest using (site)
+        where kind = 'call' and time <= since and until >= upto
+    ), steady as (
+        select site, client_ip from (
+            select site, client_ip, time, since, upto, lag(time) over (
+                partition by site, client_ip order by time) as before
+            from v_calls join longest using (site) where {HAS_REQUEST}
+        ) group by all
+        having count(*) filter (time <= since) >= {MANY} and count(*) filter (time >= upto) >= {MANY}
+            and max(time - before) filter (time >= upto and before <= since)
+                >= {STEADY} * max(time - before) filter (time <= since or before >= upto)
+    ), free as (
+        select site, count(*) as hosts from steady anti join through using (site, client_ip) group by all
+    )
+    select * from (
+        select t.* from through t left join free using (site)
+        qualify hosts >= greatest(2, count(distinct client_ip) filter (allowed_ns is null) over (partition by site))
+            or count(distinct server_ip) filter (allowed_ns < stood_ns / {STEADY}) over (partition by site) >= 2
+    ) where total_ns - stood_ns - coalesce(allowed_ns, 0) < {SLOW_NS}"""
+
+CAPTURE_PAUSED = Told(
+    SomeRows("v_calls", f"kind = 'call' and total_ns - held_ns >= {SLOW_NS}"), "capture_paused",
+    "From {since:clock} to {upto:clock} nothing was captured on any connection, though clients ask all the time: "
+    "{count:request} of {who} {count:?seems/seem} to have taken {longest}.",
+    _STOOD_STILL,
+    by=("site", "since", "upto"),
+    more="max(total_ns) as longest_ns",
+    keeps="v_paused",
+)  # fmt: skip
+"""Requests that seem long, as the capture stood still or its clock was set forward before their answers came."""
 
 
 @needs(SomeRows("v_calls", _LONG))

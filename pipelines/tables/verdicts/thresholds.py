@@ -42,6 +42,9 @@ BURSTS, PAUSE_NS, UNEVEN_BURSTS = 4, 5 * SECOND, 0.2
 """Bursts of slow requests that show a rhythm, the pause before each, and how much longer the longest time from one to
 the next may be than the shortest."""
 
+STEADY = 5
+"""How many times longer than any other pause of a client one is that it did not make by itself."""
+
 ENOUGH = 100
 """Requests below which a 99th percentile is the slowest one, and a mean of one broker is chance."""
 
