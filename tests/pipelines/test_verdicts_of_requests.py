@@ -211,3 +211,57 @@ def test_no_broker_is_accused_of_a_wait_while_nothing_was_captured(exchanges: Ro
         assert row["severity"] == "note"
         assert row["sentence"].startswith("From 12:00:14 to 12:00:54 nothing was captured on any connection, though")
         assert row["sentence"].endswith(" to have taken 40.0 s." if len(exchanges) > 70 else "up to 40.2 s.")
+
+
+# --- from noon + 60 s on, what clients ask of a broker takes 79 ms longer ---
+
+USUAL_MS = {"Produce": 3, "Heartbeat": 1}
+
+
+def then(at: float, client: int, api: str, ms: float) -> Row:
+    of = {"client_ip": f"10.0.7.{client}", "connection": f"10.0.7.{client}:1>10.0.0.1:9092", "port": 1}
+    ns = int(ms * MS)
+    return call(at, api=api, exchange_id=f"{api}{client}-{at}", **AT_ONCE | of | {"total_ns": ns, "wait_ns": ns})
+
+
+def asked(later: Any, apis: tuple[str, ...] = ("Produce", "Heartbeat"), until: float = 120) -> Rows:
+    """What three clients ask, each one API and one question a second; later: ms that it takes more, by its number."""
+    return [
+        then(at, client, (api := apis[client % len(apis)]), USUAL_MS[api] + (later(at) if 60 <= at < until else 0))
+        for client in range(3)
+        for at in range(120)
+    ]
+
+
+def opened_then(rtt_ms: float) -> Row:
+    """A connection of one of the clients, opened meanwhile."""
+    of = {"client_ip": "10.0.7.0", "connection": "10.0.7.0:9>10.0.0.1:9092"}
+    return connection(9, 80, 81, rtt_ns=int(rtt_ms * MS), **of)
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "opened", "told"),
+    [
+        pytest.param(asked(lambda at: 79), [], "", id="all kinds"),
+        pytest.param(asked(lambda at: 79), [opened_then(80)], "80.0 ms", id="handshakes too"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "80.0 ms", id="one kind, and handshakes"),
+        pytest.param(asked(lambda at: 79, until=90), [], "", id="for half a minute"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [], None, id="one kind only"),
+        pytest.param(asked(lambda at: 30 + at * 7 % 100), [], None, id="it depends: the broker is busy"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(1)], None, id="quick handshakes: the broker"),
+        pytest.param(asked(lambda at: 79 * (at % 10 > 0)), [], None, id="some are quick as before"),
+        pytest.param(asked(lambda at: 15), [], None, id="a little longer"),
+        pytest.param(asked(lambda at: 79, until=66), [], None, id="for a moment"),
+        pytest.param([row for row in asked(lambda at: 79) if row["wait_ns"] > 20 * MS], [], None, id="ever since"),
+    ],
+)
+def test_a_path_that_grew_longer_is_told_from_a_slow_broker(exchanges: Rows, opened: Rows, told: str | None) -> None:
+    rows = said(exchanges=exchanges, connections=[connection(end=120), *opened])
+    assert [row["kind"] for row in rows if row["severity"] == "warning"] == ["longer_path"] * (told is not None)
+    if told is not None:
+        row = rows[0]
+        assert row["sentence"].startswith("From 12:01:00 to 12:0")
+        assert " even the fastest answer of 10.0.0.1:9092 to payer on 3 hosts took 8" in row["sentence"]
+        grew = "the path between them grew" if told else "if the path between them had grown"
+        assert f" ms, in place of 1.00 ms, as {grew} longer." in row["sentence"].replace("3.00 ms", "1.00 ms")
+        assert (row["detail"] or "").endswith(told and f", {told}.")

@@ -35,6 +35,7 @@ from pipelines.tables.verdicts.shown import SHOWN
 from pipelines.tables.verdicts.slow import (
     CAPTURE_PAUSED,
     HEAD_OF_LINE,
+    LONGER_PATH,
     RETRANSMISSIONS,
     SLOW_STRETCH,
     SLOW_TAIL,
@@ -85,6 +86,7 @@ CHECKS: tuple[Check | Told, ...] = (
     FETCH_OVERDUE,
     rebalances,
     RETRANSMISSIONS,
+    LONGER_PATH,
     slow_requests,
     HEAD_OF_LINE,
     SLOW_STRETCH,

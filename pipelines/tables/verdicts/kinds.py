@@ -225,6 +225,13 @@ KINDS: dict[str, VerdictKind] = {
         "Look at load, disks and garbage collection of this broker, and at how partitions are spread.",
         harm=LATE,
     ),
+    "longer_path": VerdictKind(
+        WARNING,
+        "For a while everything between two hosts took longer than before, by about as much: their path grew longer.",
+        "Look at the network between these hosts: a detour by another zone, a tunnel, a queue that is full. The broker "
+        "is to blame only where it lets each request, of any kind, wait for so long.",
+        harm=LATE,
+    ),
     "head_of_line": VerdictKind(
         WARNING,
         "Requests waited behind others of their own connection.",

@@ -17,11 +17,14 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.thresholds import (
+    AS_FAST,
     BURSTS,
     ENOUGH,
     EVEN,
     FAR_NS,
     LARGE,
+    LONGER,
+    LONGER_NS,
     LOSSY,
     MANY,
     MOSTLY,
@@ -176,6 +179,51 @@ HEAD_OF_LINE = Told(
 )  # fmt: skip
 """Requests that stood behind others of their own connection."""
 
+# requests that waited longer than any between their hosts did before, all of them, for a while; with the handshakes of
+# connections that were opened meanwhile, which no broker delays. Where there are none, the fastest of all kinds wait
+# nearly as long as the usual one: what keeps a broker busy lets some through
+_WAITED = f"{_PLAIN} and wait_ns > 0 and initiator is distinct from 'server'"
+_FARTHER = f"""
+    with pairs as (
+        select site, client_ip, server, min(wait_ns) as least_ns from v_calls where {_WAITED} group by all
+        having count(*) filter (wait_ns >= {LONGER_NS}) >= {MANY // 4}
+    ), runs as (
+        select *, count(*) filter (not far) over (
+            partition by site, client_ip, server order by time, exchange_id) as run
+        from (
+            select *, wait_ns >= greatest({LONGER} * least_ns, least_ns + {LONGER_NS}) as far
+            from (from v_calls where {_WAITED}) join pairs using (site, client_ip, server))
+    ), spans as (
+        select site, client_ip, server, run, min(time) as since, max(until) as upto, min(wait_ns) as fastest_ns,
+            quantile_disc(wait_ns, 0.5) as usual_ns
+        from runs where far and run >= {MANY} group by all
+        having count(*) >= {MANY // 4} and upto - since >= to_microseconds({STRETCH_US})
+    ), opened as (
+        select site, client_ip, server, run, min(rtt_ns) as handshake_ns
+        from spans join v_connections n using (site, client_ip, server)
+        where n.start_time between since and upto group by all
+    )
+    select c.*, fastest_ns, handshake_ns from runs c join spans using (site, client_ip, server, run)
+        left join opened using (site, client_ip, server, run)
+    where far and coalesce(handshake_ns >= {EVEN} * fastest_ns, fastest_ns >= {AS_FAST} * usual_ns)
+        and not {{told}}
+    qualify count(distinct api) over (partition by site, protocol, server) >= 2 or max(handshake_ns) over (
+        partition by site, protocol, server) > 0"""
+
+LONGER_PATH = Told(
+    SomeRows("v_calls", f"{_WAITED} and wait_ns >= {LONGER_NS}", least=MANY // 4), "longer_path",
+    "From {first_time:clock} to {last_time:clock} even the fastest answer of {servers:broker} to {who} took "
+    "{fastest_ns:ns}, in place of {least_ns:ns}, as {grew} longer.",
+    lambda capture: _FARTHER.format(told=capture.explained()),
+    by=("site", "protocol", "server"),
+    more="min(fastest_ns) as fastest_ns, min(least_ns) as least_ns, min(handshake_ns) as handshake_ns, "
+    "if(min(handshake_ns) is null, 'if the path between them had grown', 'the path between them grew') as grew",
+    detail="Handshakes of connections that were opened then took as long, {handshake_ns:ns}.",
+    cost_ns="saturated(sum(wait_ns - least_ns))",
+    keeps="v_farther",
+)  # fmt: skip
+"""Hosts between which everything takes longer than before by as much."""
+
 _FAR = f"total_ns >= greatest({TAIL_NS}, {TAIL} * p50_ns)"
 # requests that took far longer than usual at a broker, where most of what their client asked there in STRETCH_US did;
 # of clients that waited for these answers for most of the time twice; `among`: how many requests there were then, of
@@ -283,7 +331,7 @@ _LONGER_PATH = "Look first at the network between this broker and its clients: a
 
 def _uneven(capture: Capture) -> str:
     """Requests of the worst brokers, but for what was slow for a while."""
-    told = capture.kept("v_stretches")
+    told = f"({capture.kept('v_stretches')} or {capture.kept('v_farther')})"
     return _UNEVEN.format(told=told) if capture.keep("v_worst", _WORST.format(told=told)) else ""
 
 

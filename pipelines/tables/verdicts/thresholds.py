@@ -57,6 +57,13 @@ UNEVEN_NS = 5 * MS
 EVEN = 0.5
 """Share of its mean time that the fastest request of a broker takes where not the broker is slow but its path."""
 
+AS_FAST = 0.8
+"""Share of the time of a usual request that the fastest takes where a path is all that both wait for."""
+
+LONGER, LONGER_NS = 3, 20 * MS
+"""How much longer the fastest request takes than the fastest before, where a path may be what grew: by a factor, and by
+more than a queue or a detour within a data centre."""
+
 LARGE = 16 << 10
 """Bytes of a request and its answer up to which they cost a broker about the same: batch.size of Kafka's producers."""
 
