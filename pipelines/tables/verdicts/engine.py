@@ -28,6 +28,7 @@ from pipelines.tables.verdicts.lookups import LOOKUPS_REDIRECTED
 from pipelines.tables.verdicts.messages import messages
 from pipelines.tables.verdicts.paths import PATH_LOST
 from pipelines.tables.verdicts.permits import WITHOUT_PERMITS
+from pipelines.tables.verdicts.producers import HOT_PARTITION, PRODUCER_STOPPED
 from pipelines.tables.verdicts.readers import DELIVERY_STOPPED, consumer_behind
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
@@ -94,6 +95,8 @@ CHECKS: tuple[Check | Told, ...] = (
     SLOW_TAIL,
     ZERO_WINDOW,
     NOT_UNDERSTOOD,
+    HOT_PARTITION,
+    PRODUCER_STOPPED,
     *FAILED_CONNECTS,
     LATE_CONNECTS,
     unanswered,

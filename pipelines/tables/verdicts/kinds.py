@@ -442,6 +442,16 @@ KINDS: dict[str, VerdictKind] = {
         "Compressed batches are as large as what is in them.",
         "Turn compression off for this topic, or batch more.",
     ),
+    "hot_partition": VerdictKind(
+        NOTE,
+        "One partition takes most of what is sent to its topic.",
+        "Look at the keys of messages, of which one or few may be in most, and at how producers choose partitions.",
+    ),
+    "producer_stopped": VerdictKind(
+        NOTE,
+        "A producer that sent steadily sends nothing more, though it is connected and others go on.",
+        "Look at the application: what it waits for, or where it takes its messages from. Its broker had answered all.",
+    ),
     "slow_consumer": VerdictKind(
         WARNING,
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",

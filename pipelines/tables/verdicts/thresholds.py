@@ -189,6 +189,21 @@ MANY, MOSTLY = 20, 0.9
 POLLS, POLLS_A_SECOND = 500, 50
 """Questions for messages that find none and come so often: a broker holds them for half a second by default."""
 
+HOT, ITS_SHARE = 0.5, 4
+"""Share of the bytes of a topic that one partition takes, and how many times its even share that is at least, where
+messages are not spread."""
+
+MANY_PARTITIONS, HOT_BYTES = 6, 1 << 20
+"""Partitions and bytes of a topic below which it is nobody's load."""
+
+PACED, PACED_US = 3, 10_000
+"""A producer keeps a pace if nine in ten of its pauses are at most so many times the usual one, and that one is longer
+than for sending as fast as it can."""
+
+SILENT_US, SILENT_PAUSES = 60_000_000, 10
+"""It has stopped if it sent for half of this at least and then nothing for all of it, and for so many times its longest
+pause."""
+
 USELESS = 0.98
 """Stored size against uncompressed size, of batches whose compression saves nothing."""
 
