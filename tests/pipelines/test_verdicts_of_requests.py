@@ -246,10 +246,12 @@ def opened_then(rtt_ms: float) -> Row:
         pytest.param(asked(lambda at: 79), [opened_then(80)], "80.0 ms", id="handshakes too"),
         pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "80.0 ms", id="one kind, and handshakes"),
         pytest.param(asked(lambda at: 79, until=90), [], "", id="for half a minute"),
-        pytest.param(asked(lambda at: 79, ("Produce",)), [], None, id="one kind only"),
-        pytest.param(asked(lambda at: 30 + at * 7 % 100), [], None, id="it depends: the broker is busy"),
-        pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(1)], None, id="quick handshakes: the broker"),
-        pytest.param(asked(lambda at: 79 * (at % 10 > 0)), [], None, id="some are quick as before"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [], "slow_tail", id="one kind only"),
+        pytest.param(asked(lambda at: 30 + at * 7 % 100), [], "slow_tail", id="it depends: the broker is busy"),
+        pytest.param(
+            asked(lambda at: 79, ("Produce",)), [opened_then(1)], "slow_tail", id="quick handshakes: the broker"
+        ),
+        pytest.param(asked(lambda at: 79 * (at % 10 > 0)), [], "slow_tail", id="some are quick as before"),
         pytest.param(asked(lambda at: 15), [], None, id="a little longer"),
         pytest.param(asked(lambda at: 79, until=66), [], None, id="for a moment"),
         pytest.param([row for row in asked(lambda at: 79) if row["wait_ns"] > 20 * MS], [], None, id="ever since"),
@@ -257,11 +259,42 @@ def opened_then(rtt_ms: float) -> Row:
 )
 def test_a_path_that_grew_longer_is_told_from_a_slow_broker(exchanges: Rows, opened: Rows, told: str | None) -> None:
     rows = said(exchanges=exchanges, connections=[connection(end=120), *opened])
-    assert [row["kind"] for row in rows if row["severity"] == "warning"] == ["longer_path"] * (told is not None)
-    if told is not None:
+    warnings = [row["kind"] for row in rows if row["severity"] == "warning"]
+    if told in ("slow_tail", None):
+        assert warnings == [told] * (told is not None)
+    else:
+        assert warnings == ["longer_path"]
         row = rows[0]
         assert row["sentence"].startswith("From 12:01:00 to 12:0")
         assert " even the fastest answer of 10.0.0.1:9092 to payer on 3 hosts took 8" in row["sentence"]
         grew = "the path between them grew" if told else "if the path between them had grown"
         assert f" ms, in place of 1.00 ms, as {grew} longer." in row["sentence"].replace("3.00 ms", "1.00 ms")
         assert (row["detail"] or "").endswith(told and f", {told}.")
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "told"),
+    [
+        pytest.param(asked(lambda at: 40 + at * 7 % 80), True, id="the second half"),
+        pytest.param(asked(lambda at: 40 + at * 7 % 80, until=105), True, id="for a while"),
+        pytest.param(asked(lambda at: 40 + at * 7 % 80, until=80), False, id="for a moment"),
+        pytest.param(asked(lambda at: 20 + at * 7 % 20), False, id="by a few milliseconds"),
+        pytest.param([row for row in asked(lambda at: 90) if row["wait_ns"] > 60 * MS], False, id="ever since"),
+        pytest.param(
+            [
+                row | {"request_bytes": 1 << (20 if row["wait_ns"] > 30 * MS else 10)}
+                for row in asked(lambda at: 90, ("Produce",))
+            ],
+            False,
+            id="requests that are much larger",
+        ),
+    ],
+)
+def test_a_broker_at_which_the_usual_request_takes_far_longer_than_before_is_told(exchanges: Rows, told: bool) -> None:
+    rows = said(exchanges=exchanges, connections=[connection(end=120), opened_then(0.5)])
+    told_of = [(row["kind"], row["sentence"]) for row in rows if row["severity"] == "warning"]
+    assert [kind for kind, _ in told_of] == ["slow_tail"] * told
+    for _, sentence in told_of:
+        assert sentence.startswith("From 12:01:00 to 12:01:")
+        assert " the usual Heartbeat and Produce at 10.0.0.1:9092 took 7" in sentence
+        assert " ms, in place of 3.00 ms before: " in sentence

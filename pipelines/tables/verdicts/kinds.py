@@ -215,7 +215,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "slow_tail": VerdictKind(
         NOTE,
-        "One request in a hundred takes far longer than the usual one; a warning: for a while, most of a client's do.",
+        "One request in a hundred takes far longer than the usual one; a warning: for a while, most do, or a client's.",
         "Compare what the slow ones have in common: broker, topic, moment.",
         harm=LATE,
     ),

@@ -22,7 +22,9 @@ from pipelines.tables.verdicts.thresholds import (
     ENOUGH,
     EVEN,
     FAR_NS,
+    GROWN,
     LARGE,
+    LASTING,
     LONGER,
     LONGER_NS,
     LOSSY,
@@ -248,6 +250,10 @@ _STRETCHES = f"""
     where {_FAR} and not {{told}}
     qualify 2 * count(*) over (partition by plain.site, plain.protocol, plain.server) >= among"""
 
+_SLOW_FOR_A_WHILE = (
+    "Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
+    "and its threads; where only one client's are, at the path to it."
+)
 SLOW_STRETCH = Told(
     SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",
     "From {first_time:clock} to {last_time:clock}, {count:number} of {among:request} of {who} took {longest} at "
@@ -258,11 +264,50 @@ SLOW_STRETCH = Told(
     detail="{largest_part}",
     severity=WARNING,
     keeps="v_stretches",
-    advice="Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
-    "and its threads; where only one client's are, at the path to it.",
+    advice=_SLOW_FOR_A_WHILE,
 )  # fmt: skip
 """Clients of which, for a while, most of what they asked of a broker took far longer than usual."""
 
+
+# requests that took longer than usual there while the usual request of their kind did, in part after part of
+# STRETCH_US, with what it took before. Large requests may take longer, in proportion to their bytes
+_SINCE = f"""
+    with plain as (
+        select *, epoch_us(time) // {STRETCH_US} as part,
+            greatest(coalesce(request_bytes, 0)::double + coalesce(response_bytes, 0), {LARGE}) as size
+        from v_calls where {_PLAIN}
+    ), parts as (
+        select site, protocol, api, server, part, quantile_disc(total_ns, 0.5) as now_ns, avg(size) as size
+        from plain group by all having count(*) >= {MANY // 2}
+    ), compared as (
+        select *, min(now_ns) over kind as usual_ns,
+            now_ns >= greatest({TAIL_NS}, {GROWN} * usual_ns * greatest(1, size / min(size) over kind)) as slow
+        from parts window kind as (partition by site, protocol, api, server)
+    ), runs as (
+        select *, count(*) filter (not slow) over (partition by site, protocol, api, server order by part) as run
+        from compared
+    ), lasting as (
+        select * from runs where slow and run >= {LASTING}
+        qualify count(*) over (partition by site, protocol, api, server, run) >= {LASTING}
+    )
+    select p.* exclude (part, size), now_ns, usual_ns from plain p
+        join lasting l using (site, protocol, api, server, part)
+    where total_ns >= {TAIL_NS} and not {{told}}
+    qualify count(*) over (partition by p.site, p.protocol, p.server) >= {ENOUGH}"""
+
+SLOW_SINCE = Told(
+    SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}", least=ENOUGH), "slow_tail",
+    "From {first_time:clock} to {last_time:clock} the usual {apis} at {servers:broker} took {now_ns:ns}, in place of "
+    "{usual_ns:ns} before: {count:request} of {who}.",
+    lambda capture: _SINCE.format(told=capture.explained()),
+    by=("site", "protocol", "server"),
+    more="quantile_disc(now_ns, 0.5) as now_ns, quantile_disc(usual_ns, 0.5) as usual_ns, names_of(api) as apis",
+    detail="{largest_part}",
+    severity=WARNING,
+    keeps="v_since",
+    advice=_SLOW_FOR_A_WHILE,
+)  # fmt: skip
+"""Brokers at which the usual request takes far longer than it did."""
 
 SLOW_TAIL = Told(
     SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",

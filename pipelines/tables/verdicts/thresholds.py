@@ -73,6 +73,10 @@ TAIL, TAIL_NS = 20, 50 * MS
 STRETCH_US = 10_000_000
 """In two parts of this length and more, a client that mostly waits is no tail: whatever it does is that much slower."""
 
+GROWN, LASTING = 10, 3
+"""How many times longer than before the usual request takes, in how many such parts, with as many before: load varies,
+and a start is slow."""
+
 THROTTLED_MS = 1
 """Throttle times are whole milliseconds; 0 is none."""
 
