@@ -245,6 +245,7 @@ def opened_then(rtt_ms: float) -> Row:
         pytest.param(asked(lambda at: 79), [], "", id="all kinds"),
         pytest.param(asked(lambda at: 79), [opened_then(80)], "80.0 ms", id="handshakes too"),
         pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "80.0 ms", id="one kind, and handshakes"),
+        pytest.param(asked(lambda at: 79), [opened_then(1001)], "", id="a SYN that was sent again"),
         pytest.param(asked(lambda at: 79, until=90), [], "", id="for half a minute"),
         pytest.param(asked(lambda at: 79, ("Produce",)), [], "slow_tail", id="one kind only"),
         pytest.param(asked(lambda at: 30 + at * 7 % 100), [], "slow_tail", id="it depends: the broker is busy"),

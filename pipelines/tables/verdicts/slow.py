@@ -38,6 +38,7 @@ from pipelines.tables.verdicts.thresholds import (
     SLOW_NS,
     STEADY,
     STRETCH_US,
+    SYN_AGAIN_NS,
     TAIL,
     TAIL_NS,
     UNEVEN,
@@ -62,7 +63,8 @@ _CAUSED = f"""
         select site, exchange_id, case when {_MOST} > total_ns / 2 then {largest()} else 'several' end as cause
         from v_causes
     ) p using (site, exchange_id)
-        left join (select site, connection, incarnation, rtt_ns from connections where rtt_ns >= {FAR_NS})
+        left join (select site, connection, incarnation, rtt_ns from connections
+            where rtt_ns between {FAR_NS} and {SYN_AGAIN_NS})
             using (site, connection, incarnation)"""
 _WHERE = {part.name: f"most of that went to {part.says}" for part in PARTS} | {
     "broker": "most of that was the broker's own time",
@@ -203,7 +205,7 @@ _FARTHER = f"""
     ), opened as (
         select site, client_ip, server, run, min(rtt_ns) as handshake_ns
         from spans join v_connections n using (site, client_ip, server)
-        where n.start_time between since and upto group by all
+        where n.start_time between since and upto and rtt_ns < {SYN_AGAIN_NS} group by all
     )
     select c.*, fastest_ns, handshake_ns from runs c join spans using (site, client_ip, server, run)
         left join opened using (site, client_ip, server, run)
@@ -333,8 +335,8 @@ _BY_BROKER = f"""
     select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
     from (from v_calls where {_SERVED} and not {{told}}) c
         left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
-        left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections group by all) n
-            using (site, server_ip)"""
+        left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections where rtt_ns < {SYN_AGAIN_NS}
+            group by all) n using (site, server_ip)"""
 # the worst brokers; `own`, `others`: mean time of the broker and of the others at its API. Large requests may take
 # longer, in proportion to their bytes
 _WORST = f"""
