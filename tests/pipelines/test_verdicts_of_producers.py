@@ -119,3 +119,44 @@ def test_a_producer_that_stops_while_others_go_on_is_told() -> None:
 )
 def test_a_producer_that_is_done_or_sends_in_bursts_has_not_stopped(batches: Rows, ms: float, more: Row) -> None:
     assert told(batches, exchanges=asked(batches, ms), connections=[opened(1, **more), opened(2)]) == []
+
+
+# --- a broker tells its clients another address from some time on ---
+
+
+def asks(at: float, told: str) -> tuple[Row, Row]:
+    """A question for metadata by the producer that stops, and what it is told."""
+    of = {"client_ip": "10.0.7.1", "connection": "10.0.7.1:1>10.0.0.1:9092"}
+    row = call(at, api="Metadata", exchange_id=f"m-{at}", client_id="shop", **of)
+    return row, {key: row[key] for key in (*place(0), "exchange_id", "client_id")} | {
+        "kind": "advertised", "subject": told, "number": 1, "file": "a.pcap", "packet": 1, "direction": "server",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "told"),
+    [
+        pytest.param("10.0.0.1:9092", "localhost:9092", "unreachable_address", id="its own machine"),
+        pytest.param("10.0.0.1:9092", "10.0.0.1:9092", "producer_stopped", id="as before"),
+        pytest.param("localhost:9092", "localhost:9092", "producer_stopped", id="it worked with that"),
+    ],
+)
+def test_a_producer_that_is_sent_to_its_own_machine_has_not_stopped_by_itself(
+    before: str, since: str, told: str
+) -> None:
+    batches = [*sends(1, 0.2, 70), *OTHERS]
+    asked_for = [asks(1, before), *(asks(at, since) for at in range(75, 290, 5))]
+    rows = said(
+        batches=batches,
+        exchanges=asked(batches) + [row for row, _ in asked_for],
+        events=[event for _, event in asked_for],
+        connections=[opened(1), opened(2)],
+    )
+    (row,) = [row for row in rows if row["kind"] != "unbatched"]
+    assert row["kind"] == told
+    if told == "unreachable_address":
+        assert row["severity"] == "critical"
+        assert row["sentence"] == (
+            "10.0.0.1:9092 sends shop on 10.0.7.1 to localhost:9092, which is their own machine: asked 43 times in "
+            "3 min 30 s, and no broker was used there."
+        )

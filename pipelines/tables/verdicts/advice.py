@@ -23,6 +23,8 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "NOT_CONTROLLER":
         "Let the client ask for metadata and go to the controller: trying again at this broker is in vain.",
     "NOT_ENOUGH_REPLICAS": "See why brokers are out of sync with the leader: their processes, disks and network.",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER":
+        "See which batch before these was lost or given up; the producer must be closed and begin anew.",
     "REQUEST_TIMED_OUT":
         "Of a Produce with acks=all, see which of the replicas in sync were slow to follow.",
     "UNKNOWN_SERVER_ERROR": "Look for an exception in the broker's log at that time.",

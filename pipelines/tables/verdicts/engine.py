@@ -98,10 +98,10 @@ CHECKS: tuple[Check | Told, ...] = (
     ZERO_WINDOW,
     NOT_UNDERSTOOD,
     HOT_PARTITION,
-    PRODUCER_STOPPED,
     *FAILED_CONNECTS,
     LATE_CONNECTS,
     unanswered,
+    PRODUCER_STOPPED,
 )
 """In this order: those behind leave out what verdicts before them explain."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines.tables.verdicts.capture import PLACE
+from pipelines.tables.verdicts.capture import PLACE, Capture
 from pipelines.tables.verdicts.check import SomeRows
+from pipelines.tables.verdicts.kinds import REFUSED, STOPPED, UNREACHABLE
 from pipelines.tables.verdicts.thresholds import (
     ENOUGH,
     HOT,
@@ -16,6 +17,7 @@ from pipelines.tables.verdicts.thresholds import (
     SILENT_US,
 )
 from pipelines.tables.verdicts.told import Told
+from pipelines.tables.verdicts.verdict import sql_list
 
 _STORED = "role = 'produce' and outcome is distinct from 'error' and topic is not null"
 _SPREAD = rf"{_STORED} and partition is not null and not regexp_matches(topic, '^__|/__|-changelog$')"
@@ -83,14 +85,22 @@ _SILENT = f"""
         semi join (from connections where closed = 'open' and closed_by is null) using ({PLACE})
         semi join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id  -- it does not send on an answer
             and x.total_ns <= usual_us * 500
-    where b.time = s.last
+    where b.time = s.last and client not in {{harmed}}
     qualify count(distinct client) over (partition by site, protocol) <= others"""
+
+
+def _silent(capture: Capture) -> str:
+    """But for clients of which another verdict says what kept them from their work."""
+    by = [one for one in capture.told if one.harm in (STOPPED, REFUSED, UNREACHABLE)]
+    harmed = {client for one in by for client in one.rows["clients"]}
+    return _SILENT.format(harmed=sql_list(sorted(harmed) or [""]))
+
 
 PRODUCER_STOPPED = Told(
     SomeRows("batches", "role = 'produce'", least=ENOUGH), "producer_stopped",
     "{who} sent {rate:message} a minute{for_topics} until {first_time:clock}, then nothing for {silent_ns:ns}, to the "
     "end of the capture; its connection stays open.",
-    _SILENT,
+    _silent,
     by=("site", "protocol", "client", "topic"),
     more="any_value(sent * 60000000 // (epoch_us(time) - epoch_us(since)))::bigint as rate, "
     "any_value(epoch_us(ended) - epoch_us(time)) * 1000 as silent_ns",
