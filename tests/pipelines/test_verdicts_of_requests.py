@@ -14,6 +14,7 @@ from tests.pipelines.test_verdicts import (
     UNANSWERED,
     Row,
     Rows,
+    behind,
     call,
     connection,
     event,
@@ -211,6 +212,24 @@ def test_no_broker_is_accused_of_a_wait_while_nothing_was_captured(exchanges: Ro
         assert row["severity"] == "note"
         assert row["sentence"].startswith("From 12:00:14 to 12:00:54 nothing was captured on any connection, though")
         assert row["sentence"].endswith(" to have taken 40.0 s." if len(exchanges) > 70 else "up to 40.2 s.")
+
+
+def test_nor_is_a_group_late_that_committed_before_and_behind_it() -> None:
+    times = [*range(1, 15), *range(55, 80)]
+    given = behind([(at, n) for n, at in enumerate(times)], [(at, n) for n, at in enumerate(times)])
+    at = {n: NOON + timedelta(seconds=second) for n, second in enumerate(times)}
+    produced = [
+        row | dict.fromkeys(("time", "first_timestamp", "max_timestamp"), at[row["base_offset"]])
+        for row in given["batches"]
+        if row["role"] == "consume" or row["base_offset"] in at
+    ]
+
+    def late(others: Rows) -> list[str]:
+        rows = said(**given | {"batches": produced, "exchanges": [*given["exchanges"], *others]})
+        return [row["kind"] for row in rows if row["kind"] in ("consumer_behind", "capture_paused")]
+
+    assert late([]) == ["consumer_behind"]
+    assert late([*waits(1), *steady(2), *steady(3)]) == ["capture_paused"]
 
 
 # --- from noon + 60 s on, what clients ask of a broker takes 79 ms longer ---

@@ -195,7 +195,8 @@ _FARTHER = f"""
         select *, count(*) filter (not far) over (
             partition by site, client_ip, server order by time, exchange_id) as run
         from (
-            select *, wait_ns >= greatest({LONGER} * least_ns, least_ns + {LONGER_NS}) as far
+            select site, client_ip, server, exchange_id, time, until, wait_ns, least_ns,
+                wait_ns >= greatest({LONGER} * least_ns, least_ns + {LONGER_NS}) as far
             from (from v_calls where {_WAITED}) join pairs using (site, client_ip, server))
     ), spans as (
         select site, client_ip, server, run, min(time) as since, max(until) as upto, min(wait_ns) as fastest_ns,
@@ -206,11 +207,13 @@ _FARTHER = f"""
         select site, client_ip, server, run, min(rtt_ns) as handshake_ns
         from spans join v_connections n using (site, client_ip, server)
         where n.start_time between since and upto and rtt_ns < {SYN_AGAIN_NS} group by all
+    ), found as (
+        select site, exchange_id, least_ns, fastest_ns, handshake_ns
+        from runs join spans using (site, client_ip, server, run) left join opened using (site, client_ip, server, run)
+        where far and coalesce(handshake_ns >= {EVEN} * fastest_ns, fastest_ns >= {AS_FAST} * usual_ns)
     )
-    select c.*, fastest_ns, handshake_ns from runs c join spans using (site, client_ip, server, run)
-        left join opened using (site, client_ip, server, run)
-    where far and coalesce(handshake_ns >= {EVEN} * fastest_ns, fastest_ns >= {AS_FAST} * usual_ns)
-        and not {{told}}
+    select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
+    where not {{told}}
     qualify count(distinct api) over (partition by site, protocol, server) >= 2 or max(handshake_ns) over (
         partition by site, protocol, server) > 0"""
 
