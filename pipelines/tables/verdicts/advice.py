@@ -18,8 +18,7 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "KAFKA_STORAGE_ERROR":
         "Look at the disks of that broker: where one fails or is full, it takes the log directory out of use.",
     ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "TooBigMessagePayload"):
-        "Compare what the client may send with what the topic takes (of Kafka max.request.size and batch.size with "
-        "max.message.bytes): it does not get through by trying again.",
+        "Compare what the client sends at most with what the topic takes (max.message.bytes of Kafka).",
     "NOT_CONTROLLER":
         "Let the client ask for metadata and go to the controller: trying again at this broker is in vain.",
     "NOT_ENOUGH_REPLICAS": "See why brokers are out of sync with the leader: their processes, disks and network.",
@@ -35,7 +34,7 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "UNSUPPORTED_COMPRESSION_TYPE": "Choose a codec that the broker's release has (zstd: Kafka 2.1).",
     "ConsumerBusy":
         "Close the consumer that holds the subscription, or let all of them use the same type: Failover or Shared.",
-    "IncompatibleSchema": "Compare the schema with that of the topic, and with the compatibility that is set there.",
+    "IncompatibleSchema": "Compare the schema with that of the topic.",
     "MetadataError": "Look at the metadata store (ZooKeeper, etcd, RocksDB) and the broker's session there.",
     "PersistenceError": "Look at the bookies: how many are up and writable, and their disks.",
     "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
