@@ -451,11 +451,15 @@ def test_a_slow_request_names_the_broker_or_what_else_took_most_of_its_time() ->
     assert told(shut, wait_ns=MS, response_ns=4 * SECOND - MS) == f"{took}; {unread}"
 
 
-@pytest.mark.parametrize(("rtt_ms", "pace"), [(80, "In a round trip of 80.0 ms, 64.0 KiB of an answer came."), (1, "")])
+@pytest.mark.parametrize(
+    ("rtt_ms", "pace"),
+    [(80, "In a round trip of 80.0 ms, 64.0 KiB of an answer came."), (1, ""), (1001, "")],  # a SYN that was lost
+)
 def test_of_answers_that_come_from_afar_it_is_said_how_much_comes_in_a_round_trip(rtt_ms: int, pace: str) -> None:
     slow = call(1, api="Fetch", total_ns=4 * SECOND, request_ns=0, wait_ns=0, response_ns=4 * SECOND)
     slow["response_bytes"] = 50 * (64 << 10)
-    (row,) = said(exchanges=[slow], connections=[connection(rtt_ns=rtt_ms * MS)])
+    rows = said(exchanges=[slow], connections=[connection(rtt_ns=rtt_ms * MS)])
+    (row,) = [row for row in rows if row["kind"] == "slow_requests"]
     assert row["detail"] == f"100 % of its time went to the transfer of the answer. {pace}".strip()
 
 
@@ -503,6 +507,7 @@ LONG = {"total_ns": 30 * MS, "wait_ns": 30 * MS, "request_bytes": 2_000, **AT_ON
         pytest.param(MS, {}, [], True, id="the broker itself"),
         pytest.param(MS, {"request_bytes": 16_000}, [], True, id="batches that a slow broker lets grow"),
         pytest.param(29 * MS, {}, [], False, id="a broker that is far away"),
+        pytest.param(1001 * MS, {}, [], True, id="whose first SYN was lost"),
         pytest.param(MS, {"request_bytes": 300_000}, [], False, id="requests that are much larger"),
         pytest.param(MS, {}, [stall(n, 29 * MS, **AWAY) for n in range(100)], False, id="lost packets"),
     ],
@@ -807,7 +812,7 @@ def test_an_error_says_which_broker_failed_or_what_the_broker_says_of_it(
     errors = [error(one, name, message=message)]
     (row, *_) = said(exchanges=[one, call(9, api="Fetch")], errors=errors, connections=[connection()])
     assert f"failed once with {name}{how}; no later attempt succeeded." in row["sentence"]
-    assert (row["advice"] == f"The broker said: {advice}") == (advice is not None)
+    assert row["advice"].endswith(f"The broker said: {advice}") == (advice is not None)
 
 
 def delivery(at: float, position: str, **more: Any) -> Row:
@@ -1098,6 +1103,10 @@ def dead(topic: str, **more: Any) -> Row:
         (dead("persistent://public/default/bin") | {"producer": "t-sub-consumer-x-DLQ"}, "warning"),
         (dead("persistent://public/default/t-sub-RETRY"), "note"),
         (batch(1, topic="orders.DLT"), "warning"),
+        (batch(1, topic="orders-retry-0"), "note"),
+        (batch(1, topic="orders.retry"), "note"),
+        (batch(1, topic="retry"), None),
+        (batch(1, topic="orders-retrying"), None),
         (dead("persistent://public/default/t-sub-DLQ", outcome="error"), None),
         (dead("persistent://public/default/DLQueue"), None),
         (dead("persistent://public/default/t-sub-DLQ", role="consume"), None),

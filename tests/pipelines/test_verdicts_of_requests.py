@@ -1,11 +1,26 @@
 """What is wrong with requests: of a wrong length, refused by closing, of old formats, or that fetch too little."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dissectors.records import schema
-from tests.pipelines.test_verdicts import NOON, UNANSWERED, Row, Rows, call, connection, event, place, said
+from tests.pipelines.test_verdicts import (
+    AT_ONCE,
+    MS,
+    NOON,
+    SECOND,
+    UNANSWERED,
+    Row,
+    Rows,
+    behind,
+    call,
+    connection,
+    event,
+    place,
+    said,
+)
 
 CLOSED: dict[str, Any] = {"closed": "fin", "closed_by": "server"}
 
@@ -142,3 +157,164 @@ def test_a_consumer_that_gets_only_the_beginning_of_a_message_is_stuck() -> None
     (row,) = said(exchanges=[*fetches, *fine], positions=[stated], connections=[connection()])
     assert (row["kind"], row["count"], row["first_time"]) == ("stuck_consumer", 3, NOON)
     assert row["sentence"].startswith("payer on 10.0.0.2 fetched offset 17 of orders-3 3 times")
+
+
+# --- the capture stands still for 40 s, or its clock is set forward ---
+
+
+def steady(client: int, every: float = 0.5, pause: float = 40, **more: Any) -> Rows:
+    """What a client asks in 15 s, and again after a pause: at 0, 0.5 … 14.5, and from 54.5 on."""
+    times = [n * every for n in range(int(15 / every))]
+    of = {"client_ip": f"10.0.7.{client}", "connection": f"10.0.7.{client}:{client}>10.0.0.1:9092", "port": client}
+    return [
+        call(at, exchange_id=f"x{client}-{at}", **AT_ONCE | of | more)
+        for at in (*times, *(times[-1] + pause + at for at in times))
+    ]
+
+
+def long(request: Row, ns: int = 40 * SECOND, **more: Any) -> Row:
+    return request | {"total_ns": ns, "wait_ns": ns, **more}
+
+
+def waits(client: int, **more: Any) -> Rows:
+    """The same, the last question before the pause being answered behind it."""
+    rows = steady(client)
+    return [long(row, **more) if row["time"] == NOON + timedelta(seconds=14.5) else row for row in rows]
+
+
+def polls(client: int, broker: int) -> Rows:
+    """One fetch, which its broker was allowed to hold for half a second."""
+    of = {"client_ip": f"10.0.7.{client}", "connection": f"{client}>{broker}", "server_ip": f"10.0.0.{broker}"}
+    return [long(call(14.4, api="Fetch", exchange_id=f"f{client}", allowed_ns=500 * MS, **AT_ONCE | of), 40_200 * MS)]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "told"),
+    [
+        pytest.param([*waits(1), *steady(2), *steady(3)], "capture_paused", id="others had nothing to wait for"),
+        pytest.param([*waits(1), *polls(2, 1), *polls(3, 2)], "capture_paused", id="the fetches of two brokers"),
+        pytest.param([*waits(1), *steady(2)], "slow_requests", id="one other client may wait for the first"),
+        pytest.param([*waits(1), *waits(2), *waits(3)], "slow_requests", id="all wait for the broker"),
+        pytest.param([*waits(1), *waits(2), *waits(3), *steady(4), *steady(5)], "slow_requests", id="most wait"),
+        pytest.param([*waits(1), *polls(2, 1), *polls(3, 1)], "slow_requests", id="the fetches of one broker"),
+        pytest.param([*waits(1), *steady(2, 0.7, 3), *steady(3, 0.7, 3)], "slow_requests", id="others go on"),
+        pytest.param(
+            [*waits(1), *steady(2, 9), *steady(3, 9)], "slow_requests", id="others that ask seldom",
+        ),
+        pytest.param([*waits(1, total_ns=42 * SECOND), *steady(2), *steady(3)], "slow_requests", id="it waits on"),
+    ],
+)  # fmt: skip
+def test_no_broker_is_accused_of_a_wait_while_nothing_was_captured(exchanges: Rows, told: str) -> None:
+    rows = [row for row in said(exchanges=exchanges, connections=[connection(end=80)]) if row["kind"] != "slow_tail"]
+    assert {row["kind"] for row in rows} - {"fetch_overdue"} == {told}
+    if told == "capture_paused":
+        (row,) = rows
+        assert row["severity"] == "note"
+        assert row["sentence"].startswith("From 12:00:14 to 12:00:54 nothing was captured on any connection, though")
+        assert row["sentence"].endswith(" to have taken 40.0 s." if len(exchanges) > 70 else "up to 40.2 s.")
+
+
+def test_nor_is_a_group_late_that_committed_before_and_behind_it() -> None:
+    times = [*range(1, 15), *range(55, 80)]
+    given = behind([(at, n) for n, at in enumerate(times)], [(at, n) for n, at in enumerate(times)])
+    at = {n: NOON + timedelta(seconds=second) for n, second in enumerate(times)}
+    produced = [
+        row | dict.fromkeys(("time", "first_timestamp", "max_timestamp"), at[row["base_offset"]])
+        for row in given["batches"]
+        if row["role"] == "consume" or row["base_offset"] in at
+    ]
+
+    def late(others: Rows) -> list[str]:
+        rows = said(**given | {"batches": produced, "exchanges": [*given["exchanges"], *others]})
+        return [row["kind"] for row in rows if row["kind"] in ("consumer_behind", "capture_paused")]
+
+    assert late([]) == ["consumer_behind"]
+    assert late([*waits(1), *steady(2), *steady(3)]) == ["capture_paused"]
+
+
+# --- from noon + 60 s on, what clients ask of a broker takes 79 ms longer ---
+
+USUAL_MS = {"Produce": 3, "Heartbeat": 1}
+
+
+def then(at: float, client: int, api: str, ms: float) -> Row:
+    of = {"client_ip": f"10.0.7.{client}", "connection": f"10.0.7.{client}:1>10.0.0.1:9092", "port": 1}
+    ns = int(ms * MS)
+    return call(at, api=api, exchange_id=f"{api}{client}-{at}", **AT_ONCE | of | {"total_ns": ns, "wait_ns": ns})
+
+
+def asked(later: Any, apis: tuple[str, ...] = ("Produce", "Heartbeat"), until: float = 120) -> Rows:
+    """What three clients ask, each one API and one question a second; later: ms that it takes more, by its number."""
+    return [
+        then(at, client, (api := apis[client % len(apis)]), USUAL_MS[api] + (later(at) if 60 <= at < until else 0))
+        for client in range(3)
+        for at in range(120)
+    ]
+
+
+def opened_then(rtt_ms: float) -> Row:
+    """A connection of one of the clients, opened meanwhile."""
+    of = {"client_ip": "10.0.7.0", "connection": "10.0.7.0:9>10.0.0.1:9092"}
+    return connection(9, 80, 81, rtt_ns=int(rtt_ms * MS), **of)
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "opened", "told"),
+    [
+        pytest.param(asked(lambda at: 79), [], "", id="all kinds"),
+        pytest.param(asked(lambda at: 79), [opened_then(80)], "80.0 ms", id="handshakes too"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "80.0 ms", id="one kind, and handshakes"),
+        pytest.param(asked(lambda at: 79), [opened_then(1001)], "", id="a SYN that was sent again"),
+        pytest.param(asked(lambda at: 79, until=90), [], "", id="for half a minute"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [], "slow_tail", id="one kind only"),
+        pytest.param(asked(lambda at: 30 + at * 7 % 100), [], "slow_tail", id="it depends: the broker is busy"),
+        pytest.param(
+            asked(lambda at: 79, ("Produce",)), [opened_then(1)], "slow_tail", id="quick handshakes: the broker"
+        ),
+        pytest.param(asked(lambda at: 79 * (at % 10 > 0)), [], "slow_tail", id="some are quick as before"),
+        pytest.param(asked(lambda at: 15), [], None, id="a little longer"),
+        pytest.param(asked(lambda at: 79, until=66), [], None, id="for a moment"),
+        pytest.param([row for row in asked(lambda at: 79) if row["wait_ns"] > 20 * MS], [], None, id="ever since"),
+    ],
+)
+def test_a_path_that_grew_longer_is_told_from_a_slow_broker(exchanges: Rows, opened: Rows, told: str | None) -> None:
+    rows = said(exchanges=exchanges, connections=[connection(end=120), *opened])
+    warnings = [row["kind"] for row in rows if row["severity"] == "warning"]
+    if told in ("slow_tail", None):
+        assert warnings == [told] * (told is not None)
+    else:
+        assert warnings == ["longer_path"]
+        row = rows[0]
+        assert row["sentence"].startswith("From 12:01:00 to 12:0")
+        assert " even the fastest answer of 10.0.0.1:9092 to payer on 3 hosts took 8" in row["sentence"]
+        grew = "the path between them grew" if told else "if the path between them had grown"
+        assert f" ms, in place of 1.00 ms, as {grew} longer." in row["sentence"].replace("3.00 ms", "1.00 ms")
+        assert (row["detail"] or "").endswith(told and f", {told}.")
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "told"),
+    [
+        pytest.param(asked(lambda at: 40 + at * 7 % 80), True, id="the second half"),
+        pytest.param(asked(lambda at: 40 + at * 7 % 80, until=105), True, id="for a while"),
+        pytest.param(asked(lambda at: 40 + at * 7 % 80, until=80), False, id="for a moment"),
+        pytest.param(asked(lambda at: 20 + at * 7 % 20), False, id="by a few milliseconds"),
+        pytest.param([row for row in asked(lambda at: 90) if row["wait_ns"] > 60 * MS], False, id="ever since"),
+        pytest.param(
+            [
+                row | {"request_bytes": 1 << (20 if row["wait_ns"] > 30 * MS else 10)}
+                for row in asked(lambda at: 90, ("Produce",))
+            ],
+            False,
+            id="requests that are much larger",
+        ),
+    ],
+)
+def test_a_broker_at_which_the_usual_request_takes_far_longer_than_before_is_told(exchanges: Rows, told: bool) -> None:
+    rows = said(exchanges=exchanges, connections=[connection(end=120), opened_then(0.5)])
+    told_of = [(row["kind"], row["sentence"]) for row in rows if row["severity"] == "warning"]
+    assert [kind for kind, _ in told_of] == ["slow_tail"] * told
+    for _, sentence in told_of:
+        assert sentence.startswith("From 12:01:00 to 12:01:")
+        assert " the usual Heartbeat and Produce at 10.0.0.1:9092 took 7" in sentence
+        assert " ms, in place of 3.00 ms before: " in sentence

@@ -178,6 +178,9 @@ EXPLAINS = {
             and epoch_us(until) >= {{first}} - {SOON_US} and epoch_us(time) <= {{last}} + {SOON_US}""",
     "no_leader": """
         api = 'Metadata' and list_has_any(coalesce(topics, []), list_value{topics}) and epoch_us(time) >= {first}""",
+    "errors": f"""
+        api = 'Metadata' and error_name is null and client in {{clients}} and {_WHILE}
+            and list_has_any(coalesce(topics, []), list_value{{topics}})""",
     "producer_fenced": f"client in {{clients}} and kind = 'unanswered' and epoch_us(until) >= {{first}} - {SOON_US}",
     "keepalive_timeout": f"""
         kind = 'unanswered' and server in {{servers}} and ({PLACE}) in (
@@ -189,9 +192,9 @@ EXPLAINS = {
     "wrong_protocol_version": f"({PLACE}) in (select ({PLACE}) from {MISMATCHED})",
 }
 """Kind of verdict -> the requests that it explains: what clients of a lost broker met from then on, what was asked of a
-topic that moved, questions for a leader that there is not, what a fenced producer was not answered any more, what had
-no answer as a PING had none, what follows a request of a wrong length. Conditions on v_calls; in braces, of the
-verdict: its brokers, clients and topics, and its first and last time in µs."""
+topic that moved, questions for a leader that there is not, or of clients whose other requests fail, what a fenced
+producer was not answered any more, what had no answer as a PING had none, what follows a request of a wrong length.
+Conditions on v_calls; in braces, of the verdict: its brokers, clients and topics, and its first and last time in µs."""
 
 
 class Capture(Views):

@@ -99,7 +99,8 @@ _LOCAL = "regexp_matches(told, '^(localhost|127\\.|\\[?::1\\]?:|0\\.0\\.0\\.0)')
 _UNUSED = f"""
     with told as (
         select e.site, e.connection, e.incarnation, e.time, e.client_ip, e.server_ip, e.protocol,
-            regexp_replace(e.subject, '^[a-z+]+://', '') as told
+            regexp_replace(e.subject, '^[a-z+]+://', '') as told,
+            min(e.time) over (partition by e.client_ip, e.subject) as since
         from events e where e.kind = 'advertised' and e.subject is not null
     ), used as (
         select distinct client_ip, {SERVER} as told from connections where coalesce(server_bytes, 0) > 0
@@ -111,13 +112,14 @@ _UNUSED = f"""
         where kind = 'call' and coalesce(api, '') not in {(*_LOOKUPS, *_BEFORE_WORK)}
         group by all
     )
-    select distinct t.site, t.connection, t.incarnation, t.told, f.attempts
+    select distinct t.site, t.connection, t.incarnation, t.told, f.attempts,
+        case when w.last_work < t.since then t.since end as since  -- it worked until it was told
     from told t left join failed f using (told)
         left join used u on u.client_ip = t.client_ip and u.told = t.told
         left join worked w on w.client_ip = t.client_ip
     where u.told is null and (
         {_LOCAL} and t.client_ip <> t.server_ip and not regexp_matches(t.client_ip, '^(127\\.|::1$)')
-            and (w.last_work is null or f.attempts is not null)
+            and (coalesce(w.last_work < t.since, true) or f.attempts is not null)
             and epoch_us((select max(end_time) from connections)) - epoch_us(t.time) >= {USED_AT_ONCE_US}
         or f.attempts is not null and t.time <= f.last_attempt and w.last_work is null)"""
 
@@ -129,7 +131,7 @@ UNREACHABLE_ADDRESS = Told(
         select * from (
             select c.*, a.told, a.attempts, regexp_matches(told, '^(localhost|127\\.|\\[::1\\]|0\\.0\\.0\\.0)') as local
             from v_calls c join ({_UNUSED}) a using (site, connection, incarnation)
-            where c.kind in ('call', 'unanswered') and c.api in {_LOOKUPS}
+            where c.kind in ('call', 'unanswered') and c.api in {_LOOKUPS} and coalesce(c.until >= a.since, true)
         ) qualify local or attempts is not null or count(*) over (partition by protocol, told) >= {ASKED_AGAIN}""",
     by=("protocol", "told"),
     more="""

@@ -29,13 +29,17 @@ from pipelines.tables.verdicts.lookups import LOOKUPS_REDIRECTED
 from pipelines.tables.verdicts.messages import messages
 from pipelines.tables.verdicts.paths import PATH_LOST
 from pipelines.tables.verdicts.permits import WITHOUT_PERMITS
+from pipelines.tables.verdicts.producers import HOT_PARTITION, PRODUCER_STOPPED
 from pipelines.tables.verdicts.readers import DELIVERY_STOPPED, consumer_behind
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.shown import SHOWN
 from pipelines.tables.verdicts.slow import (
+    CAPTURE_PAUSED,
     HEAD_OF_LINE,
+    LONGER_PATH,
     RETRANSMISSIONS,
+    SLOW_SINCE,
     SLOW_STRETCH,
     SLOW_TAIL,
     UNEVEN_BROKER,
@@ -60,6 +64,7 @@ from pipelines.tables.verdicts.verdict import Judged, Ruling
 CHECKS: tuple[Check | Told, ...] = (
     *TUNED,
     *SHOWN,
+    CAPTURE_PAUSED,
     broker_lost,
     topic_moved,
     leader_moved,
@@ -84,17 +89,21 @@ CHECKS: tuple[Check | Told, ...] = (
     FETCH_OVERDUE,
     rebalances,
     RETRANSMISSIONS,
+    LONGER_PATH,
     slow_requests,
     HEAD_OF_LINE,
     SLOW_STRETCH,
     UNEVEN_BROKER,
+    SLOW_SINCE,
     SLOW_TAIL,
     ZERO_WINDOW,
     NOT_UNDERSTOOD,
+    HOT_PARTITION,
     *FAILED_CONNECTS,
     LATE_CONNECTS,
     LATE_HANDSHAKES,
     unanswered,
+    PRODUCER_STOPPED,
 )
 """In this order: those behind leave out what verdicts before them explain."""
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.advice import advice_on
 from pipelines.tables.verdicts.capture import HEARD, MISMATCHED, MOVED, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
@@ -132,12 +133,6 @@ _LOG_ENDS = (
     "See why the log ended before that offset: its topic was made anew, or a leader took over that lacked messages. "
     "What is read again may have been processed before."
 )
-_ADVICE = {
-    "NOT_ENOUGH_REPLICAS": "See why brokers are out of sync with the leader: their processes, disks and network.",
-    "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
-    "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
-}
-"""How names of errors begin -> what to do, where that is not the same for all errors."""
 _MORE = """
     bool_or(coalesce(retriable, false)) as retriable, sum(refused)::bigint as refused,
     sum(refused_messages)::bigint as refused_messages,
@@ -173,7 +168,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
-            known = next((text for start, text in _ADVICE.items() if (row["cause"] or "").startswith(start)), usual)
+            known = advice_on(row["cause"] or "") or usual
             quoted = row["message"] and f"The broker said: {say.words(row['message'])}."
             ruling = ruling._replace(advice=" ".join(filter(None, (known, quoted))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
@@ -216,14 +211,21 @@ def _failed(row: Row) -> Ruling:
     return Ruling("errors", f"{what}; no later attempt succeeded.", row, _explained(row))
 
 
+_WRITTEN = ("REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+"""Errors about a batch that the leader has written, and too few replicas in time."""
+
+
 def _refused(row: Row) -> Ruling:
     """Batches that no broker stored, however often they were sent."""
     lost = row["refused_messages"]
     messages = say.counted(row["refused"], "batch") if lost is None else say.counted(lost, "message")
     one = (lost if lost is not None else row["refused"]) == 1
-    text = f"{messages} of {say.clients(row)}{_about(row)} {'was' if one else 'were'} refused for good: "
+    written = row["cause"] in _WRITTEN
+    what = "never confirmed" if written else "refused for good"
+    text = f"{messages} of {say.clients(row)}{_about(row)} {'was' if one else 'were'} {what}: "
     text += f"{say.apis(row['apis'])} failed {say.times(row['count'])} with {row['cause']}, and no attempt to send "
     text += f"{'it' if one else 'them'} again was accepted."
+    text += " The leader may have stored them all the same." if written else ""
     impacts = of_counted(REFUSED, row)
     work = [one | {"messages": lost if len(impacts) == 1 else None} for one in impacts]
     return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=work)

@@ -215,7 +215,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "slow_tail": VerdictKind(
         NOTE,
-        "One request in a hundred takes far longer than the usual one; a warning: for a while, most of a client's do.",
+        "One request in a hundred takes far longer than the usual one; a warning: for a while, most do, or a client's.",
         "Compare what the slow ones have in common: broker, topic, moment.",
         harm=LATE,
     ),
@@ -223,6 +223,13 @@ KINDS: dict[str, VerdictKind] = {
         WARNING,
         "One broker needs far longer than the others for the same API.",
         "Look at load, disks and garbage collection of this broker, and at how partitions are spread.",
+        harm=LATE,
+    ),
+    "longer_path": VerdictKind(
+        WARNING,
+        "For a while everything between two hosts took longer than before, by about as much: their path grew longer.",
+        "Look at the network between these hosts: a detour by another zone, a tunnel, a queue that is full. The broker "
+        "is to blame only where it lets each request, of any kind, wait for so long.",
         harm=LATE,
     ),
     "head_of_line": VerdictKind(
@@ -446,6 +453,16 @@ KINDS: dict[str, VerdictKind] = {
         "Compressed batches are as large as what is in them.",
         "Turn compression off for this topic, or batch more.",
     ),
+    "hot_partition": VerdictKind(
+        NOTE,
+        "One partition takes most of what is sent to its topic.",
+        "Look at the keys of messages, of which one or few may be in most, and at how producers choose partitions.",
+    ),
+    "producer_stopped": VerdictKind(
+        NOTE,
+        "A producer that sent steadily sends nothing more, though it is connected and others go on.",
+        "Look at the application: what it waits for, or where it takes its messages from. Its broker had answered all.",
+    ),
     "slow_consumer": VerdictKind(
         WARNING,
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",
@@ -472,6 +489,12 @@ KINDS: dict[str, VerdictKind] = {
         NOTE,
         "Timestamps of messages lie ahead of the time at which they were captured.",
         "Compare the clocks of the client and of the host that captured: delays between them are not to be trusted.",
+    ),
+    "capture_paused": VerdictKind(
+        NOTE,
+        "Nothing was captured for a while on any connection, though clients ask all the time, or several brokers are.",
+        "See whether the host that captured, or its virtual machine, was paused then, or its clock was set forward; if "
+        "not, all clients waited for these requests.",
     ),
     "capture_loss": VerdictKind(
         WARNING,

@@ -209,7 +209,11 @@ def _held_open(capture: Capture, row: Row) -> list[Row]:
 
 
 # groups that were far behind, and got on again. Left out are those whose members had got most of what waited, those
-# whose offsets somebody else set, and readers of Pulsar, which begin where they choose
+# whose offsets somebody else set, readers of Pulsar, which begin where they choose, and those that a pause of the
+# capture made late
+_PAUSED = f"""exists (
+    from v_paused where l.worst.lag_ns between stood_ns and stood_ns + {OUTAGE_NS}
+        and abs(epoch_us(upto) - epoch_us(l.worst.at)) <= {_BUCKET_US})"""
 _CAUGHT_UP_ROWS = f"""
     select x.* exclude (topics, "group", status) replace (l.since as time), l.owner as "group", [l.topic] as topics,
         l.topic, l.partition, l.worst,
@@ -220,7 +224,7 @@ _CAUGHT_UP_ROWS = f"""
     ) p on p.protocol = l.protocol and p.topic = l.topic and p.partition is not distinct from l.partition
         and p.owner = l.owner and p.time > l.worst.at
     join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
-    where not l.is_behind and (l.protocol <> 'pulsar' or l.owner {_DURABLE}) and not exists (
+    where not l.is_behind and not {{paused}} and (l.protocol <> 'pulsar' or l.owner {_DURABLE}) and not exists (
         select 1 from batches b where b.role = 'consume' and b.topic = l.topic
             and b.partition is not distinct from l.partition and b.client_ip = p.client_ip
             and b.client_id is not distinct from p.client_id
@@ -236,7 +240,7 @@ _CAUGHT_UP = Told(
     _COMMITS, "consumer_behind",
     "{group:owner} was {behind:message} behind in {part}topic {topic:topic} at {at:clock}"
     "{lag_ns:, the next of them ~ns~ old}; {now}{waiting:it catches up, and ~message/still waits/still wait~}.",
-    _CAUGHT_UP_ROWS,
+    lambda capture: _CAUGHT_UP_ROWS.format(paused=_PAUSED if capture.has("v_paused") else "false"),
     by=("protocol", '"group"', "topic"),
     more=f"""
         coalesce('partition ' || {_WORST.replace("worst,", "partition,", 1)} || ' of ', '') as part,

@@ -63,11 +63,12 @@ _UNFIT = """
 
 # Pulsar's clients send a message that was redelivered too often to TOPIC-SUBSCRIPTION-DLQ, or to a topic of another
 # name by a producer whose name ends so; those to be tried again later go to TOPIC-SUBSCRIPTION-RETRY. Frameworks over
-# Kafka name such topics .DLT (Spring), .DLQ or -dlq.
+# Kafka name such topics .DLT (Spring), .DLQ or -dlq, and the others -retry or -retry-0.
 _KEPT = "role = 'produce' and outcome is distinct from 'error' and not coalesce(control, false)"
 _DEAD = rf"""{_KEPT} and (regexp_matches(topic, '[-._](DLQ|DLT|dlq|dlt|dead[-_]?letters?)$')
     or (protocol = 'pulsar' and coalesce(producer like '%-DLQ', false)))"""
-_RETRIED = f"{_KEPT} and protocol = 'pulsar' and topic like '%-RETRY' and not coalesce(producer like '%-DLQ', false)"
+_RETRIED = rf"""{_KEPT} and not coalesce(producer like '%-DLQ', false)
+    and (protocol = 'pulsar' and topic like '%-RETRY' or regexp_matches(topic, '[-._]retry([-._][0-9]+)?$'))"""
 
 _BROUGHT_NOTHING = "api = 'Fetch' and kind = 'call' and complete and payload_bytes > 0 and coalesce(records, 0) = 0"
 # fetches whose answer has bytes and no batch, by the partition and offset that the connection asked for last
@@ -266,7 +267,7 @@ SHOWN = (
     ),
     Told(
         SomeRows("batches", _RETRIED), "dead_lettered",
-        "{messages:message/was/were} sent to {topic:topic} to be tried again later.",
+        "{messages:message/was/were} sent to {topic:topic} to be tried again later, each as often as it failed.",
         f"select * from v_batches where {_RETRIED}",
         by=("protocol", "topic"),
         more="saturated(sum(records)) as messages",

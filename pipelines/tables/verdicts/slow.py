@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
+from pipelines.sql.words import HAS_REQUEST
 from pipelines.tables.causes import PARTS, largest
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.thresholds import (
+    AS_FAST,
     BURSTS,
     ENOUGH,
     EVEN,
     FAR_NS,
+    GROWN,
     LARGE,
+    LASTING,
+    LONGER,
+    LONGER_NS,
     LOSSY,
+    MANY,
     MOSTLY,
     PAUSE_NS,
     QUEUED,
@@ -29,7 +36,9 @@ from pipelines.tables.verdicts.thresholds import (
     QUEUED_SUM_NS,
     RESENT_WAIT_NS,
     SLOW_NS,
+    STEADY,
     STRETCH_US,
+    SYN_AGAIN_NS,
     TAIL,
     TAIL_NS,
     UNEVEN,
@@ -54,7 +63,8 @@ _CAUSED = f"""
         select site, exchange_id, case when {_MOST} > total_ns / 2 then {largest()} else 'several' end as cause
         from v_causes
     ) p using (site, exchange_id)
-        left join (select site, connection, incarnation, rtt_ns from connections where rtt_ns >= {FAR_NS})
+        left join (select site, connection, incarnation, rtt_ns from connections
+            where rtt_ns between {FAR_NS} and {SYN_AGAIN_NS})
             using (site, connection, incarnation)"""
 _WHERE = {part.name: f"most of that went to {part.says}" for part in PARTS} | {
     "broker": "most of that was the broker's own time",
@@ -86,6 +96,56 @@ _PACE = """
     max(total_ns) as longest_ns, quantile_disc(rtt_ns, 0.5) filter (cause = 'transfer') as trip_ns,
     sum(response_bytes)::double / sum(response_ns) * trip_ns as in_round_trip,
     bool_and(acks = -1) as replicated"""
+
+
+# requests that seem to have waited through the longest time in which nothing was captured, where that was not for want
+# of something to capture: clients that waited for nothing, and ask steadily before and behind it, asked nothing; or
+# none of several brokers answered fetches, which a timer of its own makes each answer
+_STOOD_STILL = f"""
+    with marks as (
+        select site, unnest([time, time + to_microseconds((coalesce(request_ns, 0) + coalesce(wait_ns, 0)) // 1000),
+            until]) as mark from v_calls
+        union all select site, unnest([start_time, end_time]) from connections
+    ), moments as (  -- as many as the capture has tenths of a second, however many requests there are
+        select site, epoch_us(mark) // 100000 as tenth, min(mark) as begins, max(mark) as ends from marks
+        where mark is not null group by all
+    ), pauses as (
+        select site, begins as upto, lag(ends) over (partition by site order by tenth) as since from moments
+    ), longest as (
+        select *, (epoch_us(upto) - epoch_us(since)) * 1000 as stood_ns from pauses
+        where upto - since >= to_microseconds({SLOW_NS // 1000})
+        qualify row_number() over (partition by site order by upto - since desc, since desc) = 1
+    ), through as (
+        select c.*, since, upto, stood_ns from v_calls c join longest using (site)
+        where kind = 'call' and time <= since and until >= upto
+    ), steady as (
+        select site, client_ip from (
+            select site, client_ip, time, since, upto, lag(time) over (
+                partition by site, client_ip order by time) as before
+            from v_calls join longest using (site) where {HAS_REQUEST}
+        ) group by all
+        having count(*) filter (time <= since) >= {MANY} and count(*) filter (time >= upto) >= {MANY}
+            and max(time - before) filter (time >= upto and before <= since)
+                >= {STEADY} * max(time - before) filter (time <= since or before >= upto)
+    ), free as (
+        select site, count(*) as hosts from steady anti join through using (site, client_ip) group by all
+    )
+    select * from (
+        select t.* from through t left join free using (site)
+        qualify hosts >= greatest(2, count(distinct client_ip) filter (allowed_ns is null) over (partition by site))
+            or count(distinct server_ip) filter (allowed_ns < stood_ns / {STEADY}) over (partition by site) >= 2
+    ) where total_ns - stood_ns - coalesce(allowed_ns, 0) < {SLOW_NS}"""
+
+CAPTURE_PAUSED = Told(
+    SomeRows("v_calls", f"kind = 'call' and total_ns - held_ns >= {SLOW_NS}"), "capture_paused",
+    "From {since:clock} to {upto:clock} nothing was captured on any connection, though clients ask all the time: "
+    "{count:request} of {who} {count:?seems/seem} to have taken {longest}.",
+    _STOOD_STILL,
+    by=("site", "since", "upto"),
+    more="max(total_ns) as longest_ns",
+    keeps="v_paused",
+)  # fmt: skip
+"""Requests that seem long, as the capture stood still or its clock was set forward before their answers came."""
 
 
 @needs(SomeRows("v_calls", _LONG))
@@ -129,6 +189,54 @@ HEAD_OF_LINE = Told(
 )  # fmt: skip
 """Requests that stood behind others of their own connection."""
 
+# requests that waited longer than any between their hosts did before, all of them, for a while; with the handshakes of
+# connections that were opened meanwhile, which no broker delays. Where there are none, the fastest of all kinds wait
+# nearly as long as the usual one: what keeps a broker busy lets some through
+_WAITED = f"{_PLAIN} and wait_ns > 0 and initiator is distinct from 'server'"
+_FARTHER = f"""
+    with pairs as (
+        select site, client_ip, server, min(wait_ns) as least_ns from v_calls where {_WAITED} group by all
+        having count(*) filter (wait_ns >= {LONGER_NS}) >= {MANY // 4}
+    ), runs as (
+        select *, count(*) filter (not far) over (
+            partition by site, client_ip, server order by time, exchange_id) as run
+        from (
+            select site, client_ip, server, exchange_id, time, until, wait_ns, least_ns,
+                wait_ns >= greatest({LONGER} * least_ns, least_ns + {LONGER_NS}) as far
+            from (from v_calls where {_WAITED}) join pairs using (site, client_ip, server))
+    ), spans as (
+        select site, client_ip, server, run, min(time) as since, max(until) as upto, min(wait_ns) as fastest_ns,
+            quantile_disc(wait_ns, 0.5) as usual_ns
+        from runs where far and run >= {MANY} group by all
+        having count(*) >= {MANY // 4} and upto - since >= to_microseconds({STRETCH_US})
+    ), opened as (
+        select site, client_ip, server, run, min(rtt_ns) as handshake_ns
+        from spans join v_connections n using (site, client_ip, server)
+        where n.start_time between since and upto and rtt_ns < {SYN_AGAIN_NS} group by all
+    ), found as (
+        select site, exchange_id, least_ns, fastest_ns, handshake_ns
+        from runs join spans using (site, client_ip, server, run) left join opened using (site, client_ip, server, run)
+        where far and coalesce(handshake_ns >= {EVEN} * fastest_ns, fastest_ns >= {AS_FAST} * usual_ns)
+    )
+    select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
+    where not {{told}}
+    qualify count(distinct api) over (partition by site, protocol, server) >= 2 or max(handshake_ns) over (
+        partition by site, protocol, server) > 0"""
+
+LONGER_PATH = Told(
+    SomeRows("v_calls", f"{_WAITED} and wait_ns >= {LONGER_NS}", least=MANY // 4), "longer_path",
+    "From {first_time:clock} to {last_time:clock} even the fastest answer of {servers:broker} to {who} took "
+    "{fastest_ns:ns}, in place of {least_ns:ns}, as {grew} longer.",
+    lambda capture: _FARTHER.format(told=capture.explained()),
+    by=("site", "protocol", "server"),
+    more="min(fastest_ns) as fastest_ns, min(least_ns) as least_ns, min(handshake_ns) as handshake_ns, "
+    "if(min(handshake_ns) is null, 'if the path between them had grown', 'the path between them grew') as grew",
+    detail="Handshakes of connections that were opened then took as long, {handshake_ns:ns}.",
+    cost_ns="saturated(sum(wait_ns - least_ns))",
+    keeps="v_farther",
+)  # fmt: skip
+"""Hosts between which everything takes longer than before by as much."""
+
 _FAR = f"total_ns >= greatest({TAIL_NS}, {TAIL} * p50_ns)"
 # requests that took far longer than usual at a broker, where most of what their client asked there in STRETCH_US did;
 # of clients that waited for these answers for most of the time twice; `among`: how many requests there were then, of
@@ -153,6 +261,10 @@ _STRETCHES = f"""
     where {_FAR} and not {{told}}
     qualify 2 * count(*) over (partition by plain.site, plain.protocol, plain.server) >= among"""
 
+_SLOW_FOR_A_WHILE = (
+    "Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
+    "and its threads; where only one client's are, at the path to it."
+)
 SLOW_STRETCH = Told(
     SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",
     "From {first_time:clock} to {last_time:clock}, {count:number} of {among:request} of {who} took {longest} at "
@@ -163,11 +275,50 @@ SLOW_STRETCH = Told(
     detail="{largest_part}",
     severity=WARNING,
     keeps="v_stretches",
-    advice="Look at the broker and its disks at that time; where requests of every kind are slow, at its request queue "
-    "and its threads; where only one client's are, at the path to it.",
+    advice=_SLOW_FOR_A_WHILE,
 )  # fmt: skip
 """Clients of which, for a while, most of what they asked of a broker took far longer than usual."""
 
+
+# requests that took longer than usual there while the usual request of their kind did, in part after part of
+# STRETCH_US, with what it took before. Large requests may take longer, in proportion to their bytes
+_SINCE = f"""
+    with plain as (
+        select *, epoch_us(time) // {STRETCH_US} as part,
+            greatest(coalesce(request_bytes, 0)::double + coalesce(response_bytes, 0), {LARGE}) as size
+        from v_calls where {_PLAIN}
+    ), parts as (
+        select site, protocol, api, server, part, quantile_disc(total_ns, 0.5) as now_ns, avg(size) as size
+        from plain group by all having count(*) >= {MANY // 2}
+    ), compared as (
+        select *, min(now_ns) over kind as usual_ns,
+            now_ns >= greatest({TAIL_NS}, {GROWN} * usual_ns * greatest(1, size / min(size) over kind)) as slow
+        from parts window kind as (partition by site, protocol, api, server)
+    ), runs as (
+        select *, count(*) filter (not slow) over (partition by site, protocol, api, server order by part) as run
+        from compared
+    ), lasting as (
+        select * from runs where slow and run >= {LASTING}
+        qualify count(*) over (partition by site, protocol, api, server, run) >= {LASTING}
+    )
+    select p.* exclude (part, size), now_ns, usual_ns from plain p
+        join lasting l using (site, protocol, api, server, part)
+    where total_ns >= {TAIL_NS} and not {{told}}
+    qualify count(*) over (partition by p.site, p.protocol, p.server) >= {ENOUGH}"""
+
+SLOW_SINCE = Told(
+    SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}", least=ENOUGH), "slow_tail",
+    "From {first_time:clock} to {last_time:clock} the usual {apis} at {servers:broker} took {now_ns:ns}, in place of "
+    "{usual_ns:ns} before: {count:request} of {who}.",
+    lambda capture: _SINCE.format(told=capture.explained()),
+    by=("site", "protocol", "server"),
+    more="quantile_disc(now_ns, 0.5) as now_ns, quantile_disc(usual_ns, 0.5) as usual_ns, names_of(api) as apis",
+    detail="{largest_part}",
+    severity=WARNING,
+    keeps="v_since",
+    advice=_SLOW_FOR_A_WHILE,
+)  # fmt: skip
+"""Brokers at which the usual request takes far longer than it did."""
 
 SLOW_TAIL = Told(
     SomeRows("v_calls", _PLAIN, least=ENOUGH, one=f"total_ns >= {TAIL_NS}"), "slow_tail",
@@ -193,8 +344,8 @@ _BY_BROKER = f"""
     select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
     from (from v_calls where {_SERVED} and not {{told}}) c
         left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
-        left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections group by all) n
-            using (site, server_ip)"""
+        left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections where rtt_ns < {SYN_AGAIN_NS}
+            group by all) n using (site, server_ip)"""
 # the worst brokers; `own`, `others`: mean time of the broker and of the others at its API. Large requests may take
 # longer, in proportion to their bytes
 _WORST = f"""
@@ -236,7 +387,7 @@ _LONGER_PATH = "Look first at the network between this broker and its clients: a
 
 def _uneven(capture: Capture) -> str:
     """Requests of the worst brokers, but for what was slow for a while."""
-    told = capture.kept("v_stretches")
+    told = f"({capture.kept('v_stretches')} or {capture.kept('v_farther')})"
     return _UNEVEN.format(told=told) if capture.keep("v_worst", _WORST.format(told=told)) else ""
 
 

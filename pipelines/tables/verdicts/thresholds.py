@@ -42,6 +42,9 @@ BURSTS, PAUSE_NS, UNEVEN_BURSTS = 4, 5 * SECOND, 0.2
 """Bursts of slow requests that show a rhythm, the pause before each, and how much longer the longest time from one to
 the next may be than the shortest."""
 
+STEADY = 5
+"""How many times longer than any other pause of a client one is that it did not make by itself."""
+
 ENOUGH = 100
 """Requests below which a 99th percentile is the slowest one, and a mean of one broker is chance."""
 
@@ -54,6 +57,13 @@ UNEVEN_NS = 5 * MS
 EVEN = 0.5
 """Share of its mean time that the fastest request of a broker takes where not the broker is slow but its path."""
 
+AS_FAST = 0.8
+"""Share of the time of a usual request that the fastest takes where a path is all that both wait for."""
+
+LONGER, LONGER_NS = 3, 20 * MS
+"""How much longer the fastest request takes than the fastest before, where a path may be what grew: by a factor, and by
+more than a queue or a detour within a data centre."""
+
 LARGE = 16 << 10
 """Bytes of a request and its answer up to which they cost a broker about the same: batch.size of Kafka's producers."""
 
@@ -62,6 +72,10 @@ TAIL, TAIL_NS = 20, 50 * MS
 
 STRETCH_US = 10_000_000
 """In two parts of this length and more, a client that mostly waits is no tail: whatever it does is that much slower."""
+
+GROWN, LASTING = 10, 3
+"""How many times longer than before the usual request takes, in how many such parts, with as many before: load varies,
+and a start is slow."""
 
 THROTTLED_MS = 1
 """Throttle times are whole milliseconds; 0 is none."""
@@ -181,6 +195,21 @@ MANY, MOSTLY = 20, 0.9
 
 POLLS, POLLS_A_SECOND = 500, 50
 """Questions for messages that find none and come so often: a broker holds them for half a second by default."""
+
+HOT, ITS_SHARE = 0.5, 4
+"""Share of the bytes of a topic that one partition takes, and how many times its even share that is at least, where
+messages are not spread."""
+
+MANY_PARTITIONS, HOT_BYTES = 6, 1 << 20
+"""Partitions and bytes of a topic below which it is nobody's load."""
+
+PACED, PACED_US = 3, 10_000
+"""A producer keeps a pace if nine in ten of its pauses are at most so many times the usual one, and that one is longer
+than for sending as fast as it can."""
+
+SILENT_US, SILENT_PAUSES = 60_000_000, 10
+"""It has stopped if it sent for half of this at least and then nothing for all of it, and for so many times its longest
+pause."""
 
 USELESS = 0.98
 """Stored size against uncompressed size, of batches whose compression saves nothing."""

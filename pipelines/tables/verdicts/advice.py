@@ -1,0 +1,51 @@
+"""What to do about errors for which it is not the same as for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ADVICE: Mapping[str | tuple[str, ...], str] = {
+    "COORDINATOR_NOT_AVAILABLE":
+        "See whether __consumer_offsets or __transaction_state has leaders, and which of its brokers were down.",
+    "GROUP_MAX_SIZE_REACHED":
+        "Run fewer members, or raise group.max.size: those that are turned away read nothing.",
+    "INCONSISTENT_GROUP_PROTOCOL":
+        "Give all members a partition.assignment.strategy in common; to change it, deploy twice, first with both.",
+    "INVALID_REPLICATION_FACTOR":
+        "Ask for as many replicas as there are brokers at most, and see whether all brokers are up.",
+    ("INVALID_TIMESTAMP", "INVALID_RECORD"):
+        "See what the messages lack: a key, in a compacted topic, a time that the topic allows, or an intact batch.",
+    "KAFKA_STORAGE_ERROR":
+        "Look at the disks of that broker: where one fails or is full, it takes the log directory out of use.",
+    ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "TooBigMessagePayload"):
+        "Compare what the client sends at most with what the topic takes (max.message.bytes of Kafka).",
+    "NOT_CONTROLLER":
+        "Let the client ask for metadata and go to the controller: trying again at this broker is in vain.",
+    "NOT_ENOUGH_REPLICAS": "See why brokers are out of sync with the leader: their processes, disks and network.",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER":
+        "See which batch before these was lost or given up; the producer must be closed and begin anew.",
+    "REQUEST_TIMED_OUT":
+        "Of a Produce with acks=all, see which of the replicas in sync were slow to follow.",
+    "UNKNOWN_SERVER_ERROR": "Look for an exception in the broker's log at that time.",
+    ("UNKNOWN_TOPIC_OR_PARTITION", "TopicNotFound", "TopicNameNotFound", "StreamNameNotFound"):
+        "Create it, or correct the name that the client is configured with.",
+    ("TopicIdNotFound", "StreamIdNotFound", "PartitionNotFound", "ConsumerGroupIdNotFound", "SubscriptionNotFound"):
+        "See whether it was deleted, or never made: a client goes on with what it was told when it began.",
+    "UNSUPPORTED_COMPRESSION_TYPE": "Choose a codec that the broker's release has (zstd: Kafka 2.1).",
+    "ConsumerBusy":
+        "Close the consumer that holds the subscription, or let all of them use the same type: Failover or Shared.",
+    "IncompatibleSchema": "Compare the schema with that of the topic.",
+    "MetadataError": "Look at the metadata store (ZooKeeper, etcd, RocksDB) and the broker's session there.",
+    "PersistenceError": "Look at the bookies: how many are up and writable, and their disks.",
+    "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
+    "ProducerBusy":
+        "Give each producer a name of its own, or none; one that was cut off is known until its connection is closed.",
+    "TooManyRequests": "Let fewer clients start at once, or raise maxConcurrentLookupRequest of the brokers.",
+    "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
+}  # fmt: skip
+"""How names of errors begin -> what to do."""
+
+
+def advice_on(error: str) -> str | None:
+    """What to do about an error, where that is known."""
+    return next((text for begin, text in _ADVICE.items() if error.startswith(begin)), None)
