@@ -405,10 +405,16 @@ def test_a_question_that_a_broker_left_open_for_as_long_as_a_client_waits_has_no
     )
 
 
-@pytest.mark.parametrize(("acks", "waits"), [(-1, True), (1, False), (None, False)])
-def test_a_slow_produce_that_waits_for_replicas_leads_to_their_brokers_too(acks: int | None, waits: bool) -> None:
+@pytest.mark.parametrize(
+    ("acks", "replicas", "waits"),
+    [(-1, ["1", "2"], True), (-1, ["1"], False), (1, ["1", "2"], False), (None, ["1", "2"], False)],
+)
+def test_a_slow_produce_that_waits_for_replicas_leads_to_their_brokers_too(
+    acks: int | None, replicas: list[str], waits: bool
+) -> None:
     long = {"total_ns": 4 * SECOND, "wait_ns": 4 * SECOND, "acks": acks}
-    (row,) = said(exchanges=[call(1, **long)], connections=[connection()])
+    led = {**place(0.5), "what": "leader", "topic": "orders", "partition": 0, "replicas": replicas}
+    (row,) = said(exchanges=[call(1, **long)], connections=[connection()], positions=[led])
     assert ("acks=all" in row["advice"]) == waits
 
 
