@@ -83,12 +83,13 @@ def asked(batches: Rows, ms: float = 3) -> Rows:
     ]
 
 
-def opened(client: int, **more: Any) -> Row:
+def opened(client: int, end: float = 300, **more: Any) -> Row:
     of = {"client_ip": f"10.0.7.{client}", "connection": f"10.0.7.{client}:1>10.0.0.1:9092"}
-    return connection(1, 0, 300, **{"closed": "open", "closed_by": None} | of | more)
+    return connection(1, 0, end, **{"closed": "open", "closed_by": None} | of | more)
 
 
 OTHERS = sends(2, 0.5, 300)
+NEXT = [sent(70 + n * 5, 1, "t1-of-tomorrow") for n in range(46)]
 BURSTS = [row for at in (0, 70, 140) for row in sends(1, 0.1, at + 10, at)]
 
 
@@ -101,6 +102,9 @@ def test_a_producer_that_stops_while_others_go_on_is_told() -> None:
             "to the end of the capture; its connection stays open.",
         )
     ]  # fmt: skip
+    unknown = [row | {"records": None} for row in batches]
+    ((_, _, sentence),) = told(unknown, exchanges=asked(batches), connections=[opened(1), opened(2)])
+    assert sentence.startswith("shop on 10.0.7.1 sent for topic t1 until 12:01:09, then nothing for ")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,8 @@ def test_a_producer_that_stops_while_others_go_on_is_told() -> None:
         pytest.param([*BURSTS, *OTHERS], 3, {}, id="it sends in bursts"),
         pytest.param([*sends(1, 0.2, 40), *sends(1, 0.2, 100, 70), *OTHERS], 3, {}, id="it had paused before"),
         pytest.param([*sends(1, 0.2, 70), *sends(2, 0.5, 70)], 3, {}, id="nobody goes on"),
+        pytest.param([*sends(1, 0.2, 70), *NEXT, *OTHERS], 3, {}, id="it goes on in another topic"),
+        pytest.param([*sends(1, 0.2, 70), *OTHERS], 3, {"file": "b.pcap", "end": 70}, id="another capture, which ends"),
     ],
 )
 def test_a_producer_that_is_done_or_sends_in_bursts_has_not_stopped(batches: Rows, ms: float, more: Row) -> None:

@@ -57,15 +57,16 @@ _SENDER = "site, protocol, client, topic"
 # the last batches of producers that sent at an even pace, and then nothing for far longer than they ever paused, with
 # their connection open: only where no fewer go on
 _SILENT = f"""
-    with ends as (
-        select site, max(end_time) as ended from connections group by all
+    with ends as (  -- where several captures lie together, one may end before the others
+        select {PLACE}, max(end_time) over (partition by site, file) as ended from connections
     ), senders as (
-        select {_SENDER}, ended, min(time) as since, max(time) as last, count(*) as n, sum(records) as records
-        from v_batches join ends using (site) where role = 'produce' and topic is not null group by all
-    ), stopped as (
+        select {_SENDER}, max(ended) as ended, min(time) as since, max(time) as last, count(*) as n,
+            sum(records) as records
+        from v_batches join ends using ({PLACE}) where role = 'produce' and topic is not null group by all
+    ), stopped as (  -- of a client that sends to another topic from then on, none has
         select * from senders
-        where n >= {ENOUGH} and last - since >= to_microseconds({SILENT_US // 2})
-            and ended - last >= to_microseconds({SILENT_US})
+        qualify n >= {ENOUGH} and last - since >= to_microseconds({SILENT_US // 2})
+            and min(ended - last) over (partition by site, protocol, client) >= to_microseconds({SILENT_US})
     ), pauses as (
         select {_SENDER}, epoch_us(time) - lag(epoch_us(time)) over (partition by {_SENDER} order by time) as pause_us
         from (select distinct {_SENDER}, time from v_batches semi join stopped using ({_SENDER})
@@ -98,8 +99,8 @@ def _silent(capture: Capture) -> str:
 
 PRODUCER_STOPPED = Told(
     SomeRows("batches", "role = 'produce'", least=ENOUGH), "producer_stopped",
-    "{who} sent {rate:message} a minute{for_topics} until {first_time:clock}, then nothing for {silent_ns:ns}, to the "
-    "end of the capture; its connection stays open.",
+    "{who} sent{rate: ~message~ a minute}{for_topics} until {first_time:clock}, then nothing for {silent_ns:ns}, to "
+    "the end of the capture; its connection stays open.",
     _silent,
     by=("site", "protocol", "client", "topic"),
     more="any_value(sent * 60000000 // (epoch_us(time) - epoch_us(since)))::bigint as rate, "
