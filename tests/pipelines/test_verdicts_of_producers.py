@@ -30,9 +30,12 @@ def spread(hot: int, others: int = 11, number: int = 240, **more: Any) -> Rows:
     return [sent(n / 2, partition=7 if n % 20 < hot else 8 + n % others, **more) for n in range(number)]
 
 
-def led(partitions: int) -> Rows:
-    """Metadata of a topic of so many partitions."""
-    return [place(0) | {"what": "leader", "topic": "orders", "partition": n, "leader": "1"} for n in range(partitions)]
+def led(partitions: int, brokers: int = 1) -> Rows:
+    """Metadata of a topic of so many partitions, which brokers lead in turn."""
+    return [
+        place(0) | {"what": "leader", "topic": "orders", "partition": n, "leader": str(n % brokers)}
+        for n in range(partitions)
+    ]
 
 
 def test_a_partition_that_takes_most_of_its_topic_is_told_with_figures() -> None:
@@ -54,6 +57,7 @@ def test_a_partition_that_takes_most_of_its_topic_is_told_with_figures() -> None
         pytest.param(spread(9), [], id="less than half"),
         pytest.param(spread(16, 4), [], id="few partitions"),
         pytest.param(spread(20), [], id="the only partition that is known"),
+        pytest.param(spread(10, 1), led(12, 6), id="those of two brokers, of six that there are"),
         pytest.param(spread(16, number=80), [], id="few batches"),
         pytest.param(spread(16, size=200), [], id="few bytes"),
         pytest.param(spread(16, topic="__consumer_offsets"), [], id="a topic of Kafka's own"),

@@ -22,15 +22,20 @@ from pipelines.tables.verdicts.verdict import sql_list
 _STORED = "role = 'produce' and outcome is distinct from 'error' and topic is not null"
 _SPREAD = rf"{_STORED} and partition is not null and not regexp_matches(topic, '^__|/__|-changelog$')"
 
-# what was sent to partitions that take far more than their share; a partition that nobody uses is known by its leader
+# what was sent to partitions that take far more than their share; a partition that nobody uses is known by its leader,
+# if that one leads others that are used: of brokers that were not captured it is not known what they got
 _HOT = f"""
     with each as (
         select site, protocol, topic, partition, sum(stored_bytes)::double as bytes, count(*) as batches
         from v_batches where {_SPREAD} group by all
+    ), used as (
+        select site, protocol, topic, partition from each
+        union all select site, protocol, topic, partition from positions where what = 'fetch' and replica is null
     ), known as (
         select site, protocol, topic, count(distinct partition) as partitions from (
-            select site, protocol, topic, partition from each
-            union all select site, protocol, topic, partition from positions where partition is not null
+            from used union all select site, protocol, topic, partition from positions
+            where (site, protocol, leader) in (
+                select (site, protocol, leader) from positions semi join used using (site, protocol, topic, partition))
         ) group by all having partitions >= {MANY_PARTITIONS}
     ), shares as (
         select *, bytes / sum(bytes) over topics as share, sum(bytes) over topics as whole
