@@ -234,7 +234,7 @@ def test_nor_is_a_group_late_that_committed_before_and_behind_it() -> None:
 
 # --- from noon + 60 s on, what clients ask of a broker takes 79 ms longer ---
 
-USUAL_MS = {"Produce": 3, "Heartbeat": 1}
+USUAL_MS = {"Produce": 3, "Heartbeat": 1, "EndTxn": 3, "TxnOffsetCommit": 3}
 
 
 def then(at: float, client: int, api: str, ms: float) -> Row:
@@ -267,6 +267,9 @@ def opened_then(rtt_ms: float) -> Row:
         pytest.param(asked(lambda at: 79), [opened_then(1001)], "", id="a SYN that was sent again"),
         pytest.param(asked(lambda at: 79, until=90), [], "", id="for half a minute"),
         pytest.param(asked(lambda at: 79, ("Produce",)), [], "slow_tail", id="one kind only"),
+        pytest.param(
+            asked(lambda at: 79, ("Produce", "EndTxn", "TxnOffsetCommit")), [], "slow_tail", id="all wait for replicas"
+        ),
         pytest.param(asked(lambda at: 30 + at * 7 % 100), [], "slow_tail", id="it depends: the broker is busy"),
         pytest.param(
             asked(lambda at: 79, ("Produce",)), [opened_then(1)], "slow_tail", id="quick handshakes: the broker"

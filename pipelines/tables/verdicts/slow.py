@@ -189,6 +189,11 @@ HEAD_OF_LINE = Told(
 )  # fmt: skip
 """Requests that stood behind others of their own connection."""
 
+# what brokers answer when it is written, at their replicas too: any of these may wait for the same third
+_WRITTEN = (
+    "Produce", "OffsetCommit", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
+    "SEND", "ACK", "SEND_MESSAGES", "STORE_CONSUMER_OFFSET",
+)  # fmt: skip
 # requests that waited longer than any between their hosts did before, all of them, for a while; with the handshakes of
 # connections that were opened meanwhile, which no broker delays. Where there are none, the fastest of all kinds wait
 # nearly as long as the usual one: what keeps a broker busy lets some through
@@ -220,7 +225,8 @@ _FARTHER = f"""
     )
     select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
     where not {{told}}
-    qualify count(distinct api) over (partition by site, protocol, server) >= 2 or max(handshake_ns) over (
+    qualify count(distinct if(api in {_WRITTEN}, 'written', api)) over (
+        partition by site, protocol, server) >= 2 or max(handshake_ns) over (
         partition by site, protocol, server) > 0"""
 
 LONGER_PATH = Told(
