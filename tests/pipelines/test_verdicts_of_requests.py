@@ -252,10 +252,10 @@ def asked(later: Any, apis: tuple[str, ...] = ("Produce", "Heartbeat"), until: f
     ]
 
 
-def opened_then(rtt_ms: float) -> Row:
+def opened_then(rtt_ms: float, at: float = 80) -> Row:
     """A connection of one of the clients, opened meanwhile."""
-    of = {"client_ip": "10.0.7.0", "connection": "10.0.7.0:9>10.0.0.1:9092"}
-    return connection(9, 80, 81, rtt_ns=int(rtt_ms * MS), **of)
+    of = {"client_ip": "10.0.7.0", "connection": f"10.0.7.0:{at}>10.0.0.1:9092"}
+    return connection(9, at, at + 1, rtt_ns=int(rtt_ms * MS), **of)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +265,10 @@ def opened_then(rtt_ms: float) -> Row:
         pytest.param(asked(lambda at: 79), [opened_then(80)], "80.0 ms", id="handshakes too"),
         pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "80.0 ms", id="one kind, and handshakes"),
         pytest.param(asked(lambda at: 79), [opened_then(1001)], "", id="a SYN that was sent again"),
+        pytest.param(asked(lambda at: 79), [opened_then(100, 1), opened_then(180)], "180 ms", id="it had been long"),
+        pytest.param(
+            asked(lambda at: 79, ("Produce",)), [opened_then(100, 1), opened_then(100)], "slow_tail", id="long as ever"
+        ),
         pytest.param(asked(lambda at: 79, until=90), [], "", id="for half a minute"),
         pytest.param(asked(lambda at: 79, ("Produce",)), [], "slow_tail", id="one kind only"),
         pytest.param(
@@ -292,7 +296,7 @@ def test_a_path_that_grew_longer_is_told_from_a_slow_broker(exchanges: Rows, ope
         assert " even the fastest answer of 10.0.0.1:9092 to payer on 3 hosts took 8" in row["sentence"]
         grew = "the path between them grew" if told else "if the path between them had grown"
         assert f" ms, in place of 1.00 ms, as {grew} longer." in row["sentence"].replace("3.00 ms", "1.00 ms")
-        assert (row["detail"] or "").endswith(told and f", {told}.")
+        assert (row["detail"] or "").endswith(told and f" then took {told}.")
 
 
 @pytest.mark.parametrize(

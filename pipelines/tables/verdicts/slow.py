@@ -195,8 +195,8 @@ _WRITTEN = (
     "SEND", "ACK", "SEND_MESSAGES", "STORE_CONSUMER_OFFSET",
 )  # fmt: skip
 # requests that waited longer than any between their hosts did before, all of them, for a while; with the handshakes of
-# connections that were opened meanwhile, which no broker delays. Where there are none, the fastest of all kinds wait
-# nearly as long as the usual one: what keeps a broker busy lets some through
+# connections that were opened meanwhile, which no broker delays, if they took longer than those before, too. Where
+# there are none, the fastest of all kinds wait nearly as long as the usual one: a busy broker lets some through
 _WAITED = f"{_PLAIN} and wait_ns > 0 and initiator is distinct from 'server'"
 _FARTHER = f"""
     with pairs as (
@@ -215,13 +215,14 @@ _FARTHER = f"""
         from runs where far and run >= {MANY} group by all
         having count(*) >= {MANY // 4} and upto - since >= to_microseconds({STRETCH_US})
     ), opened as (
-        select site, client_ip, server, run, min(rtt_ns) as handshake_ns
+        select site, client_ip, server, run, min(rtt_ns) filter (n.start_time >= since) as handshake_ns,
+            handshake_ns - coalesce(min(rtt_ns) filter (n.start_time < since), 0) as more_ns
         from spans join v_connections n using (site, client_ip, server)
-        where n.start_time between since and upto and rtt_ns < {SYN_AGAIN_NS} group by all
+        where n.start_time <= upto and rtt_ns < {SYN_AGAIN_NS} group by all
     ), found as (
         select site, exchange_id, least_ns, fastest_ns, handshake_ns
         from runs join spans using (site, client_ip, server, run) left join opened using (site, client_ip, server, run)
-        where far and coalesce(handshake_ns >= {EVEN} * fastest_ns, fastest_ns >= {AS_FAST} * usual_ns)
+        where far and coalesce(more_ns >= {EVEN} * (fastest_ns - least_ns), fastest_ns >= {AS_FAST} * usual_ns)
     )
     select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
     where not {{told}}
@@ -237,7 +238,7 @@ LONGER_PATH = Told(
     by=("site", "protocol", "server"),
     more="min(fastest_ns) as fastest_ns, min(least_ns) as least_ns, min(handshake_ns) as handshake_ns, "
     "if(min(handshake_ns) is null, 'if the path between them had grown', 'the path between them grew') as grew",
-    detail="Handshakes of connections that were opened then took as long, {handshake_ns:ns}.",
+    detail="Handshakes of connections that were opened then took {handshake_ns:ns}.",
     cost_ns="saturated(sum(wait_ns - least_ns))",
     keeps="v_farther",
 )  # fmt: skip
