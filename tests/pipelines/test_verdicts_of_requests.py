@@ -309,6 +309,14 @@ def test_a_path_that_grew_longer_is_told_from_a_slow_broker(exchanges: Rows, ope
         pytest.param([row for row in asked(lambda at: 90) if row["wait_ns"] > 60 * MS], False, id="ever since"),
         pytest.param(
             [
+                row | {"client_ip": "10.0.7.9"} if row["wait_ns"] > 30 * MS else row
+                for row in asked(lambda at: 90 - at % 9)
+            ],
+            False,
+            id="other clients, which come then",
+        ),
+        pytest.param(
+            [
                 row | {"request_bytes": 1 << (20 if row["wait_ns"] > 30 * MS else 10)}
                 for row in asked(lambda at: 90, ("Produce",))
             ],

@@ -288,7 +288,8 @@ SLOW_STRETCH = Told(
 
 
 # requests that took longer than usual there while the usual request of their kind did, in part after part of
-# STRETCH_US, with what it took before. Large requests may take longer, in proportion to their bytes
+# STRETCH_US, with what it took before; of clients whose own did. Large requests may take longer, in proportion to their
+# bytes
 _SINCE = f"""
     with plain as (
         select *, epoch_us(time) // {STRETCH_US} as part,
@@ -305,12 +306,17 @@ _SINCE = f"""
         select *, count(*) filter (not slow) over (partition by site, protocol, api, server order by part) as run
         from compared
     ), lasting as (
-        select * from runs where slow and run >= {LASTING}
-        qualify count(*) over (partition by site, protocol, api, server, run) >= {LASTING}
+        select *, min(part) over its as since from runs where slow and run >= {LASTING}
+        window its as (partition by site, protocol, api, server, run) qualify count(*) over its >= {LASTING}
+    ), before as (
+        select site, protocol, api, server, client, since, quantile_disc(total_ns, 0.5) as own_ns
+        from plain p join (select distinct site, protocol, api, server, since from lasting) l
+            using (site, protocol, api, server) where p.part < l.since group by all
     )
     select p.* exclude (part, size), now_ns, usual_ns from plain p
         join lasting l using (site, protocol, api, server, part)
-    where total_ns >= {TAIL_NS} and not {{told}}
+        join before b using (site, protocol, api, server, since, client)
+    where total_ns >= {TAIL_NS} and now_ns >= {GROWN} * own_ns and not {{told}}
     qualify count(*) over (partition by p.site, p.protocol, p.server) >= {ENOUGH}"""
 
 SLOW_SINCE = Told(
