@@ -299,6 +299,11 @@ def test_a_path_that_grew_longer_is_told_from_a_slow_broker(exchanges: Rows, ope
         assert (row["detail"] or "").endswith(told and f" then took {told}.")
 
 
+def test_of_three_kinds_of_requests_that_take_longer_each_is_named() -> None:
+    rows = said(exchanges=asked(lambda at: 79, ("Produce", "EndTxn", "TxnOffsetCommit")), connections=[connection()])
+    assert " the usual EndTxn, Produce and TxnOffsetCommit at 10.0.0.1:9092 took 82.0 ms" in rows[0]["sentence"]
+
+
 @pytest.mark.parametrize(
     ("exchanges", "told"),
     [

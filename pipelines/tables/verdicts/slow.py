@@ -321,11 +321,11 @@ _SINCE = f"""
 
 SLOW_SINCE = Told(
     SomeRows("v_calls", f"{_PLAIN} and total_ns >= {TAIL_NS}", least=ENOUGH), "slow_tail",
-    "From {first_time:clock} to {last_time:clock} the usual {apis} at {servers:broker} took {now_ns:ns}, in place of "
-    "{usual_ns:ns} before: {count:request} of {who}.",
+    "From {first_time:clock} to {last_time:clock} the usual {names:names} at {servers:broker} took {now_ns:ns}, in "
+    "place of {usual_ns:ns} before: {count:request} of {who}.",
     lambda capture: _SINCE.format(told=capture.explained()),
     by=("site", "protocol", "server"),
-    more="quantile_disc(now_ns, 0.5) as now_ns, quantile_disc(usual_ns, 0.5) as usual_ns, names_of(api) as apis",
+    more="quantile_disc(now_ns, 0.5) as now_ns, quantile_disc(usual_ns, 0.5) as usual_ns, names_of(api) as names",
     detail="{largest_part}",
     severity=WARNING,
     keeps="v_since",
