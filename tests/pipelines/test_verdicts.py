@@ -1411,6 +1411,10 @@ def test_tls_handshakes_that_take_seconds_are_told_with_what_others_took(count: 
     assert said(exchanges=[call(1)], connections=[*usual, late[0]]) == []
     lossy = [row | {"retransmissions": 1} for row in late]
     assert said(exchanges=[call(1)], connections=[*usual, *lossy]) == []
+    far = [row | {"rtt_ns": 400 * MS} for row in late]
+    assert said(exchanges=[call(1)], connections=[*usual, *far]) == []
+    elsewhere = [row | {"server_port": 443, "protocol": None} for row in late]
+    assert "tls_late" not in dict(kinds(exchanges=[call(1)], connections=[*usual, *elsewhere]))
 
 
 def test_a_server_that_accepts_connections_again_is_a_note() -> None:

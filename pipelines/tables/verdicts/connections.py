@@ -54,7 +54,9 @@ LATE_CONNECTS = Told(
 )  # fmt: skip
 """Servers that take no more connections for a while: their queue is full, and so the kernel drops what asks for one."""
 
-_SHAKEN = f"tls_handshake_ns >= {SLOW_NS} and coalesce(retransmissions, 0) = 0"
+# less three round trips: TLS 1.2 takes two, and one more where a certificate is long or a hello comes twice
+_SHAKEN = f"tls_handshake_ns - 3 * coalesce(rtt_ns, 0) >= {SLOW_NS} and coalesce(retransmissions, 0) = 0"
+_AT_BROKERS = "(server_port in (from v_ports) or not exists (from connections where protocol is not null))"
 
 LATE_HANDSHAKES = Told(
     SomeRows("connections", _SHAKEN, least=2), "tls_late",
@@ -62,7 +64,7 @@ LATE_HANDSHAKES = Told(
     f"""
         select * replace (tls_handshake_ns as cost_ns), usual_ns from v_connections cross join (
             select quantile_disc(tls_handshake_ns, 0.5) filter (not {_SHAKEN}) as usual_ns from connections)
-        where {_SHAKEN}""",
+        where {_SHAKEN} and {_AT_BROKERS}""",
     more=f"max(cost_ns) as longest_ns, any_value(usual_ns) as usual_ns, if(count(*) < {RESETS}, '{NOTE}', null) "
     "as severity",
 )  # fmt: skip
@@ -79,7 +81,7 @@ TLS_REFUSED = [
         f"""
             select *, replace(regexp_extract(tls_alert, ': [^ ]* (.*)', 1), '_', ' ') as reason from v_connections
             where {_ALERT} and starts_with(tls_alert, 'client: ') is {by_client}
-                and (server_port in (from v_ports) or not exists (from connections where protocol is not null))""",
+                and {_AT_BROKERS}""",
         by=("server", "tls_alert"),
         more="any_value(reason) as reason",
     )
