@@ -414,7 +414,8 @@ def test_a_slow_produce_that_waits_for_replicas_leads_to_their_brokers_too(
 ) -> None:
     long = {"total_ns": 4 * SECOND, "wait_ns": 4 * SECOND, "acks": acks}
     led = {**place(0.5), "what": "leader", "topic": "orders", "partition": 0, "replicas": replicas}
-    (row,) = said(exchanges=[call(1, **long)], connections=[connection()], positions=[led])
+    of_groups = led | {"topic": "__consumer_offsets", "replicas": ["1", "2", "3"]}
+    (row,) = said(exchanges=[call(1, **long)], connections=[connection()], positions=[led, of_groups])
     assert ("acks=all" in row["advice"]) == waits
 
 

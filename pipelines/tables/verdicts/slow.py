@@ -95,7 +95,8 @@ _RHYTHM = f"""
 _PACE = """
     max(total_ns) as longest_ns, quantile_disc(rtt_ns, 0.5) filter (cause = 'transfer') as trip_ns,
     sum(response_bytes)::double / sum(response_ns) * trip_ns as in_round_trip,
-    bool_and(acks = -1) and exists (from positions where len(replicas) > 1) as replicated"""
+    bool_and(acks = -1 and list_has_any(topics, (
+        select list(distinct topic) from positions where len(replicas) > 1))) as replicated"""
 
 
 # requests that seem to have waited through the longest time in which nothing was captured, where that was not for want
