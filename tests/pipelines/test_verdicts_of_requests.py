@@ -202,6 +202,9 @@ def polls(client: int, broker: int) -> Rows:
             [*waits(1), *steady(2, 9), *steady(3, 9)], "slow_requests", id="others that ask seldom",
         ),
         pytest.param([*waits(1, total_ns=42 * SECOND), *steady(2), *steady(3)], "slow_requests", id="it waits on"),
+        pytest.param(
+            [*waits(1), *steady(2, pause=46), *steady(3, pause=46)], "slow_requests", id="others begin again later"
+        ),
     ],
 )  # fmt: skip
 def test_no_broker_is_accused_of_a_wait_while_nothing_was_captured(exchanges: Rows, told: str) -> None:

@@ -100,7 +100,7 @@ _PACE = """
 
 
 # requests that seem to have waited through the longest time in which nothing was captured, where that was not for want
-# of something to capture: clients that waited for nothing, and ask steadily before and behind it, asked nothing; or
+# of something to capture: clients that waited for nothing, and ask steadily up to it and from its end on, did not; or
 # none of several brokers answered fetches, which a timer of its own makes each answer
 _STOOD_STILL = f"""
     with marks as (
@@ -127,7 +127,8 @@ _STOOD_STILL = f"""
         ) group by all
         having count(*) filter (time <= since) >= {MANY} and count(*) filter (time >= upto) >= {MANY}
             and max(time - before) filter (time >= upto and before <= since)
-                >= {STEADY} * max(time - before) filter (time <= since or before >= upto)
+                between {STEADY} * max(time - before) filter (time <= since or before >= upto)
+                and any_value(upto - since) + 2 * max(time - before) filter (time <= since or before >= upto)
     ), free as (
         select site, count(*) as hosts from steady anti join through using (site, client_ip) group by all
     )
