@@ -65,8 +65,7 @@ _SILENT = f"""
     with ends as (  -- where several captures lie together, one may end before the others
         select {PLACE}, max(end_time) over (partition by site, file) as ended from connections
     ), senders as (
-        select {_SENDER}, max(ended) as ended, min(time) as since, max(time) as last, count(*) as n,
-            sum(records) as records
+        select {_SENDER}, max(ended) as ended, min(time) as since, max(time) as last, count() as n, sum(records) as sent
         from v_batches join ends using ({PLACE}) where role = 'produce' and topic is not null group by all
     ), stopped as (  -- of a client that sends to another topic from then on, none has
         select * from senders
@@ -85,8 +84,7 @@ _SILENT = f"""
         select site, protocol, count(distinct client) as others from senders
         where n >= {ENOUGH} and ended - last < to_microseconds({SILENT_US}) group by all
     )
-    select b.*, s.records as sent, since, ended
-    from (select * exclude (records) from v_batches where role = 'produce' and outcome = 'ok') b
+    select b.*, sent, since, ended from (from v_batches where role = 'produce' and outcome = 'ok') b
         join stopped s using ({_SENDER}) join paced using ({_SENDER}) join going_on using (site, protocol)
         semi join (from connections where closed = 'open' and closed_by is null) using ({PLACE})
         semi join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id  -- it does not send on an answer

@@ -228,9 +228,8 @@ _FARTHER = f"""
     )
     select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
     where not {{told}}
-    qualify count(distinct if(api in {_WRITTEN}, 'written', api)) over (
-        partition by site, protocol, server) >= 2 or max(handshake_ns) over (
-        partition by site, protocol, server) > 0"""
+    window its as (partition by site, protocol, server)
+    qualify count(distinct if(api in {_WRITTEN}, 'written', api)) over its >= 2 or max(handshake_ns) over its > 0"""
 
 LONGER_PATH = Told(
     SomeRows("v_calls", f"{_WAITED} and wait_ns >= {LONGER_NS}", least=MANY // 4), "longer_path",
@@ -289,9 +288,8 @@ SLOW_STRETCH = Told(
 """Clients of which, for a while, most of what they asked of a broker took far longer than usual."""
 
 
-# requests that took longer than usual there while the usual request of their kind did, in part after part of
-# STRETCH_US, with what it took before; of clients whose own did. Large requests may take longer, in proportion to their
-# bytes
+# requests that took longer than usual there while the usual request of their kind and of their client did, part after
+# part of STRETCH_US, with what it took before. Large requests may take longer, in proportion to their bytes
 _SINCE = f"""
     with plain as (
         select *, epoch_us(time) // {STRETCH_US} as part,
