@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.pipelines.test_verdicts import Row, Rows, call, connection, error, said
+from tests.pipelines.test_verdicts import NOON, Row, Rows, call, connection, error, said
 
 
 def refused(name: str) -> dict[str, Rows]:
@@ -42,6 +42,21 @@ def test_what_became_of_batches_and_what_to_do_depends_on_the_error(name: str, b
     assert f"3 messages of payer on 10.0.0.2 for topic orders {became}: Produce failed 4 times" in row["sentence"]
     assert row["sentence"].endswith(" The leader may have stored them all the same.") == ("never" in became)
     assert advice in row["advice"]
+
+
+def test_a_batch_that_the_broker_calls_a_duplicate_is_stored() -> None:
+    given = {name: rows[:2] for name, rows in refused("REQUEST_TIMED_OUT").items()}
+    given["batches"] = [row | {"base_sequence": 0, "first_timestamp": NOON} for row in given["batches"]]
+    again = error(given["exchanges"][1], "DUPLICATE_SEQUENCE_NUMBER", partition=0)
+    rows = said(**given | {"errors": [given["errors"][0], again]}, connections=[connection()])
+    told = {row["kind"]: (row["severity"], row["sentence"]) for row in rows if "TIMED_OUT" in row["sentence"]}
+    assert told == {
+        "errors": (
+            "note",
+            "Produce of payer on 10.0.0.2 for topic orders failed once with REQUEST_TIMED_OUT; the same batches were "
+            "stored after 1.00 s.",
+        )
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("error_name", "told"), [(None, []), ("UNKNOWN_TOPIC_OR_PARTITION", ["metadata_storm"])])

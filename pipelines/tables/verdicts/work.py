@@ -30,13 +30,15 @@ SENT = f"""
         select client, topic from v_batches where role = 'produce' and outcome = 'error'
     ), attempts as (
         select b.*, x.until as answered, (b.site, b.exchange_id, b.topic, b.partition) in (
-            select (site, exchange_id, topic, partition) from errors where name in {_NEVER_RETRIED}) as final
+            select (site, exchange_id, topic, partition) from errors where name in {_NEVER_RETRIED}) as final,
+            b.outcome = 'ok' or (b.site, b.exchange_id, b.topic, b.partition) in (  -- or it had been, as it says
+            select (site, exchange_id, topic, partition) from errors where name = 'DUPLICATE_SEQUENCE_NUMBER') as stored
         from v_batches b semi join refused r on r.client = b.client and r.topic = b.topic
             join v_calls x on x.site = b.site and x.exchange_id = b.exchange_id
         where b.role = 'produce' and not coalesce(b.control, false) and x.kind <> 'oneway'
     ), batches_sent as (
-        select *, case when {_NAMELESS} then min(answered) filter (outcome = 'ok') over later
-                else min(answered) filter (outcome = 'ok') over same end as stored_at,
+        select *, case when {_NAMELESS} then min(answered) filter (stored) over later
+                else min(answered) filter (stored) over same end as stored_at,
             case when final and records = 1 then 1
                 else row_number() over (same order by time desc, packet desc) end as nth_last
         from attempts window same as (partition by {_CONTENT}), later as (
