@@ -170,3 +170,14 @@ def test_a_producer_that_is_sent_to_its_own_machine_has_not_stopped_by_itself(
             "10.0.0.1:9092 sends shop on 10.0.7.1 to localhost:9092, which is their own machine: asked 43 times in "
             "3 min 30 s, and no broker was used there."
         )
+
+
+@pytest.mark.parametrize(("times", "stays", "told"), [(1, 0.5, False), (1, 30, True), (5, 0.5, True)])
+def test_a_tool_that_asks_once_for_metadata_and_leaves_goes_nowhere(times: int, stays: float, told: bool) -> None:
+    asked_for = [asks(1 + n, "localhost:9092") for n in range(times)]
+    rows = said(
+        exchanges=[row for row, _ in asked_for],
+        events=[event for _, event in asked_for],
+        connections=[opened(1, times + stays, closed="fin", closed_by="client"), opened(2)],
+    )
+    assert [row["kind"] for row in rows] == ["unreachable_address"] * told

@@ -102,8 +102,10 @@ _UNUSED = f"""
     with told as (
         select e.site, e.connection, e.incarnation, e.time, e.client_ip, e.server_ip, e.protocol,
             regexp_replace(e.subject, '^[a-z+]+://', '') as told,
-            min(e.time) over (partition by e.client_ip, e.subject) as since
-        from events e where e.kind = 'advertised' and e.subject is not null
+            min(e.time) over (partition by e.client_ip, e.subject) as since, n.closed_by = 'client'
+                and epoch_us(n.end_time) - epoch_us(e.time) < {USED_AT_ONCE_US}  -- it had only this to ask, perhaps
+                and count(*) over (partition by e.client_ip, e.subject) < {ASKED_AGAIN} as is_done
+        from events e left join connections n using ({PLACE}) where e.kind = 'advertised' and e.subject is not null
     ), used as (
         select distinct client_ip, {SERVER} as told from connections where coalesce(server_bytes, 0) > 0
     ), failed as (
@@ -121,7 +123,7 @@ _UNUSED = f"""
         left join worked w on w.client_ip = t.client_ip
     where u.told is null and (
         {_LOCAL} and t.client_ip <> t.server_ip and not regexp_matches(t.client_ip, '^(127\\.|::1$)')
-            and (coalesce(w.last_work < t.since, true) or f.attempts is not null)
+            and (coalesce(w.last_work < t.since, true) and is_done is not true or f.attempts is not null)
             and epoch_us((select max(end_time) from connections)) - epoch_us(t.time) >= {USED_AT_ONCE_US}
         or f.attempts is not null and t.time <= f.last_attempt and w.last_work is null)"""
 
