@@ -31,6 +31,9 @@ def told_of(name: str) -> Row:
     [
         ("KAFKA_STORAGE_ERROR", "were refused for good", "Look at the disks of that broker"),
         ("MESSAGE_TOO_LARGE", "were refused for good", "max.message.bytes"),
+        ("RECORD_LIST_TOO_LARGE", "were refused for good", "segment.bytes"),
+        ("OUT_OF_ORDER_SEQUENCE_NUMBER", "were refused for good", "before Kafka 2.5 must be closed"),
+        ("UNSUPPORTED_COMPRESSION_TYPE", "were refused for good", "at both ends"),
         ("NOT_ENOUGH_REPLICAS", "were refused for good", "out of sync with the leader"),
         ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "were never confirmed", "out of sync with the leader"),
         ("REQUEST_TIMED_OUT", "were never confirmed", "slow to follow"),

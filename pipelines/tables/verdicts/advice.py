@@ -18,12 +18,12 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "KAFKA_STORAGE_ERROR":
         "Look at the disks of that broker: where one fails or is full, it takes the log directory out of use.",
     ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "TooBigMessagePayload"):
-        "Compare what the client sends at most with what the topic takes (max.message.bytes of Kafka).",
+        "Compare what the client sends at most with what the topic takes (Kafka: max.message.bytes, segment.bytes).",
     "NOT_CONTROLLER":
         "Let the client ask for metadata and go to the controller: trying again at this broker is in vain.",
     "NOT_ENOUGH_REPLICAS": "See why brokers are out of sync with the leader: their processes, disks and network.",
     "OUT_OF_ORDER_SEQUENCE_NUMBER":
-        "See which batch before these was lost or given up; the producer must be closed and begin anew.",
+        "See which batch before these was lost or given up; producers before Kafka 2.5 must be closed and begin anew.",
     "REQUEST_TIMED_OUT":
         "Of a Produce with acks=all, see which of the replicas in sync were slow to follow.",
     "UNKNOWN_SERVER_ERROR": "Look for an exception in the broker's log at that time.",
@@ -31,7 +31,7 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
         "Create it, or correct the name that the client is configured with.",
     ("TopicIdNotFound", "StreamIdNotFound", "PartitionNotFound", "ConsumerGroupIdNotFound", "SubscriptionNotFound"):
         "See whether it was deleted, or never made: a client goes on with what it was told when it began.",
-    "UNSUPPORTED_COMPRESSION_TYPE": "Choose a codec that the broker's release has (zstd: Kafka 2.1).",
+    "UNSUPPORTED_COMPRESSION_TYPE": "zstd needs Kafka 2.1 at both ends: update the older, or choose another codec.",
     "ConsumerBusy":
         "Close the consumer that holds the subscription, or let all of them use the same type: Failover or Shared.",
     "IncompatibleSchema": "Compare the schema with that of the topic.",
