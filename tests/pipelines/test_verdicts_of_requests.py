@@ -217,6 +217,21 @@ def test_no_broker_is_accused_of_a_wait_while_nothing_was_captured(exchanges: Ro
         assert row["sentence"].endswith(" to have taken 40.0 s." if len(exchanges) > 70 else "up to 40.2 s.")
 
 
+def test_each_pause_of_a_capture_is_seen_also_where_a_longer_one_is_idle() -> None:
+    def again(rows: Rows) -> Rows:
+        return [
+            row | {"time": row["time"] + timedelta(seconds=69.5), "exchange_id": row["exchange_id"] + "b"}
+            for row in rows
+        ]
+
+    once = [*waits(1), *steady(2), *steady(3)]
+    (row,) = said(exchanges=once, connections=[connection(end=180)])
+    assert row["sentence"].startswith("From 12:00:14 to 12:00:54 nothing was captured")
+    (row,) = said(exchanges=[*once, *again(once)], connections=[connection(end=180)])
+    assert row["sentence"].startswith("From 12:01:24 to 12:02:04, and once more, nothing was captured")
+    assert row["sentence"].endswith("2 requests of payer on 10.0.7.1 seem to have taken up to 40.0 s.")
+
+
 def test_nor_is_a_group_late_that_committed_before_and_behind_it() -> None:
     times = [*range(1, 15), *range(55, 80)]
     given = behind([(at, n) for n, at in enumerate(times)], [(at, n) for n, at in enumerate(times)])

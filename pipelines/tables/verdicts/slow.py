@@ -99,9 +99,9 @@ _PACE = """
         select list(distinct topic) from positions where len(replicas) > 1))) as replicated"""
 
 
-# requests that seem to have waited through the longest time in which nothing was captured, where that was not for want
-# of something to capture: clients that waited for nothing, and ask steadily up to it and from its end on, did not; or
-# none of several brokers answered fetches, which a timer of its own makes each answer
+# requests that seem to have waited through a time in which nothing was captured, though there was something to
+# capture: clients that waited for nothing, and ask steadily up to it and from its end on, did not; or none of
+# several brokers answered fetches, which a timer of its own makes each answer
 _STOOD_STILL = f"""
     with marks as (
         select site, unnest([time, time + to_microseconds((coalesce(request_ns, 0) + coalesce(wait_ns, 0)) // 1000),
@@ -112,39 +112,39 @@ _STOOD_STILL = f"""
         where mark is not null group by all
     ), pauses as (
         select site, begins as upto, lag(ends) over (partition by site order by tenth) as since from moments
-    ), longest as (
-        select *, (epoch_us(upto) - epoch_us(since)) * 1000 as stood_ns from pauses
-        where upto - since >= to_microseconds({SLOW_NS // 1000})
-        qualify row_number() over (partition by site order by upto - since desc, since desc) = 1
     ), through as (
-        select c.*, since, upto, stood_ns from v_calls c join longest using (site)
-        where kind = 'call' and time <= since and until >= upto
-    ), steady as (
-        select site, client_ip from (
-            select site, client_ip, time, since, upto, lag(time) over (
-                partition by site, client_ip order by time) as before
-            from v_calls join longest using (site) where {HAS_REQUEST}
-        ) group by all
-        having count(*) filter (time <= since) >= {MANY} and count(*) filter (time >= upto) >= {MANY}
-            and max(time - before) filter (time >= upto and before <= since)
-                between {STEADY} * max(time - before) filter (time <= since or before >= upto)
-                and any_value(upto - since) + 2 * max(time - before) filter (time <= since or before >= upto)
+        select c.*, since, upto, (epoch_us(upto) - epoch_us(since)) * 1000 as stood_ns
+        from (from v_calls where kind = 'call' and total_ns >= {SLOW_NS}) c
+            asof join (from pauses where upto - since >= to_microseconds({SLOW_NS // 1000})) p
+            on c.site = p.site and c.time <= p.since
+        where until >= upto
+    ), gaps as (
+        select g.*, since, upto, since >= before as across from (
+            select site, client_ip, time, lag(time) over (partition by site, client_ip order by time) as before
+            from v_calls where {HAS_REQUEST}
+        ) g asof left join (select distinct site, since, upto from through) p on g.site = p.site and g.time >= p.upto
+    ), usual as (
+        select site, client_ip, max(time - before) filter (across is not true) as pause from gaps
+        group by all having count(*) >= {2 * MANY}
     ), free as (
-        select site, count(*) as hosts from steady anti join through using (site, client_ip) group by all
+        select site, since, count(*) as hosts from gaps join usual using (site, client_ip)
+            anti join through using (site, client_ip, since)
+        where across and time - before between {STEADY} * pause and upto - since + 2 * pause group by all
     )
     select * from (
-        select t.* from through t left join free using (site)
-        qualify hosts >= greatest(2, count(distinct client_ip) filter (allowed_ns is null) over (partition by site))
-            or count(distinct server_ip) filter (allowed_ns < stood_ns / {STEADY}) over (partition by site) >= 2
+        select t.* from through t left join free using (site, since) window at_once as (partition by site, since)
+        qualify hosts >= greatest(2, count(distinct client_ip) filter (allowed_ns is null) over at_once)
+            or count(distinct server_ip) filter (allowed_ns < stood_ns / {STEADY}) over at_once >= 2
     ) where total_ns - stood_ns - coalesce(allowed_ns, 0) < {SLOW_NS}"""
 
 CAPTURE_PAUSED = Told(
     SomeRows("v_calls", f"kind = 'call' and total_ns - held_ns >= {SLOW_NS}"), "capture_paused",
-    "From {since:clock} to {upto:clock} nothing was captured on any connection, though clients ask all the time: "
-    "{count:request} of {who} {count:?seems/seem} to have taken {longest}.",
+    "From {since:clock} to {upto:clock}{others:, and ~times~ more,} nothing was captured on any connection, though "
+    "clients ask all the time: {count:request} of {who} {count:?seems/seem} to have taken {longest}.",
     _STOOD_STILL,
-    by=("site", "since", "upto"),
-    more="max(total_ns) as longest_ns",
+    by=("site",),
+    more="max(total_ns) as longest_ns, arg_max(since, row(stood_ns, since)) as since, "
+    "arg_max(upto, row(stood_ns, since)) as upto, count(distinct since) - 1 as others",
     keeps="v_paused",
 )  # fmt: skip
 """Requests that seem long, as the capture stood still or its clock was set forward before their answers came."""
