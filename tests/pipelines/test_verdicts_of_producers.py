@@ -42,12 +42,12 @@ def test_a_partition_that_takes_most_of_its_topic_is_told_with_figures() -> None
     assert told(spread(16)) == [
         (
             "hot_partition", "note",
-            "Partition 7 of topic orders took 80 % of the 4.58 MiB that were sent to its 12 partitions, 9.6 times an "
-            "even share.",
+            "Partition 7 of topic orders took 80 % of the 4.58 MiB that were seen going to its 12 partitions, 9.6 "
+            "times an even share.",
         )
     ]  # fmt: skip
     ((_, _, sentence),) = told(spread(20), positions=led(12))  # nobody sent anything to the others
-    assert "took 100 % of the 4.58 MiB that were sent to its 12 partitions" in sentence
+    assert "took 100 % of the 4.58 MiB that were seen going to its 12 partitions" in sentence
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,8 @@ def test_a_partition_that_takes_most_of_its_topic_is_told_with_figures() -> None
         pytest.param(spread(16, topic="__consumer_offsets"), [], id="a topic of Kafka's own"),
         pytest.param(spread(16, topic="persistent://a/b/__change_events"), [], id="of Pulsar's own"),
         pytest.param(spread(16, topic="app-store-changelog"), [], id="a changelog, which is compacted"),
+        pytest.param(spread(16, topic="connect-offsets"), [], id="of Kafka Connect"),
+        pytest.param(spread(16, topic="mm2-offsets.a.internal"), [], id="of MirrorMaker"),
         pytest.param([row | {"outcome": "error"} for row in spread(16)], [], id="all was refused"),
     ],
 )

@@ -20,7 +20,8 @@ from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import sql_list
 
 _STORED = "role = 'produce' and outcome is distinct from 'error' and topic is not null"
-_SPREAD = rf"{_STORED} and partition is not null and not regexp_matches(topic, '^__|/__|-changelog$')"
+_INTERNAL = r"regexp_matches(topic, '^__|/__|(-changelog|\.internal|connect-offsets)$')"
+_SPREAD = f"{_STORED} and partition is not null and not {_INTERNAL}"
 
 # what was sent to partitions that take far more than their share; a partition that nobody uses is known by its leader,
 # if that one leads others that are used: of brokers that were not captured it is not known what they got
@@ -49,8 +50,8 @@ _HOT = f"""
 
 HOT_PARTITION = Told(
     SomeRows("batches", _SPREAD, least=ENOUGH), "hot_partition",
-    "Partition {partition} of topic {topic:topic} took {share:share} of the {whole:bytes} that were sent to its "
-    "{partitions} partitions, {factor} times an even share.",
+    "Partition {partition} of topic {topic:topic} took {share:share} of the {whole:bytes} that were seen going "
+    "to its {partitions} partitions, {factor} times an even share.",
     _HOT,
     by=("site", "protocol", "topic", "partition"),
     more="any_value(share) as share, any_value(whole)::bigint as whole, any_value(partitions) as partitions, "
