@@ -340,6 +340,14 @@ def test_of_three_kinds_of_requests_that_take_longer_each_is_named() -> None:
         ),
         pytest.param(
             [
+                row | {"acks": -1 if row["wait_ns"] > 30 * MS else 1}
+                for row in asked(lambda at: 90 - at % 9, ("Produce",))
+            ],
+            False,
+            id="other acks, which wait for replicas",
+        ),
+        pytest.param(
+            [
                 row | {"request_bytes": 1 << (20 if row["wait_ns"] > 30 * MS else 10)}
                 for row in asked(lambda at: 90, ("Produce",))
             ],

@@ -292,30 +292,30 @@ SLOW_STRETCH = Told(
 # part of STRETCH_US, with what it took before. Large requests may take longer, in proportion to their bytes
 _SINCE = f"""
     with plain as (
-        select *, epoch_us(time) // {STRETCH_US} as part,
+        select *, concat_ws(' ', api, acks) as asked, epoch_us(time) // {STRETCH_US} as part,
             greatest(coalesce(request_bytes, 0)::double + coalesce(response_bytes, 0), {LARGE}) as size
         from v_calls where {_PLAIN}
     ), parts as (
-        select site, protocol, api, server, part, quantile_disc(total_ns, 0.5) as now_ns, avg(size) as size
+        select site, protocol, asked, server, part, quantile_disc(total_ns, 0.5) as now_ns, avg(size) as size
         from plain group by all having count(*) >= {MANY // 2}
     ), compared as (
         select *, min(now_ns) over kind as usual_ns,
             now_ns >= greatest({TAIL_NS}, {GROWN} * usual_ns * greatest(1, size / min(size) over kind)) as slow
-        from parts window kind as (partition by site, protocol, api, server)
+        from parts window kind as (partition by site, protocol, asked, server)
     ), runs as (
-        select *, count(*) filter (not slow) over (partition by site, protocol, api, server order by part) as run
+        select *, count(*) filter (not slow) over (partition by site, protocol, asked, server order by part) as run
         from compared
     ), lasting as (
         select *, min(part) over its as since from runs where slow and run >= {LASTING}
-        window its as (partition by site, protocol, api, server, run) qualify count(*) over its >= {LASTING}
+        window its as (partition by site, protocol, asked, server, run) qualify count(*) over its >= {LASTING}
     ), before as (
-        select site, protocol, api, server, client, since, quantile_disc(total_ns, 0.5) as own_ns
-        from plain p join (select distinct site, protocol, api, server, since from lasting) l
-            using (site, protocol, api, server) where p.part < l.since group by all
+        select site, protocol, asked, server, client, since, quantile_disc(total_ns, 0.5) as own_ns
+        from plain p join (select distinct site, protocol, asked, server, since from lasting) l
+            using (site, protocol, asked, server) where p.part < l.since group by all
     )
-    select p.* exclude (part, size), now_ns, usual_ns from plain p
-        join lasting l using (site, protocol, api, server, part)
-        join before b using (site, protocol, api, server, since, client)
+    select p.* exclude (asked, part, size), now_ns, usual_ns from plain p
+        join lasting l using (site, protocol, asked, server, part)
+        join before b using (site, protocol, asked, server, since, client)
     where total_ns >= {TAIL_NS} and now_ns >= {GROWN} * own_ns and not {{told}}
     qualify count(*) over (partition by p.site, p.protocol, p.server) >= {ENOUGH}"""
 
