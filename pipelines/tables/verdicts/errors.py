@@ -225,7 +225,7 @@ def _refused(row: Row) -> Ruling:
     text = f"{messages} of {say.clients(row)}{_about(row)} {'was' if one else 'were'} {what}: "
     text += f"{say.apis(row['apis'])} failed {say.times(row['count'])} with {row['cause']}, and no attempt to send "
     text += f"{'it' if one else 'them'} again was accepted."
-    text += " The leader may have stored them all the same." if written else ""
+    text += f" The leader may have stored {'it' if one else 'them'} all the same." if written else ""
     impacts = of_counted(REFUSED, row)
     work = [one | {"messages": lost if len(impacts) == 1 else None} for one in impacts]
     return Ruling("errors", text, row, _explained(row), severity=CRITICAL, work=work)
