@@ -62,6 +62,19 @@ def test_a_batch_that_the_broker_calls_a_duplicate_is_stored() -> None:
     }  # fmt: skip
 
 
+def test_of_one_message_that_was_never_confirmed_it_is_said_as_of_one() -> None:
+    given = {name: rows[:1] for name, rows in refused("REQUEST_TIMED_OUT").items()}
+    rows = said(**given | {"batches": [given["batches"][0] | {"records": 1}]}, connections=[connection()])
+    (sentence,) = [row["sentence"] for row in rows if row["kind"] == "errors"]
+    assert sentence.endswith("no attempt to send it again was accepted. The leader may have stored it all the same.")
+
+
+def test_a_topic_that_was_not_made_in_time_leads_to_the_controller() -> None:
+    failed = call(1, api="CreateTopics", status="error")
+    (row,) = said(exchanges=[failed], errors=[error(failed, "REQUEST_TIMED_OUT")], connections=[connection()])
+    assert row["advice"].endswith("look at the controller.")
+
+
 @pytest.mark.parametrize(("error_name", "told"), [(None, []), ("UNKNOWN_TOPIC_OR_PARTITION", ["metadata_storm"])])
 def test_a_client_whose_requests_fail_asks_for_metadata_and_is_no_storm(
     error_name: str | None, told: list[str]

@@ -25,7 +25,7 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "OUT_OF_ORDER_SEQUENCE_NUMBER":
         "See which batch before these was lost or given up; producers before Kafka 2.5 must be closed and begin anew.",
     "REQUEST_TIMED_OUT":
-        "Of a Produce with acks=all, see which of the replicas in sync were slow to follow.",
+        "See which replicas in sync were slow to follow a Produce with acks=all; else look at the controller.",
     "UNKNOWN_SERVER_ERROR": "Look for an exception in the broker's log at that time.",
     ("UNKNOWN_TOPIC_OR_PARTITION", "TopicNotFound", "TopicNameNotFound", "StreamNameNotFound"):
         "Create it, or correct the name that the client is configured with.",
