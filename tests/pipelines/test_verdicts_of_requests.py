@@ -280,8 +280,15 @@ def opened_then(rtt_ms: float, at: float = 80) -> Row:
     ("exchanges", "opened", "told"),
     [
         pytest.param(asked(lambda at: 79), [], "", id="all kinds"),
-        pytest.param(asked(lambda at: 79), [opened_then(80)], "80.0 ms", id="handshakes too"),
-        pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "80.0 ms", id="one kind, and handshakes"),
+        pytest.param(asked(lambda at: 79), [opened_then(1, 1), opened_then(80)], "80.0 ms", id="handshakes too"),
+        pytest.param(
+            asked(lambda at: 79, ("Produce",)),
+            [opened_then(1, 1), opened_then(80)],
+            "80.0 ms",
+            id="one kind, handshakes",
+        ),
+        pytest.param(asked(lambda at: 79), [opened_then(80)], "", id="handshakes that may always have been so long"),
+        pytest.param(asked(lambda at: 79, ("Produce",)), [opened_then(80)], "slow_tail", id="likewise, of one kind"),
         pytest.param(asked(lambda at: 79), [opened_then(1001)], "", id="a SYN that was sent again"),
         pytest.param(asked(lambda at: 79), [opened_then(100, 1), opened_then(180)], "180 ms", id="it had been long"),
         pytest.param(

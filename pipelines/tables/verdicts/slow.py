@@ -197,8 +197,8 @@ _WRITTEN = (
     "SEND", "ACK", "SEND_MESSAGES", "STORE_CONSUMER_OFFSET",
 )  # fmt: skip
 # requests that waited longer than any between their hosts did before, all of them, for a while; with the handshakes of
-# connections that were opened meanwhile, which no broker delays, if they took longer than those before, too. Where
-# there are none, the fastest of all kinds wait nearly as long as the usual one: a busy broker lets some through
+# connections that were opened meanwhile, which no broker delays, if they took longer than others, too. Where there
+# are none, the fastest of all kinds wait nearly as long as the usual one: a busy broker lets some through
 _WAITED = f"{_PLAIN} and wait_ns > 0 and initiator is distinct from 'server'"
 _FARTHER = f"""
     with pairs as (
@@ -217,14 +217,14 @@ _FARTHER = f"""
         from runs where far and run >= {MANY} group by all
         having count(*) >= {MANY // 4} and upto - since >= to_microseconds({STRETCH_US})
     ), opened as (
-        select site, client_ip, server, run, min(rtt_ns) filter (n.start_time >= since) as handshake_ns,
-            handshake_ns - coalesce(min(rtt_ns) filter (n.start_time < since), 0) as more_ns
-        from spans join v_connections n using (site, client_ip, server)
-        where n.start_time <= upto and rtt_ns < {SYN_AGAIN_NS} group by all
+        select site, client_ip, server, run, min(rtt_ns) filter (n.start_time between since and upto) as then_ns,
+            then_ns - min(rtt_ns) filter (n.start_time not between since and upto) as more_ns
+        from spans join v_connections n using (site, client_ip, server) where rtt_ns < {SYN_AGAIN_NS} group by all
     ), found as (
-        select site, exchange_id, least_ns, fastest_ns, handshake_ns
+        select site, exchange_id, least_ns, fastest_ns, if(more_ns is not null, then_ns, null) as handshake_ns
         from runs join spans using (site, client_ip, server, run) left join opened using (site, client_ip, server, run)
         where far and coalesce(more_ns >= {EVEN} * (fastest_ns - least_ns), fastest_ns >= {AS_FAST} * usual_ns)
+            and coalesce(then_ns >= {EVEN} * (fastest_ns - least_ns), true)
     )
     select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
     where not {{told}}
