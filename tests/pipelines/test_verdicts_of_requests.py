@@ -339,6 +339,14 @@ def test_of_three_kinds_of_requests_that_take_longer_each_is_named() -> None:
         pytest.param([row for row in asked(lambda at: 90) if row["wait_ns"] > 60 * MS], False, id="ever since"),
         pytest.param(
             [
+                row | {"queued_ns": max(0, row["wait_ns"] - 3 * MS)}
+                for row in asked(lambda at: 90 - at % 9, ("Produce",))
+            ],
+            False,
+            id="behind others of their own connection",
+        ),
+        pytest.param(
+            [
                 row | {"client_ip": "10.0.7.9"} if row["wait_ns"] > 30 * MS else row
                 for row in asked(lambda at: 90 - at % 9)
             ],

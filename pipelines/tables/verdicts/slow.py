@@ -99,9 +99,8 @@ _PACE = """
         select list(distinct topic) from positions where len(replicas) > 1))) as replicated"""
 
 
-# requests that seem to have waited through a time in which nothing was captured, though there was something to
-# capture: clients that waited for nothing, and ask steadily up to it and from its end on, did not; or none of
-# several brokers answered fetches, which a timer of its own makes each answer
+# requests that seem to have waited while nothing was captured, though there was something: clients that waited for none
+# ask steadily up to then and from then on; or none of several brokers answered fetches, for which each has a timer
 _STOOD_STILL = f"""
     with marks as (
         select site, unnest([time, time + to_microseconds((coalesce(request_ns, 0) + coalesce(wait_ns, 0)) // 1000),
@@ -292,7 +291,8 @@ SLOW_STRETCH = Told(
 # part of STRETCH_US, with what it took before. Large requests may take longer, in proportion to their bytes
 _SINCE = f"""
     with plain as (
-        select *, concat_ws(' ', api, acks) as asked, epoch_us(time) // {STRETCH_US} as part,
+        select * replace (total_ns - coalesce(queued_ns, 0) as total_ns), concat_ws(' ', api, acks) as asked,
+            epoch_us(time) // {STRETCH_US} as part,
             greatest(coalesce(request_bytes, 0)::double + coalesce(response_bytes, 0), {LARGE}) as size
         from v_calls where {_PLAIN}
     ), parts as (
