@@ -120,7 +120,7 @@ _STOOD_STILL = f"""
     ), gaps as (
         select g.*, since, upto, since >= before as across from (
             select site, client_ip, time, lag(time) over (partition by site, client_ip order by time) as before
-            from v_calls where {HAS_REQUEST}
+            from v_calls where {HAS_REQUEST} and exists (from through)
         ) g asof left join (select distinct site, since, upto from through) p on g.site = p.site and g.time >= p.upto
     ), usual as (
         select site, client_ip, max(time - before) filter (across is not true) as pause from gaps
