@@ -48,8 +48,8 @@ def said(body: dict[str, Any], wanted: dict[str, int], partition: int | None = N
 
 def stated(notes: BodyNotes) -> list[tuple[int, int, int]]:
     """(partition, what, number) of each position; of an array or a text the number is where it lies."""
-    rows = [notes.positions.cells[i] for i in range(notes.positions.count)]
-    return [(row[AT_PARTITION], row[WHAT], row[STATED]) for row in rows]
+    cells = notes.positions.cells
+    return [(cells[i, AT_PARTITION], cells[i, WHAT], cells[i, STATED]) for i in range(notes.positions.count)]
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
