@@ -492,7 +492,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "capture_paused": VerdictKind(
         NOTE,
-        "Nothing was captured for a while on any connection, though clients ask all the time, or several brokers are.",
+        "Nothing was captured for a while on any connection, though clients and brokers had work all the time.",
         "See whether the host that captured, or its virtual machine, was paused then, or its clock was set forward; if "
         "not, all clients waited for these requests.",
     ),
