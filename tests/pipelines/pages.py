@@ -24,8 +24,13 @@ def data(page: Path) -> dict[str, Any]:
 def texts(page: Path) -> str:
     """All text of a page: its markup, and what its data block carries as text (packed numbers are none)."""
     carried = data(page)
-    frames = [(text, base64.b64decode(raw)) for sides in carried["frames"].values() for _, _, text, raw, _ in sides]
-    return _BLOCK.sub("", page.read_text(encoding="utf-8")) + repr((carried["strings"], carried["files"], frames))
+    shown = carried["strings"], carried["files"], frame_bytes(carried["frames"])
+    return _BLOCK.sub("", page.read_text(encoding="utf-8")) + repr(shown)
+
+
+def frame_bytes(frames: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """(what is said of it, its bytes) of each frame that a page shows; the bytes of a hidden one are empty."""
+    return [(text, base64.b64decode(raw)) for sides in frames.values() for _, _, text, raw, _ in sides]
 
 
 def _inflated(text: str) -> bytes:

@@ -1,14 +1,14 @@
 """`report --bytes`: packets in bytes beside what they decode to; and the head of the page, which says the harm."""
 
-import base64
 import shutil
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.commands import SAMPLES, run
-from tests.pipelines.pages import data
+from tests.pipelines.pages import data, frame_bytes
 
 _HARMS = "select distinct what from t_impacts"
 
@@ -30,8 +30,7 @@ def frames(out: Path) -> dict[str, list[list[Any]]]:
 def test_requests_that_verdicts_name_have_their_bytes_and_what_these_say(analysed: Path) -> None:
     found = frames(analysed)
     assert found
-    shown = [(text, base64.b64decode(raw)) for sides in found.values() for _, _, text, raw, _ in sides if raw]
-    for text, raw in shown:
+    for text, raw in filter(itemgetter(1), frame_bytes(found)):
         assert text
         assert int.from_bytes(raw[:4], "big") > 0  # a frame of Kafka begins with its length
     assert {side for sides in found.values() for side, *_ in sides} == {"request", "response"}
