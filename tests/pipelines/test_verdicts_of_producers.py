@@ -26,7 +26,7 @@ def told(batches: Rows, **more: Rows) -> list[tuple[str, str, str]]:
 
 
 def spread(hot: int, others: int = 11, number: int = 240, **more: Any) -> Rows:
-    """So many in 20 batches go to partition 7, the others to those beside it, in turn."""
+    """Batches of which `hot` in 20 go to partition 7; the rest go in turn to `others` partitions from 8 on."""
     return [sent(n / 2, partition=7 if n % 20 < hot else 8 + n % others, **more) for n in range(number)]
 
 

@@ -177,7 +177,7 @@ def long(request: Row, ns: int = 40 * SECOND, **more: Any) -> Row:
 
 
 def waits(client: int, **more: Any) -> Rows:
-    """The same, the last question before the pause being answered behind it."""
+    """What `steady` gives, but its last request before the pause is answered only after the pause."""
     rows = steady(client)
     return [long(row, **more) if row["time"] == NOON + timedelta(seconds=14.5) else row for row in rows]
 

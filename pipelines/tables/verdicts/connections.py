@@ -68,7 +68,7 @@ LATE_HANDSHAKES = Told(
     more=f"max(cost_ns) as longest_ns, any_value(usual_ns) as usual_ns, if(count(*) < {RESETS}, '{NOTE}', null) "
     "as severity",
 )  # fmt: skip
-"""TLS handshakes that took long, with no packet lost: one side was busy, or waited for a third."""
+"""TLS handshakes that took long, though no packet was lost: client or server was busy, or looked something up."""
 
 _ALERT = """
     tls_alert is not null and tls_alert not like '%close_notify%' and tls_alert not like '%user_canceled%'

@@ -99,8 +99,8 @@ _PACE = """
         select list(distinct topic) from positions where len(replicas) > 1))) as replicated"""
 
 
-# requests that seem to have waited while nothing was captured, though there was something: clients that waited for none
-# ask steadily up to then and from then on; or none of several brokers answered fetches, for which each has a timer
+# requests that seem to have waited while nothing was captured, though there was something to capture: clients with no
+# request open ask steadily before and after; or none of several brokers answered fetches, for which each has a timer
 _STOOD_STILL = f"""
     with marks as (
         select site, unnest([time, time + to_microseconds((coalesce(request_ns, 0) + coalesce(wait_ns, 0)) // 1000),
@@ -190,8 +190,8 @@ HEAD_OF_LINE = Told(
 )  # fmt: skip
 """Requests that stood behind others of their own connection."""
 
-# what brokers answer when it is written, at their replicas too: any of these may wait for the same third
-_WRITTEN = (
+# what brokers answer once it is written, at their replicas too: one slow replica makes all of these slow
+_REPLICATED = (
     "Produce", "OffsetCommit", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
     "SEND", "ACK", "SEND_MESSAGES", "STORE_CONSUMER_OFFSET",
 )  # fmt: skip
@@ -228,7 +228,7 @@ _FARTHER = f"""
     select c.*, least_ns, fastest_ns, handshake_ns from v_calls c join found using (site, exchange_id)
     where not {{told}}
     window its as (partition by site, protocol, server)
-    qualify count(distinct if(api in {_WRITTEN}, 'written', api)) over its >= 2 or max(handshake_ns) over its > 0"""
+    qualify count(distinct if(api in {_REPLICATED}, '', api)) over its >= 2 or max(handshake_ns) over its > 0"""
 
 LONGER_PATH = Told(
     SomeRows("v_calls", f"{_WAITED} and wait_ns >= {LONGER_NS}", least=MANY // 4), "longer_path",
@@ -395,7 +395,7 @@ _UNEVEN = f"""
     select u.* exclude (broker_ns, since, upto), if(fastest_ns >= {EVEN} * own, fastest_ns, null) as fastest_ns
     from uneven u join met m on u.site = m.site and u.server = m.server and u.api is not distinct from m.api"""
 
-_LONGER_PATH = "Look first at the network between this broker and its clients: a path that grew longer looks like this."
+_PATH_FIRST = "Look first at the network between this broker and its clients: a path that grew longer looks like this."
 
 
 def _uneven(capture: Capture) -> str:
@@ -411,7 +411,7 @@ UNEVEN_BROKER = Told(
     _uneven,
     by=("site", "protocol", "api", "server", "own", "others"),
     more="format('{:.1f}', own / others) as factor, any_value(fastest_ns) as fastest_ns, "
-    f"if(any_value(fastest_ns) is null, null, '{_LONGER_PATH}') as advice",
+    f"if(any_value(fastest_ns) is null, null, '{_PATH_FIRST}') as advice",
     detail="{largest_part}",
     keeps="v_uneven",
 )  # fmt: skip
