@@ -23,34 +23,11 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
-_MAX_US = 253_402_300_799_999_999  # 9999-12-31
 
-
-def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
-    """Whole numbers or truth values as a column, of their own type or of another of whole numbers or times.
-
-    missing: where the column is null. Numbers too large for the type lose their upper bits.
-    """
-    wanted = pa.from_numpy_dtype(values.dtype) if type is None else type
-    if wanted == pa.bool_():
-        data = bits(values)
-    else:
-        width = wanted.bit_width // 8
-        data = pa.py_buffer(np.ascontiguousarray(values, f"i{width}" if type is not None else values.dtype))
-    valid = None if missing is None or not missing.any() else bits(~missing)
-    return pa.Array.from_buffers(wanted, len(values), [valid, data])
-
-
-def times(ns: Ints, missing: Bools | None = None) -> pa.Array:
-    """Nanoseconds as timestamps; null where no calendar of readers holds them."""
-    us = ns // 1000
-    beyond = beyond_calendars(us)
-    return column(us, pa.timestamp("us", "UTC"), beyond if missing is None else beyond | missing)
-
-
-def beyond_calendars(us: Ints) -> Bools:
-    """Whether datetime, pandas or JSON readers cannot hold each time (µs): before 1970, or after 9999."""
-    return (us < 0) | (us > _MAX_US)
+def column(values: npt.NDArray[Any]) -> pa.Array:
+    """Whole numbers as a column of their own type."""
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, data])
 
 
 def as_numbers(values: pa.Array, missing: int) -> Ints:
@@ -117,11 +94,6 @@ def order(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.Array:
 
 def _filled(values: pa.Array, value: Any) -> pa.Array:
     return call_function("coalesce", [values, pa.scalar(value)]) if values.null_count else values
-
-
-def bits(values: npt.NDArray[Any]) -> pa.Buffer:
-    """Truth values as the bits of a column."""
-    return pa.py_buffer(np.packbits(np.ascontiguousarray(values, np.bool_), bitorder="little"))
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ STEP = 50
 
 MOST: dict[str, int] = {
     "brokerscope": 1_205,
-    "dissectors": 2_845,
+    "dissectors": 2_820,
     "dissectors/capture": 3_420,
     "dissectors/checksum": 1_250,
     "dissectors/compiling": 1_390,
@@ -27,11 +27,11 @@ MOST: dict[str, int] = {
     "dissectors/iggy": 7_320,
     "dissectors/kafka": 9_025,
     "dissectors/pulsar": 4_775,
-    "dissectors/rows": 1_590,
+    "dissectors/rows": 1_705,
     "dissectors/session": 3_730,
     "dissectors/tcp": 2_805,
     "dissectors/tls": 1_560,
-    "dissectors/wire": 1_925,
+    "dissectors/wire": 1_935,
     "pipelines": 740,
     "pipelines/answers": 4_070,
     "pipelines/cli": 5_345,
@@ -87,6 +87,7 @@ SUM = [
     (20, "the notes on fields of records without typing's own Annotated: a fortieth of a start"),
     (375, "verdicts: paused captures, longer paths, slower brokers, hot partitions, producers that stop, errors"),
     (20, "verdicts: brokers not captured, requests that wait for replicas, paths that were long before"),
+    (100, "numbers of rows packed for Arrow in one pass: what goes out together in two fifths fewer instructions"),
 ]
 """Lines of all folders together, and why. A raise is a line of its own, and so is what a clean-up gives back."""
 

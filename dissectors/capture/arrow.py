@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dissectors import arrow
 from dissectors.capture.block import PacketBlock, address
 
 _INT = pa.int64()
@@ -56,7 +55,7 @@ def to_arrow(
         "site": lambda: pa.array(sites, pa.string()).take(file),
         "file": lambda: pa.array(files, pa.string()).take(file),
         "packet": lambda: pa.array(block.number),
-        "time": lambda: arrow.times(block.time),
+        "time": lambda: pa.array(block.time // 1000, pa.timestamp("us", "UTC"), mask=block.time < 0),
         "time_ns": lambda: pa.array(block.time),
         "order_ns": lambda: pa.array(block.clock),
         "length": lambda: pa.array(block.length),

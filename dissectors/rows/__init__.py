@@ -2,6 +2,7 @@
 
 layout      the fields of a table and what the number in each stands for, derived from `records`
 fields      the same fields as constants, for compiled code: EXCHANGE_TIME
+pack        numbers of rows as the buffers of Arrow columns; gather: texts
 texts       texts, lists and connections -> numbers
 table       unfinished rows at slots, finished rows by column
 blocks      finished rows -> Arrow

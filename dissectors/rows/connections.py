@@ -6,10 +6,11 @@ from operator import attrgetter
 
 import numpy as np
 
-from dissectors.arrow import Bools, Ints
+from dissectors.arrow import Ints
 from dissectors.records import CONNECTION_COLUMNS
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.texts import Numbered, Texts
+from dissectors.wire.arrays import Numbers
 
 ID_SIZE = 16  # characters of the id of a connection
 _VALUES = attrgetter(*(column.name for column in CONNECTION_COLUMNS))
@@ -24,8 +25,8 @@ class ConnectionColumns:
         self._columns: Ints = np.full((len(CONNECTION_COLUMNS), 1), ABSENT)  # [columns, 1 + connections]: nobody first
         self._ids = b""
 
-    def numbers(self, conns: Ints, absent: Bools) -> list[Ints]:
-        """CONNECTION_COLUMNS of rows, int64[rows] each. conns: the connection of each row, where it is not absent."""
+    def columns(self, conns: Numbers) -> Ints:
+        """CONNECTION_COLUMNS of rows, int64[columns, rows]. conns: the connection of each row, ABSENT for none."""
         known = self._columns.shape[1] - 1
         if known < len(self._conns.values):
             of = self._texts.of
@@ -34,8 +35,8 @@ class ConnectionColumns:
                 for conn in self._conns.values[known:]
             ]
             self._columns = np.hstack([self._columns, np.array(new, np.int64).T])
-        which = np.where(absent, 0, conns + 1)
-        return [column[which] for column in self._columns]
+        found: Ints = self._columns.take(np.maximum(np.asarray(conns), -1) + 1, axis=1)
+        return found
 
     @property
     def ids(self) -> bytes:

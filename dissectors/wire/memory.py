@@ -65,6 +65,18 @@ def is_same_row(cells: WordGrid, i: cython.Py_ssize_t, j: cython.Py_ssize_t) -> 
 
 
 @compiled
+def is_one_value(cells: Grid, row: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.bint:
+    """Whether the first cells of a row are all the same. Raises IndexError."""
+    _check(row, 1, cells.shape[0])
+    _check(0, count, cells.shape[1])
+    if cython.compiled:
+        return count < 2 or not memcmp(
+            cython.address(cells[row, 0]), cython.address(cells[row, 1]), (count - 1) * _CELL
+        )
+    return len({cells[row, k] for k in range(count)}) < 2
+
+
+@compiled
 def copy_row_to_columns(columns: Grid, at: cython.Py_ssize_t, cells: Grid, row: cython.Py_ssize_t) -> None:
     """columns[k, at] = cells[row, k] for each k. Raises IndexError."""
     k: cython.Py_ssize_t

@@ -16,6 +16,7 @@ from dissectors.rows.late_names import LIKELY, Name, Names, open_keys, open_rows
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.texts import Texts
 from dissectors.run import Run
+from dissectors.wire.arrays import numbers
 from pipelines.formats.parquet import ParquetWriter
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -36,14 +37,14 @@ def tables(*, coded: bool) -> dict[str, pa.Table]:
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "orders", "\0", "größe"])), max_size=40))
 def test_a_dictionary_holds_each_text_once_and_gives_all_back(some: list[str | None]) -> None:
     known = Texts()
-    numbers = np.array([ABSENT if text is None else known.of(text) for text in some], np.int64)
-    places = np.zeros(known.count, np.int64)
-    column = blocks.texts(known.arena, known.starts, numbers, places)
+    which = np.array([ABSENT if text is None else known.of(text) for text in some], np.int64)
+    places = numbers(known.count)
+    column = blocks.texts(known.arena, known.starts, which.data, some.count(None), places)
     column.validate(full=True)
     assert column.type == records.CODED
     assert column.to_pylist() == some
     assert column.dictionary.to_pylist() == list(dict.fromkeys(text for text in some if text is not None))
-    assert not places.any()
+    assert not any(places)
 
 
 def test_records_are_the_same_in_memory_and_as_parquet(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dissectors.rows.texts import Numbered, Texts
 
 def texts(numbered: Texts) -> pa.Array:
     """All of them, by number."""
-    return blocks.texts(numbered.arena, numbered.starts, np.arange(numbered.count))
+    return blocks.texts(numbered.arena, numbered.starts, np.arange(numbered.count).data, 0)
 
 
 ANY = st.text(max_size=20)  # lone surrogates too
