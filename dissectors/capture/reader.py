@@ -20,6 +20,14 @@ from dissectors.limits import KIB, Limits
 from dissectors.redaction import public_path
 from dissectors.wording import counted, were
 
+_CONVERT, _UNPACK = "Wireshark's `editcap -F pcapng` converts it", "unpack it first"
+_OTHERS = {
+    b"snoop": ("a snoop capture", _CONVERT),
+    b"GMBU": ("a Network Monitor capture", _CONVERT),
+    b"XCP": ("a Sniffer capture", _CONVERT),
+    b"PK\3\4": ("a zip archive", _UNPACK),
+    b"7z\xbc": ("a 7z archive", _UNPACK),
+}
 _HEAD = pcap.FILE_HEADER
 _GLANCE = 16 * KIB  # read of a file that may be no capture
 
@@ -83,7 +91,7 @@ class Reader:
         self.format = _format(self._head)
         if self.format is None:
             self._raw.close()
-            what = "is not a pcap or pcapng capture" if self._head else "is empty"
+            what = what_it_is(self._head) if self._head else "is empty"
             raise InputError(f"{path}: {f'cannot be decompressed: {problem}' if problem else what}")
         if self.format != "pcapng" and len(self._head) < _HEAD:
             self._raw.close()
@@ -207,6 +215,14 @@ class Reader:
                     raise
                 number = self.packets + 1
                 self.joined.append(number)
+
+
+def what_it_is(head: bytes) -> str:
+    """What to say of a file with these first bytes, which is no capture that can be read."""
+    for magic, (format, way) in _OTHERS.items():
+        if head.startswith(magic):
+            return f"is {format}, not a pcap or pcapng capture: {way}"
+    return "is not a pcap or pcapng capture"
 
 
 def _format(head: bytes) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, BinaryIO
 
 from dissectors.capture import pcap, pcapng
+from dissectors.capture.reader import what_it_is
 from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError
 from dissectors.limits import Limits
@@ -25,7 +26,7 @@ def write(path: str, comments: Comments, stream: BinaryIO, limits: Limits) -> in
     with raw:
         head, _ = read_fully(source, pcap.FILE_HEADER)
         if not _begins_capture(head):
-            raise InputError(f"{path}: is not a pcap or pcapng capture")
+            raise InputError(f"{path}: {what_it_is(head)}")
         number = 0
         while _begins_capture(head):  # for each of the captures that are joined in this file
             copy = _from_pcapng if head[:4] == pcapng.MAGIC else _from_pcap

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -407,3 +408,20 @@ def _copy(content: bytes, folder: Path) -> str:
     path = folder / "whole.pcap"
     path.write_bytes(content)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (
+            b"snoop\0\0\0",
+            "is a snoop capture, not a pcap or pcapng capture: Wireshark's `editcap -F pcapng` converts it",
+        ),
+        (b"PK\3\4", "is a zip archive, not a pcap or pcapng capture: unpack it first"),
+        (b"captures of today", "is not a pcap or pcapng capture"),
+    ],
+)
+def test_what_is_no_capture_is_named_where_it_is_known(tmp_path: Path, head: bytes, told: str) -> None:
+    (tmp_path / "file").write_bytes(head + bytes(50))
+    with pytest.raises(InputError, match=re.escape(f"file: {told}") + "$"):
+        Reader(str(tmp_path / "file"), 0, Limits())
