@@ -13,7 +13,8 @@ from pipelines.tables.verdicts.told import Told
 
 _NONE_LEFT = "protocol = 'pulsar' and permits_left <= 0"
 _OF = ("protocol", "topic", '"group"')
-# consumers that ran out of permits; `stuck`: for good; `waiting`: messages that came to their topic since
+# consumers that ran out of permits; `stuck`: for good, as it seems, and not just as often before; `waiting`: messages
+# that came to their topic since, and that nobody of the subscription got
 _DRY = f"""
     with steps as (
         select x.site, x.connection, x.incarnation, x.topics[1] as topic,
@@ -25,7 +26,8 @@ _DRY = f"""
             select (site, connection, incarnation) from exchanges where {_NONE_LEFT})
         union all
         select site, connection, incarnation, topic, partition, "group", subject, null, time, exchange_id, packet
-        from events where kind in ('joined', 'left', 'closed_by_broker') and protocol = 'pulsar' and "group" is not null
+        from events where kind in ('joined', 'left', 'standby', 'closed_by_broker') and protocol = 'pulsar'
+            and "group" is not null
     ), spans as (
         select *, lag(permits) over consumer as before, lead(began) over consumer as next_began
         from steps window consumer as (
@@ -42,18 +44,22 @@ _DRY = f"""
             select site, connection, incarnation, topic, partition, "group", consumer,
                 saturated(sum(dry_us::hugeint * 1000)) as dry_ns,
                 arg_min(exchange_id, row(began, packet)) as first_id,
-                saturated(sum(dry_us::hugeint * 1000) filter (last)) as stopped_ns
+                case when max(dry_us) filter (last) >= 2 * coalesce(max(dry_us) filter (not last), 0)
+                    then saturated(sum(dry_us::hugeint * 1000) filter (last)) end as stopped_ns
             from waits group by site, connection, incarnation, topic, partition, "group", consumer
             having dry_ns >= {DRY_NS}
         ) w join v_calls c on c.site = w.site and c.exchange_id = w.first_id
     ), stopped as (
-        select d.id, d.topic, d.partition, n.end_time, n.end_time - to_microseconds(d.stopped_ns // 1000) as since
+        select d.id, d.topic, d.partition, d."group", n.end_time,
+            n.end_time - to_microseconds(d.stopped_ns // 1000) as since
         from dry d join v_ends n using (site, connection, incarnation) where d.stopped_ns >= {STOOD_STILL_NS}
     ), published as (
         select s.id, saturated(sum(b.records)) as waiting
         from stopped s join batches b on b.protocol = 'pulsar' and b.role in ('produce', 'replicate')
             and b.topic = s.topic and b.partition is not distinct from s.partition
             and b.time between s.since and s.end_time and b.outcome is distinct from 'error'
+        anti join batches g on g.role = 'consume' and g."group" = s."group" and g.topic = b.topic
+            and g.partition is not distinct from b.partition and g.position = b.position
         group by s.id
     )
     select d.* exclude (id) replace (d.time + to_microseconds(d.dry_ns // 1000) as until),

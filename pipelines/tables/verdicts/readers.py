@@ -263,7 +263,7 @@ def _standing(capture: Capture) -> str:
             select {consumer}, sum(value) as permits from positions where what = 'permits' group by all
         ), gone as (
             select site, connection, incarnation, "group", topic, partition, subject as client_id, max(time) as gone
-            from events where kind in ('left', 'closed_by_broker') and protocol = 'pulsar' group by all
+            from events where kind in ('left', 'standby', 'closed_by_broker') and protocol = 'pulsar' group by all
         ), permitted as (
             select d.*, least(case when e.gone > d.last_got then e.gone end, n.end_time) as ends
             from (
