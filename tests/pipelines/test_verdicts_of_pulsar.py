@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipelines.test_verdicts import Row, Rows, batch, call, connection, dry, event, place, pulsar, said
+from tests.pipelines.test_verdicts import Row, Rows, batch, call, connection, delivery, dry, event, place, pulsar, said
 
 WHOSE: dict[str, Any] = {"group": "s", "topic": "t", "partition": None, "client_id": "c-1"}
 
@@ -45,3 +45,31 @@ def test_messages_that_another_consumer_of_the_subscription_got_do_not_wait_for_
     ends = [pulsar(connection()), pulsar(connection(3))]
     (row,) = of_kind("permits_exhausted", batches=[*came, other], exchanges=dry(), connections=ends)
     assert "while 3 messages more came to it" in row["sentence"]
+
+
+# --- messages that come again ---
+
+
+def acknowledged(at: float, entry: int) -> Row:
+    """An acknowledgement of entry 1:ENTRY of topic t."""
+    told = pulsar(place(at), what="committed", api="ACK", topic="t", partition=-1, group="s", ledger=1, value=entry)
+    return told | {"exchange_id": f"ack-{at}", "file": "a.pcap", "packet": 1}
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_messages_that_come_again_while_a_consumer_is_at_work_on_them_are_acknowledged_twice(twice: bool) -> None:
+    asked = pulsar(call(10, api="REDELIVER_UNACKNOWLEDGED_MESSAGES", kind="oneway", group="s", topics=["t"]))
+    stated = [acknowledged(20, 0), *([acknowledged(15, 0)] if twice else [])]
+    came = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(11, "1:0")]
+    (row,) = of_kind("redelivered", batches=came, exchanges=[asked], positions=stated)
+    assert ("; 2 messages were acknowledged more than once" in row["sentence"]) == twice
+    assert row["advice"].startswith("Set an ackTimeout longer") == twice
+
+
+def test_of_a_subscription_whose_active_consumer_changes_it_is_said_how_often() -> None:
+    changes = [pulsar(call(n + 0.5, api="ACTIVE_CONSUMER_CHANGE", group="s", topics=["t"])) for n in range(4)]
+    active = [event("active", one, topic="t", partition=-1) for one in changes]
+    came = [delivery(n + 0.6, "1:0") for n in range(4)]
+    (row,) = of_kind("redelivered", batches=came, exchanges=changes, events=active)
+    assert row["sentence"].endswith("another consumer became the active one, 3 times.")
+    assert row["advice"].startswith("See why the active consumer")

@@ -21,7 +21,7 @@ from pipelines.tables.audit.statement import (
 
 _WENT_BACK = "the group committed a smaller offset than before"
 SOUGHT, ASKED_AGAIN = "a consumer went back with SEEK", "a consumer asked for them again"
-UNASKED = "the broker delivered them again"
+TURNED, UNASKED = "another consumer became the active one", "the broker delivered them again"
 """Why Pulsar delivers an entry again, in `why` of `v_redelivered`."""
 DELIVERED_TO = """protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
                 AND topic IS NOT NULL AND topic NOT LIKE 'non-persistent:%'"""
@@ -105,7 +105,7 @@ VIEWS = {
                 WHEN seek.at >= before THEN '{SOUGHT}'
                 WHEN asked.at >= before THEN '{ASKED_AGAIN}'
                 WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
-                WHEN active.at >= before THEN 'another consumer became the active one'
+                WHEN active.at >= before THEN '{TURNED}'
                 WHEN subscribed.at >= before OR connection <> connection_before THEN 'a consumer '
                     || 'subscribed anew, or another one took over, before they were acknowledged'
                 ELSE '{UNASKED}' END AS why

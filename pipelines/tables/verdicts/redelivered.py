@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SOUGHT, UNASKED, in_turn
+from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SOUGHT, TURNED, UNASKED, in_turn
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -13,14 +13,30 @@ from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Ruling
 
 _AGAIN = f"""
-    select b.*, r.why, r.most, r.delivered, r.nth
-    from ({in_turn("FROM v_redelivered")}) r join v_batches b using (site, exchange_id)"""
+    select b.*, r.why, r.most, r.delivered, r.nth, a.times, if(r.why = '{TURNED}', t.turns, null) as turns
+    from ({in_turn("FROM v_redelivered")}) r join v_batches b using (site, exchange_id)
+        left join (
+            select "group", topic, ledger || ':' || value as position, count(distinct exchange_id) as times
+            from positions where api = 'ACK' and protocol = 'pulsar' group by all
+        ) a on a."group" = b."group" and a.topic = b.topic and a.position = b.position
+        left join (
+            select "group", topic, partition, count(*) - 1 as turns from events where kind = 'active' group by all
+        ) t on t."group" = b."group" and t.topic = b.topic and t.partition is not distinct from b.partition"""
 _MORE = """
     saturated(sum(records)) as messages, max(most) as most, saturated(sum(records) filter (nth = 1)) as again,
-    saturated(max(delivered)) as delivered"""
+    saturated(max(delivered)) as delivered, max(turns) as turns,
+    coalesce(saturated(sum(records) filter (nth = 1 and times > 1)), 0) as processed"""
 _REJECTED = (
     "Look at why its consumers reject these messages or take longer than ackTimeout; a dead letter policy "
     "(maxRedeliverCount) sets those aside that nobody can process."
+)
+_TOO_LONG = (
+    "Set an ackTimeout longer than consumers need for a message, and for those before it in their queue, or none: what "
+    "they still work on comes again, and is processed twice."
+)
+_TURNS = (
+    "See why the active consumer of a Failover subscription changes: consumers come and go, or lose their connections. "
+    "Each time, what is not acknowledged is sent again."
 )
 _SET_BACK = "Nothing, if somebody set the subscription back on purpose; else see who sent SEEK, and why."
 _EXPECTED = "Nothing: what is not acknowledged is delivered again. Let consumers tell doubles apart."
@@ -40,13 +56,27 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
         back = row["why"] == SOUGHT
         expected = back or (row["most"] == 2 and not asked and row["why"] != UNASKED)
         source = f"{say.topic(row['topic'])}-{row['group']}-"  # how clients name what they set aside, or who does it
+        twice = row["processed"] if asked else 0
+        also = say.counted(twice, "message", "was", "were") if twice else ""
+        more = f"; {also} acknowledged more than once, as consumers were still at work on them" if also else ""
+        more += f", {say.times(row['turns'])}" if row["turns"] else ""
         set_aside = asked and any(source in name for name in given_up)
         yield Ruling(
             "redelivered",
             f"{units.count(row['messages'])} of {say.counted(row['delivered'], 'message')} delivered to subscription "
-            f"{row['group']} of topic {say.topic(row['topic'])} {were}{which}: {row['why']}.",
+            f"{row['group']} of topic {say.topic(row['topic'])} {were}{which}: {row['why']}{more}.",
             row,
             in_all if len(rows) > 1 else None,
             severity=NOTE if expected or set_aside else None,
-            advice=_SET_BACK if back else _EXPECTED if expected else _REJECTED if asked else None,
+            advice=_SET_BACK
+            if back
+            else _EXPECTED
+            if expected
+            else _TURNS
+            if row["turns"]
+            else _TOO_LONG
+            if twice * 2 >= row["again"]
+            else _REJECTED
+            if asked
+            else None,
         )
