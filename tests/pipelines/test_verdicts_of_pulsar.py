@@ -73,3 +73,84 @@ def test_of_a_subscription_whose_active_consumer_changes_it_is_said_how_often() 
     (row,) = of_kind("redelivered", batches=came, exchanges=changes, events=active)
     assert row["sentence"].endswith("another consumer became the active one, 3 times.")
     assert row["advice"].startswith("See why the active consumer")
+
+
+# --- subscriptions that are behind ---
+
+
+def subscription(type_: str = "Exclusive", got: Any = range(30), acked: Any = None, sent: int = 60) -> dict[str, Rows]:
+    """A message a second for a minute; of these got: at once, by consumers c-1 and, where sharing, c-2 in turn."""
+    sharing = type_ != "Exclusive"
+    names = [f"c-{1 + sharing * (n % 2)}" for n in range(sent)]
+    whose = {"topic": "t", "partition": 0}
+    made = [{"first_timestamp": place(n)["time"], "max_timestamp": place(n)["time"], "position": f"1:{n}"}
+        for n in range(sent)]  # fmt: skip
+    written = [pulsar(batch(n, **whose, port=9, client_id="boss")) | made[n] for n in range(sent)]
+    read = [
+        pulsar(batch(n + 0.01, role="consume", producer=None, exchange_id=f"m-{n}", outcome=None, **whose))
+        | made[n] | {"group": "s", "client_id": names[n]} for n in got
+    ]  # fmt: skip
+    pushed = [
+        pulsar(call(n + 0.01, api="MESSAGE", kind="push", topics=["t"], group="s", exchange_id=f"m-{n}"))
+        | {"client_id": names[n]} for n in got
+    ]  # fmt: skip
+    acks = [
+        acknowledged(n + 0.02, n) | whose | {"client_id": names[n]} for n in (got if acked is None else acked)
+    ]  # fmt: skip
+    told = [pulsar(call(one["time"].second + 0.02, api="ACK", kind="oneway", group="s")) for one in acks]
+    told = [row | {"exchange_id": ack["exchange_id"]} for row, ack in zip(told, acks, strict=True)]
+    granted = [pulsar(place(0), what="permits", value=1000, **whose) | {"group": "s", "client_id": name}
+        for name in sorted(set(names))]  # fmt: skip
+    joined = [event("joined", pulsar(call(0, api="SUBSCRIBE", group="s")), subject=name, text=type_, **whose)
+        for name in sorted(set(names))]  # fmt: skip
+    durable = event("subscribed", pulsar(call(0, api="SUBSCRIBE", group="s")), text=f"type={type_}", **whose)
+    return {
+        "batches": written + read, "positions": acks + granted, "exchanges": pushed + told,
+        "events": [*joined, durable], "connections": [pulsar(connection(end=sent)), pulsar(connection(9, end=sent))],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("type_", "got", "kind"),
+    [
+        ("Exclusive", range(30), "delivery_stopped"),
+        ("Shared", range(30), "delivery_stopped"),
+        ("Key_Shared", range(30), None),  # what comes may be another's
+        ("Shared", range(0, 30, 2), None),  # others get some, whom the capture does not show
+        ("Exclusive", range(15), None),  # too few to tell
+        ("Exclusive", range(60), None),
+    ],
+)
+def test_a_broker_that_holds_messages_back_is_told_from_consumers_that_do(type_: str, got: Any, kind: str) -> None:
+    rows = of_kind("delivery_stopped", **subscription(type_, got))
+    assert [row["kind"] for row in rows] == ([kind] if kind else [])
+    for row in rows:
+        assert "what was delivered is acknowledged, 30 messages wait" in row["sentence"]
+        assert row["advice"].startswith("The broker holds messages back")
+        assert row["detail"] is None
+
+
+def test_nor_is_a_broker_accused_of_messages_of_open_transactions() -> None:
+    given = subscription()
+    joins = event("transaction_joined", pulsar(call(1, api="SEND")), subject="(1,1)", topic="t")
+    assert of_kind("delivery_stopped", **given | {"events": [*given["events"], joins]}) == []
+
+
+@pytest.mark.parametrize("granted", [1000, 20])
+def test_a_broker_that_sends_slowly_though_its_consumers_wait_is_told(granted: int) -> None:
+    given = subscription(got=range(20))
+    for n in range(20):  # it gets one message in three seconds
+        for row in (given["batches"][60 + n], given["exchanges"][n], given["positions"][n], given["exchanges"][20 + n]):
+            row["time"] = place(3 * n + 0.01)["time"]
+    given["positions"][-1]["value"] = granted
+    (row,) = of_kind("consumer_behind", **given)
+    assert ("granted permits for more." in row["sentence"]) == (granted > 20)
+    assert row["advice"].startswith("The broker holds messages back") == (granted > 20)
+
+
+def test_a_consumer_that_holds_all_that_waits_leaves_nothing_to_the_others() -> None:
+    given = subscription("Shared", range(60), range(1, 60, 2))
+    (row,) = of_kind("consumer_behind", **given)
+    assert row["sentence"].startswith("Group s has unacknowledged messages in partition 0 of topic t: 30 messages wait")
+    assert row["advice"].startswith("See why that consumer is slower than the others")
+    assert row["last_time"] is None

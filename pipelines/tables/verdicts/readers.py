@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, reached_by, with_longest
+from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, STOPPED_US, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.transactions import OPEN
 from pipelines.tables.verdicts import impact, say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import BEHIND, NOTE
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
+from pipelines.tables.verdicts.thresholds import MANY, OUTAGE_NS, TRIES, UNACKNOWLEDGED, WITHOUT_NS
 from pipelines.tables.verdicts.told import Told, said, words
 from pipelines.tables.verdicts.verdict import COST_NS, Row, Ruling, sql_list
 
@@ -24,13 +24,21 @@ _IN_VAIN = (
     "process stops each of them in turn, or what they get takes longer than max.poll.interval.ms."
 )
 _OPENED = "End transactions, or set a shorter time-out for them where they begin."
+_HELD_BACK = (
+    "The broker holds messages back: look at dispatch rates that are set for topic, namespace or subscription, and at "
+    "its log. Unloading the topic (pulsar-admin topics unload) starts its dispatchers anew."
+)
+_HOARDED = (
+    "See why that consumer is slower than the others; with a smaller receiverQueueSize it leaves more messages to them."
+)
 _BEHIND = (
     "{group:owner} {does} {part}topic {topic:topic}: {messages:message/waits/wait}{lag_ns:, the next of them ~ns~ old}"
-    "{unacked:; {holders} got ~number~ of them and acknowledged none}"
+    "{unacked:; {holders} got ~number~ of them and acknowledged none}{permitted}"
     "{gone:; it has had no members since ~clock~, when the last one left in order}{uncommitted}"
     "{in_vain:; its members began there ~times~ and came no further}{opened}."
 )
 _UNCOMMITTED = "; its members have got them since they last committed"
+_PERMITTED = "; its consumers have acknowledged what they got, and granted permits for more"
 _OPEN_SINCE = (
     "; transaction {transaction} of {client:client} is open since {time:clock}, and until it ends nothing sent after "
     "it is delivered"
@@ -96,6 +104,7 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
 
 
 def _behind(capture: Capture) -> Iterator[Ruling]:
+    consumer = ", ".join(_CONSUMER)
     rows = f"""
         with held as (
             select "group" as owner, topic, partition, arg_min(site, row(time, exchange_id)) as site,
@@ -113,7 +122,7 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             coalesce(d.delivered >= b.end_offset and coalesce(d.earlier, 0) <= b.committed,
                 not h.sharing and h.unacked > 0.95 * b.messages - {UNACKNOWLEDGED},  -- the others are on their way
                 false) as only_uncommitted,
-            g.gone, t.tries, coalesce(b.committed >= s.stable, false) as at_stable
+            g.gone, t.tries, coalesce(b.committed >= s.stable, false) as at_stable, f.permitted, f.consumers
         from (from v_lagged where is_behind) b left join (
             select protocol, topic, partition, {_REACHED_BY} as owner, arg_max(site, row(time, exchange_id)) as site,
                 arg_max(exchange_id, row(time, exchange_id)) as exchange_id
@@ -122,6 +131,14 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             and p.owner = b.owner
         left join held h on h.owner = b.owner and h.topic = b.topic and h.partition is not distinct from b.partition
         join v_calls x on x.site = coalesce(h.site, p.site) and x.exchange_id = coalesce(h.exchange_id, p.exchange_id)
+        left join (  -- whether all consumers of Pulsar have permits left
+            select "group" as owner, topic, partition, bool_and(permits > 0) as permitted, count(*) as consumers from (
+                select {consumer}, sum(permits) as permits from (
+                    select {consumer}, value as permits from positions where what = 'permits' union all
+                    select {consumer}, -coalesce(records, 1) from batches where protocol = 'pulsar' and role = 'consume'
+                ) group by all
+            ) group by all
+        ) f on f.owner = b.owner and f.topic = b.topic and f.partition is not distinct from b.partition
         left join (
             select c.owner, b.topic, b.partition, max(b.last_offset) + 1 as delivered,
                 max(b.last_offset) filter (b.time < c.last_commit - to_microseconds({OUTAGE_NS // 1000})) + 1 as earlier
@@ -150,42 +167,49 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             group by all
         ) t on t.owner = b.owner and t.topic = b.topic and t.partition = b.partition and t.value = b.committed
         where b.protocol <> 'pulsar' or g.gone is null or b.owner {_DURABLE}"""  # another went with its reader
-    more = """
+    more = f"""
         saturated(sum(messages)) as messages, max(lag_ns) as lag_ns, bool_or(status = 'stopped') as stopped,
         bool_and(only_uncommitted) as only_uncommitted, max(gone) as gone,
         number_of(partition) as partitions, min(since) as since, saturated(sum(unacked)) as unacked,
         max(holders) as holders, max(tries) as tries, bool_and(at_stable) as at_stable,
-        list({'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
-            'lag_ns': lag_ns, 'since': since} order by messages desc) as parts"""
+        bool_and(permitted) and saturated(sum(messages)) >= {MANY} + saturated(sum(unacked)) as permitted,
+        bool_and(sharing and unacked >= messages) as held, max(consumers) > max(holders) as others,
+        list({{'partition': partition, 'committed': committed, 'end': end_offset, 'messages': messages,
+            'lag_ns': lag_ns, 'since': since}} order by messages desc) as parts"""
     for row in capture.together(rows, ["protocol", '"group"', "topic"], more, _LAG_NS):
         same = row["groups"], row["topics"]
         said_why = any(  # a transaction holds it, none is delivered, or the same come again
             row["at_stable"] and row["topic"] in one.rows["topics"] if one.kind == "transaction_held"
             else same == (one.rows["groups"], one.rows["topics"])
-            and (one.kind == "delivery_stopped" or one.rows.get("again", 0) >= row["messages"])
+            and ((one.kind in ("delivery_stopped", "permits_exhausted") and one.level != NOTE)
+                or one.rows.get("again", 0) >= row["messages"])
             for one in capture.told
         )  # fmt: skip
         worst, gone, unacked = row["parts"][0], row["gone"], row["unacked"]
         in_vain = row["stopped"] and (row["tries"] or 0) >= TRIES + row["only_uncommitted"]
         opened = [] if unacked or gone else _held_open(capture, row)
         fine = gone or said_why or row["messages"] <= min(unacked, UNACKNOWLEDGED - 1) or row["only_uncommitted"]
+        waits = row["permitted"] and unacked < UNACKNOWLEDGED and not gone and not opened
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
         at = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
         text = said(_BEHIND, words(row) | {
-            "does": f"stands {at}" if row["stopped"] else "falls behind in",
+            "does": f"stands {at}" if row["stopped"] else "has unacknowledged messages in" if row["held"]
+            else "falls behind in",
             "part": _part(worst["partition"]) if row["stopped"] or row["partitions"] == 1 else "",
             "holders": say.clients(row) if row["holders"] == 1 else say.counted(row["holders"] or 0, "consumer"),
             "uncommitted": _UNCOMMITTED if row["only_uncommitted"] and not unacked and not gone else "",
             "in_vain": row["tries"] if in_vain else None,
+            "permitted": _PERMITTED if waits else "", "unacked": None if waits else unacked,
             "opened": said(_OPEN_SINCE, opened[0]) if opened else "",
         })  # fmt: skip
         yield Ruling(
             "consumer_behind",
             text,
-            row | {"first_time": row["since"] or row["first_time"]},
+            row | {"first_time": row["since"] or row["first_time"]} | ({"last_time": None} if unacked else {}),
             f"At the end: {say.joined(others)}.",
             NOTE if fine and not in_vain else None,
-            _IN_VAIN if in_vain else _OPENED if opened else None,
+            _IN_VAIN if in_vain else _OPENED if opened else _HELD_BACK if waits
+            else _HOARDED if row["held"] and row["others"] else None,
             work=[
                 impact.impact(
                     BEHIND,
@@ -267,34 +291,52 @@ def _standing(capture: Capture) -> str:
         ), permitted as (
             select d.*, least(case when e.gone > d.last_got then e.gone end, n.end_time) as ends
             from (
-                select {consumer}, sum(coalesce(records, 1)) as got, max(time) as last_got
+                select {consumer}, sum(coalesce(records, 1)) as got, min(time) as first_got, max(time) as last_got
                 from batches where protocol = 'pulsar' and role = 'consume' and "group" is not null group by all
             ) d join granted p on {alike(_CONSUMER, "d", "p")}
                 left join gone e on {alike(_CONSUMER, "d", "e")}
                 join v_ends n on n.site = d.site and n.connection = d.connection and n.incarnation = d.incarnation
             where p.permits > d.got and ends > d.last_got + to_microseconds({WITHOUT_NS // 1000})
         ), standing as (
-            select c.*, sum(d.records) as held
+            select c.*, coalesce(sum(d.records) filter (d.acked_at is null or d.acked_at > c.ends), 0) as held
             from permitted c join (
                 select {consumer}, ledger, entry, max(records) as records, min(acked_at) as acked_at
                 from ({_unacknowledged('select "group", topic from permitted')}) group by all
             ) d on {alike(_CONSUMER, "c", "d")}
-            where d.acked_at is null or d.acked_at > c.ends
-            group by all having held >= {UNACKNOWLEDGED}
+            group by all having held >= {UNACKNOWLEDGED} or ends > last_got + to_microseconds({STOPPED_US})
         ), missing as (
             select t.*, s.time, coalesce(s.records, 1) as records, s.position
             from standing t join batches s on s.protocol = 'pulsar' and s.role = 'produce' and s.outcome = 'ok'
                 and s.topic = t.topic and s.partition is not distinct from t.partition
                 and greatest(s.time, s.deliver_at) > t.last_got and greatest(s.time, s.deliver_at) <= t.ends
+                and not coalesce(s.control, false)
+        ), stopped as (
+            select m.* exclude (time, records, position), sum(m.records) as waiting, held < {UNACKNOWLEDGED} as idle
+            from missing m anti join batches d on d.protocol = 'pulsar' and d.role = 'consume' and d."group" = m."group"
+                and d.topic = m.topic and d.partition is not distinct from m.partition and d.position = m.position
+                and d.time <= m.ends
+            group by all having max(m.time) > last_got + to_microseconds({WITHOUT_NS // 1000})
+        ), alone as (  -- subscriptions of which the capture shows all consumers, as they got what came before
+            select t."group", t.topic, t.partition from (
+                select "group", topic, partition, min(first_got) as since, max(last_got) as upto from stopped
+                where idle group by all
+            ) t join batches s on s.protocol = 'pulsar' and s.role = 'produce' and s.outcome = 'ok'
+                and s.topic = t.topic and s.partition is not distinct from t.partition
+                and greatest(s.time, s.deliver_at) between since and upto
+            left join (select distinct "group", topic, partition, position from batches where role = 'consume') d
+                on d."group" = t."group" and d.topic = t.topic and d.position = s.position
+                and d.partition is not distinct from t.partition
+            group by all having count(*) >= {MANY} and count(d.position) >= 0.95 * count(*)
         )
-        select m.* exclude (time, records, position), sum(m.records) as waiting
-        from missing m anti join batches d on d.protocol = 'pulsar' and d.role = 'consume' and d."group" = m."group"
-            and d.topic = m.topic and d.partition is not distinct from m.partition and d.position = m.position
-            and d.time <= m.ends
-        group by all having max(m.time) > last_got + to_microseconds({WITHOUT_NS // 1000})"""
+        select * from stopped where not idle or ("group", topic, coalesce(partition, -1)) in (
+                select ("group", topic, coalesce(partition, -1)) from alone)
+            and ("group", topic) not in (
+                select ("group", topic) from events where kind = 'joined' and text = 'Key_Shared'
+                    and "group" is not null and topic is not null)
+            and topic not in (select topic from events where kind = 'transaction_joined' and topic is not null)"""
     capture.keep("v_standing", standing)
     return """
-        select b.* replace (s.ends as until), s.held, s.waiting, s.last_got, s.ends
+        select b.* replace (s.ends as until), s.held, s.waiting, s.last_got, s.ends, s.idle
         from v_standing s join v_batches b using (site, connection, incarnation, "group", topic)
         where b.partition is not distinct from s.partition and b.role = 'consume' and b.protocol = 'pulsar'
             and b.time = s.last_got"""
@@ -302,13 +344,16 @@ def _standing(capture: Capture) -> str:
 
 DELIVERY_STOPPED = Told(
     SomeRows("positions", "protocol = 'pulsar' and what = 'permits'"), "delivery_stopped",
-    "{who} of subscription {group} gets nothing more of topic {topic:topic} for {still_ns:ns}, until {till}: it holds "
-    "{held:message} that it has not acknowledged, {waiting:message} wait, and it has granted permits.",
+    "{who} of subscription {group} {those:?gets/get} nothing more of topic {topic:topic} for {still_ns:ns}, until "
+    "{till}: {holds}, {waiting:message/waits/wait}, and {those:?it has/they have} granted permits.",
     _standing,
-    by=("protocol", '"group"', "topic"),
-    more="""
-        max(held)::bigint as held, coalesce(max(waiting), 0)::bigint as waiting,
+    by=("protocol", '"group"', "topic", "idle"),
+    more=f"""
+        if(idle, 'what was delivered is acknowledged',
+            format('it holds {{:,}} messages that it has not acknowledged', max(held)::bigint)) as holds,
+        if(idle, '{_HELD_BACK}', null) as advice, if(idle, null, 'maxUnackedMessagesPerConsumer') as bound,
+        coalesce(max(waiting), 0)::bigint as waiting,
         (epoch_us(max(ends)) - epoch_us(max(last_got))) * 1000 as still_ns,
         if(max(ends) = (select max(end_time) from connections), 'the end of the capture', 'it left') as till""",
-    detail="A broker stops at maxUnackedMessagesPerConsumer, or per subscription, until some are acknowledged.",
+    detail="A broker stops at {bound}, or per subscription, until some are acknowledged.",
 )  # fmt: skip

@@ -59,7 +59,7 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
         twice = row["processed"] if asked else 0
         also = say.counted(twice, "message", "was", "were") if twice else ""
         more = f"; {also} acknowledged more than once, as consumers were still at work on them" if also else ""
-        more += f", {say.times(row['turns'])}" if row["turns"] else ""
+        more += f", {say.times(row['turns'])}" if (row["turns"] or 0) > 1 else ""
         set_aside = asked and any(source in name for name in given_up)
         yield Ruling(
             "redelivered",
