@@ -4,7 +4,20 @@ from typing import Any
 
 import pytest
 
-from tests.pipelines.test_verdicts import Row, Rows, batch, call, connection, delivery, dry, event, place, pulsar, said
+from tests.pipelines.test_verdicts import (
+    Row,
+    Rows,
+    batch,
+    call,
+    connection,
+    delivery,
+    dry,
+    error,
+    event,
+    place,
+    pulsar,
+    said,
+)
 
 WHOSE: dict[str, Any] = {"group": "s", "topic": "t", "partition": None, "client_id": "c-1"}
 
@@ -154,3 +167,62 @@ def test_a_consumer_that_holds_all_that_waits_leaves_nothing_to_the_others() -> 
     assert row["sentence"].startswith("Group s has unacknowledged messages in partition 0 of topic t: 30 messages wait")
     assert row["advice"].startswith("See why that consumer is slower than the others")
     assert row["last_time"] is None
+
+
+# --- what another one has, and what is full ---
+
+
+def refused(api: str, name: str, client: str, healed: float | None = None, **more: Any) -> dict[str, Rows]:
+    """Five requests of a client about topic t that failed with an error, from the tenth second on, every other one."""
+    of = {"topics": ["t"], "client_id": client, "port": 2, "client_ip": "10.0.0.9", **more}
+    failed = [pulsar(call(10 + 2 * n, api=api, status="error", error_name=name, **of)) for n in range(5)]
+    errors = [error(one, name, topic="t", retriable=False) for one in failed]
+    done = [] if healed is None else [pulsar(call(healed, api=api, **of))]
+    return {
+        "exchanges": failed + done, "errors": errors,
+        "connections": [pulsar(connection(end=60)), pulsar(connection(2, end=60))],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "holder", "until", "held"),
+    [
+        ("SUBSCRIBE", "ConsumerBusy", "c-1", 60, "subscription s"),
+        ("SUBSCRIBE", "ConsumerBusy", "c-1", 5, None),
+        ("PRODUCER", "ProducerBusy", "c-2", 60, "that name"),
+        ("PRODUCER", "ProducerBusy", "c-1", 60, None),  # of another name
+        ("PRODUCER", "NotAllowedError", "c-2", 60, None),
+    ],
+)
+def test_who_holds_what_another_is_refused_is_named(
+    api: str, name: str, holder: str, until: float, held: str | None
+) -> None:
+    group = "s" if api == "SUBSCRIBE" else None
+    given = refused(api, name, "c-2", group=group)
+    let_in = pulsar(call(1, api=api, topics=["t"], group=group, client_id=holder))
+    closes = [pulsar(call(until, api=f"CLOSE_{'CONSUMER' if group else 'PRODUCER'}", topics=["t"], client_id=holder))]
+    (row,) = of_kind("errors", **given | {"exchanges": [let_in, *given["exchanges"], *closes]})
+    text = f", as {holder} on 10.0.0.2 has held {held} since 12:00:01; no later attempt succeeded."
+    assert row["sentence"].endswith(text if held else f"with {name}; no later attempt succeeded.")
+
+
+@pytest.mark.parametrize(("healed", "severity"), [(40, "warning"), (18.5, "note")])
+def test_a_producer_that_could_not_be_opened_for_seconds_was_out(healed: float, severity: str) -> None:
+    given = refused("PRODUCER", "ProducerBusy", "c-2", healed)
+    if severity == "note":
+        given = {name: rows[4:] if name in ("exchanges", "errors") else rows for name, rows in given.items()}
+    (row,) = of_kind("errors", **given)
+    assert row["severity"] == severity
+
+
+def test_producers_that_a_backlog_quota_stops_are_told_with_whose_backlog_it_is() -> None:
+    given = subscription("Shared", range(60), range(1, 60, 2))
+    stopped = refused("PRODUCER", "ProducerBlockedQuotaExceededError", "boss", 25)
+    close = pulsar(call(9, api="CLOSE_PRODUCER", kind="push", topics=["t"], port=2))
+    closed = event("closed_by_broker", close, topic="t")
+    both = {name: given.get(name, []) + stopped.get(name, []) for name in {*given, *stopped}}
+    rows = said(**both | {"exchanges": [*both["exchanges"], close], "events": [*both["events"], closed]})
+    assert "topic_moved" not in [row["kind"] for row in rows]
+    (row,) = [row for row in rows if row["kind"] == "errors"]
+    assert row["severity"] == "warning"
+    assert row["advice"] == "See why subscription s acknowledged too little: a backlog is over its quota."

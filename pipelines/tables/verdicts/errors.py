@@ -24,6 +24,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
+from pipelines.tables.verdicts.taken import backlog_of, taken_by
 from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
 from pipelines.tables.verdicts.told import said, words
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
@@ -165,11 +166,13 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         from ({_SEEN.format(left_out=capture.kept(MISMATCHED, CONNECTION, "e"))})
         where not (({") or (".join(told)}))"""
     for row in capture.together(seen, ["protocol", "sort", "cause", "healed", "of_refused"], _MORE):
+        row["taken"] = taken_by(capture, row)
         ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
-            known = advice_on(row["cause"] or "") or usual
-            quoted = row["message"] and f"The broker said: {say.words(row['message'])}."
+            known = backlog_of(capture, row) or advice_on(row["cause"] or "") or usual
+            said_before = ruling.level == CRITICAL  # which shows its detail
+            quoted = None if said_before else row["message"] and f"The broker said: {say.words(row['message'])}."
             ruling = ruling._replace(advice=" ".join(filter(None, (known, quoted))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
             why = [one.sentence for one in capture.told if one.kind == "out_of_sync"]
@@ -181,7 +184,7 @@ def _what(row: Row) -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
     asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
     where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] in _OF_A_BROKER else ""
-    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}"
+    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}{row['taken']}"
 
 
 def _failed(row: Row) -> Ruling:
@@ -193,7 +196,7 @@ def _failed(row: Row) -> Ruling:
             return Ruling("errors", f"{what}; {back} and read on there.", row, _explained(row), advice=_LOG_ENDS)
         sent = row["apis"] and set(row["apis"]) <= set(_SENDING)
         done = "the same batches were stored" if sent else "a retry succeeded"
-        if after >= OUTAGE_NS and row["retriable"]:
+        if after >= OUTAGE_NS and (row["retriable"] or set(row["apis"]) <= {"PRODUCER", "SUBSCRIBE"}):
             return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
         text = f"{what}; {done} after {say.span(after)}."
         return Ruling("errors", text, row, severity=NOTE, advice=f"Nothing: {done}.")

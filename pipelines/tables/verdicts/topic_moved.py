@@ -11,12 +11,13 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.taken import QUOTA
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, LISTED, MOVE_US, SLOW_NS
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
-# is terminated or a segment of a scalable topic split, or because a producer that is being created takes the place of
-# the others.
+# is terminated or a segment of a scalable topic split, because a producer that is being created takes the place of the
+# others, or because a backlog is over its quota.
 _MOVES = f"""
     with closed as (
         select topic, server, client, site, connection, time, file, packet, text as named, epoch_us(time) as at_us
@@ -28,6 +29,9 @@ _MOVES = f"""
             and not exists (
                 select 1 from exchanges s where s.api = 'REACHED_END_OF_TOPIC' and list_contains(s.topics, f.topic)
                     and abs(epoch_us(f.time) - epoch_us(s.time)) <= {AT_ONCE_US})
+            and not exists (
+                select 1 from exchanges s where s.error_name like '{QUOTA}%' and list_contains(s.topics, f.topic)
+                    and epoch_us(s.time) - epoch_us(f.time) between 0 and {MOVE_US})
     ), numbered as (
         select *, case when at_us - lag(at_us) over (partition by topic order by at_us, packet) <= {AT_ONCE_US}
             then 0 else 1 end as begins
