@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.pipelines.test_verdicts import (
+    UNANSWERED,
     Row,
     Rows,
     batch,
@@ -226,3 +227,13 @@ def test_producers_that_a_backlog_quota_stops_are_told_with_whose_backlog_it_is(
     (row,) = [row for row in rows if row["kind"] == "errors"]
     assert row["severity"] == "warning"
     assert row["advice"] == "See why subscription s acknowledged too little: a backlog is over its quota."
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_client_that_does_not_renew_its_login_is_told(answered: bool) -> None:
+    kind = {} if answered else UNANSWERED
+    asked = pulsar(call(30, api="AUTH_CHALLENGE", initiator="server", topics=None, **kind))
+    rows = said(exchanges=[asked], connections=[pulsar(connection(end=60, closed="fin", closed_by="server"))])
+    assert [row["kind"] for row in rows] == ["auth_refused"] * (not answered)
+    text = "asked for it (AUTH_CHALLENGE), once; its connection was closed 30.0 s later."
+    assert all(row["sentence"].endswith(text) for row in rows)

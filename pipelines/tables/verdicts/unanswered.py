@@ -107,12 +107,20 @@ _SOMEBODY = "The connection to {servers:broker} was closed instead of an answer 
 _LOGIN = (
     "The broker refused {count:login} of {who}: {servers:broker} closed the connection instead of answering {apis}."
 )
+_RENEWAL = (
+    "{who} did not log in anew when {servers:broker} asked for it (AUTH_CHALLENGE), {count:times}"
+    "{closed_ns:; its connection was closed ~ns~ later}."
+)
+_RENEW = (
+    "Give the client a supplier of tokens, or a file that is kept up to date, in place of one token, and a release "
+    "that answers AUTH_CHALLENGE (Pulsar 2.5)."
+)
 _NO_ANSWER = "{count:request/has/have} no answer: {apis} of {who}{for_topics} to {servers:broker}."
 _FIRST = "The first: {first[asked_for]} of {size:number} bytes, {first:place}."
 _TOO_LARGE = "{largest:bytes} are more than socket.request.max.bytes allows by default."
 _CLOSED_ON = f"""
     arg_min(reason, row(time, file, packet)) as reason, names_of(api) as apis, max(request_bytes) as largest,
-    names_of(asked_for) as asked,
+    names_of(asked_for) as asked, max(epoch_us(until) - epoch_us(time)) * 1000 as closed_ns,
     case when count(idle_ns) = count(*) then min(idle_ns) end as idle_ns,
     {first_of("asked_for", "request_bytes", "file", "packet")}"""
 
@@ -123,16 +131,19 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
     silent = f"""
         select * replace (case when not login then closed_by end as closed_by) from (
             select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login,
+                coalesce(api = 'AUTH_CHALLENGE', false) as renewal,
                 coalesce(api, 'an unknown request') || coalesce(' version ' || version, '') as asked_for
             from ({_UNANSWERED})
             where not {capture.explained()})"""
-    for row in capture.together(silent, ["protocol", "over", "login", "closed_by", "why"], _CLOSED_ON):
+    for row in capture.together(silent, ["protocol", "over", "login", "renewal", "closed_by", "why"], _CLOSED_ON):
         asked, first = sorted(row["asked"]), row["first"]
         named = words(row) | {
             "what": say.joined(asked) if len(asked) <= _NAMED else say.listed(row["apis"], "API"),
             "closed": "" if row["idle_ns"] else "closed the connection", "size": first["request_bytes"] or 0,
         }  # fmt: skip
-        if row["login"]:
+        if row["renewal"]:
+            yield Ruling("auth_refused", said(_RENEWAL, named), row, advice=_RENEW)
+        elif row["login"]:
             yield Ruling("auth_refused", said(_LOGIN, named), row)
         elif row["over"]:
             gave_up = KINDS["unanswered"].advice if row["closed_by"] == "client" else None
