@@ -110,6 +110,8 @@ class PulsarEvents:
             self._registered(frame, command, request, code)
         elif error is None:
             _DONE[request.api_code](self, frame, command, request)
+        elif request.api_code == END_TXN and request.told is not None:
+            self._write("transaction_ended", frame, request, subject=request.told[0], text=request.told[1])
 
     def deduplicated(self, frame: Frame, request: PulsarRequest) -> None:
         """A receipt says that the broker has dropped what it already had."""

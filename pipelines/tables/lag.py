@@ -77,6 +77,9 @@ def reached(d: Dialect, *, alone: bool = False) -> str:
     """
 
 
+ACCEPTED = """coalesce(exchange_id, '') not in (
+    select exchange_id from exchanges where api = 'ACK' and status = 'error' and exchange_id is not null)"""
+"""Of positions: not those that an acknowledgement names which the broker turned down."""
 SHARING = "kind = 'joined' and text in ('Shared', 'Key_Shared')"  # events of consumers that acknowledge one by one
 _NEVER_US = (1 << 63) - 1
 _ENDED = "partition by transaction order by at_us desc, what desc"  # from a row to the end of its transaction
@@ -133,7 +136,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 case when what = 'pending' then 1 else 0 end as extra, cast(-1 as bigint) as first_us
             from positions
             where what in ('committed', 'pending') and protocol = 'pulsar' and topic is not null and time is not null
-                and {group} is not null
+                and {group} is not null and {ACCEPTED}
             union all
             select protocol, topic, {part}, {entry[0]} as ledger, {entry[1]} as entry, {none} as seen_us,
                 {group} as owner, 0 as sought, 1 as extra, {d.micros("time")} as first_us

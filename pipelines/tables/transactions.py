@@ -33,6 +33,8 @@ TIMED_OUT = "timed out"
 ENDED_BY_COORDINATOR = (47, 48, 90, 120)
 """INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED, TRANSACTION_ABORTABLE: errors by which a producer hears
 that its transaction was ended without it."""
+NOT_THERE = ("TransactionNotFound", "InvalidTxnStatus")
+"""Names of errors by which Pulsar says so; after others, a client ends it later."""
 BEGAN, JOINED, ENDED = "transaction_began", "transaction_joined", "transaction_ended"
 """Kinds of events."""
 
@@ -204,9 +206,12 @@ class _History:
                 mine.records += step["records"] or 0
                 mine.topics |= {step["topic"]} if step["topic"] else set()
                 mine.groups |= {step["group"]} if step["group"] else set()
-        else:
+        elif step["status"] != "error" or step["error_name"] in NOT_THERE:
             if key not in self._open:
                 self._begin(key, step, step["subject"], None)
+            if step["status"] == "error" and self._open[key].is_over(step["time"]):
+                self._times_out(key, step)
+                return
             self._close(key, step, COMMITTED if step["text"] == "commit" else ABORTED)
 
     # --- both ---

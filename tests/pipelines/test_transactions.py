@@ -227,3 +227,26 @@ def test_a_transaction_of_pulsar_goes_by_its_id() -> None:
     assert [(row["transaction"], row["outcome"], row["topics"], row["open_ns"]) for row in found] == [
         ("(0,1)", ABORTED, ["paid"], 2_000_000_000)
     ]
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "outcome"),
+    [
+        (11, "TransactionNotFound", TIMED_OUT),
+        (11, "InvalidTxnStatus", TIMED_OUT),
+        (2, "InvalidTxnStatus", "InvalidTxnStatus"),
+        (11, "TransactionCoordinatorNotFound", OPEN),  # it may end it later
+    ],
+)
+def test_a_transaction_of_pulsar_that_is_not_there_any_more_after_its_time_has_timed_out(
+    at: float, name: str, outcome: str
+) -> None:
+    def step(second: float, kind: str, **more: Any) -> dict[str, Any]:
+        where = {"protocol": "pulsar", "time": NOON + timedelta(seconds=second), "site": "x", "exchange_id": kind}
+        return where | {"kind": kind, "subject": "(0,1)"} | more
+
+    failed = step(at, "call", exchange_id="transaction_ended", status="error", error_name=name)
+    del failed["subject"]
+    steps = [step(0, "transaction_began", number=10_000), step(at, "transaction_ended", text="commit")]
+    (one,) = told({"events": steps, "exchanges": [failed]})
+    assert one["outcome"] == outcome

@@ -237,3 +237,38 @@ def test_a_client_that_does_not_renew_its_login_is_told(answered: bool) -> None:
     assert [row["kind"] for row in rows] == ["auth_refused"] * (not answered)
     text = "asked for it (AUTH_CHALLENGE), once; its connection was closed 30.0 s later."
     assert all(row["sentence"].endswith(text) for row in rows)
+
+
+# --- transactions ---
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_transactions_that_pulsar_ended_after_their_time_are_told_together(late: bool) -> None:
+    begun = [pulsar(call(n, api="NEW_TXN")) for n in range(2)]
+    ended = [pulsar(call(30 + n, api="END_TXN", status="error", error_name="InvalidTxnStatus")) for n in range(2)]
+    healthy = pulsar(call(40, api="END_TXN"))
+    allowed = (10 if late else 60) * 1000
+    events = [event("transaction_began", one, subject=f"(0,{n})", number=allowed) for n, one in enumerate(begun)]
+    events += [
+        event("transaction_ended", one, subject=f"(0,{n})", text="commit", packet=one["request_packet"])
+        for n, one in enumerate(ended)
+    ]
+    rows = said(
+        exchanges=[*begun, *ended, healthy], events=events, connections=[pulsar(connection(end=60))],
+        errors=[error(one, "InvalidTxnStatus", topic=None) for one in ended],
+    )  # fmt: skip
+    (row,) = rows
+    assert (row["kind"], row["severity"], row["count"]) == ("transactions_aborted" if late else "errors", "warning", 2)
+    assert ("did not end 2 transactions in time" in row["sentence"]) == late
+    assert ("in transactions that were over" in row["sentence"]) != late
+
+
+def test_an_acknowledgement_that_the_broker_turned_down_leaves_its_message_unacknowledged() -> None:
+    given = subscription("Shared", range(60))
+    conflicts = [row for row in given["exchanges"] if row["api"] == "ACK"][1::2]
+    for row in conflicts:
+        row |= {"kind": "call", "status": "error", "error_name": "TransactionConflict"}
+    rows = said(**given, errors=[error(row, "TransactionConflict") for row in conflicts])
+    found = {row["kind"]: row["sentence"] for row in rows}
+    assert "30 messages wait" in found["consumer_behind"]
+    assert "in transactions while another one holds them: TransactionConflict, 30 times." in found["errors"]

@@ -40,7 +40,11 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "ProducerBlockedQuota": "A backlog is over the topic's quota: see which consumers acknowledge nothing.",
     "ProducerBusy":
         "Give each producer a name of its own, or none; one that was cut off is known until its connection is closed.",
+    "ServiceNotReady": "Nothing, if a broker was just started or a bundle unloaded; else look at that broker's log.",
     "TooManyRequests": "Let fewer clients start at once, or raise maxConcurrentLookupRequest of the brokers.",
+    "TopicTerminated": "Send to another topic, or delete this one and make it anew.",
+    "TransactionCoordinatorNotFound":
+        "See whether brokers have transactionCoordinatorEnabled=true, and whether the one that coordinates is up.",
     "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
 }  # fmt: skip
 """How names of errors begin -> what to do."""

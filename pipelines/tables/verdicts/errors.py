@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from dissectors.session.protocols import error_meaning
 from pipelines.tables.table import CONNECTION
+from pipelines.tables.transactions import NOT_THERE
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.advice import advice_on
 from pipelines.tables.verdicts.capture import HEARD, MISMATCHED, MOVED, Capture
@@ -72,7 +73,8 @@ _SEEN = f"""
                 when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.name = 'FENCED_INSTANCE_ID' then 'instance' when {_REMOVED} then 'removed'
                 when e.name = 'INVALID_RECORD_STATE' then 'unlocked' when e.among_brokers then 'broker'
-                when e.name in {sql_list(CORRUPT)} then 'corrupt'
+                when e.name in {sql_list(CORRUPT)} then 'corrupt' when e.name in {sql_list(NOT_THERE)} then 'over'
+                when e.name = 'TransactionConflict' then 'conflict'
                 when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             case when e.api in {sql_list(_SENDING)} then coalesce(x.time, e.time) else e.time end as failing,
             coalesce(x.time, e.time) as asked, e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
@@ -121,7 +123,7 @@ _SEEN = f"""
         ) r on n.site = r.site and n.exchange_id = r.exchange_id
     )
     select *, time as until,
-        sort not in ('instance', 'unlocked') and bool_and(healed_time is not null) over (
+        sort not in ('instance', 'unlocked', 'over', 'conflict') and bool_and(healed_time is not null) over (
             partition by protocol, who, family, topic_asked, "group", what) as healed
     from followed"""
 _DISCARDED = "api = 'ACK' and scope = 'message'"  # what a consumer says of a damaged message: its own verdict
@@ -288,6 +290,14 @@ _SENTENCES = {
         "{cause}, {count:times}.",
         advice="A member holds a message for group.share.record.lock.duration.ms (30 s), then others get it, and it "
         "may be processed twice: let it take fewer at a time."),
+    # transactions of Pulsar, of which each is another one: the next heals nothing
+    "over": _Sentence("{who} asked for {apis}{about_it} in transactions that were over, or that their coordinator does "
+        "not know: {cause}, {count:times}.",
+        advice="A transaction that is not ended within its time-out is aborted, and what it wrote has to be produced "
+        "again: see what took long, or whether the broker of its coordinator was restarted."),
+    "conflict": _Sentence("{who} acknowledged messages{about_it} in transactions while another one holds them: "
+        "{cause}, {count:times}.",
+        advice="See which other transaction acknowledged these messages and has not ended: until then it keeps them."),
     "corrupt": _Sentence("The broker rejected {count:request} of {who}{about} as corrupt: {cause}.",
         "refused_as_corrupt"),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import BEHIND_STATUS, LATE_US, SHARING, STOPPED_US, reached_by, with_longest
+from pipelines.tables.lag import ACCEPTED, BEHIND_STATUS, LATE_US, SHARING, STOPPED_US, reached_by, with_longest
 from pipelines.tables.table import Ask, alike
 from pipelines.tables.transactions import OPEN
 from pipelines.tables.verdicts import impact, say
@@ -72,6 +72,7 @@ def _unacknowledged(of: str) -> str:
                     union all by name
                     select "group", topic, partition, ledger, value as entry, time as acked
                     from positions where protocol = 'pulsar' and what in ('committed', 'pending') and api = 'ACK'
+                        and {ACCEPTED}
                 ) where ("group", topic) in ({of})
             )
         ) where role = 'consume'"""

@@ -96,11 +96,13 @@ def _timed_out(capture: Capture) -> Iterator[Ruling]:
     if not len(late):
         return
     alike: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for one in late.to_pylist():
-        alike[one["transaction"], one["client"]].append(one)
+    for one in late.to_pylist():  # those of Pulsar have no name, but an id each
+        alike["" if one["protocol"] == "pulsar" else one["transaction"], one["client"]].append(one)
     capture.duckdb.register(_LATE, late)
     capture.keep(HEARD, _HEARD)
-    heard = f"from v_calls join {HEARD} using (site, exchange_id)"
+    heard = f"""
+        select * replace (if(protocol = 'pulsar', '', transaction) as transaction)
+        from v_calls join {HEARD} using (site, exchange_id)"""
     for row in capture.together(heard, ["transaction", "producer"]):
         yield _told(alike[row["transaction"], row["producer"]], row)
 
@@ -111,11 +113,12 @@ def _told(some: list[Row], row: Row) -> Ruling:
     name, allowed = first["transaction"], say.span(first["allowed_ns"])
     lost = f", with {say.counted(messages, 'message')}" if messages else ""
     one_of_them = len(some) == 1
-    what = f"transaction {name}" if one_of_them else f"{len(some)} transactions of {name}"
+    of_name = f" of {name}" if first["protocol"] == "kafka" else ""
+    what = f"transaction {name}" if one_of_them else f"{len(some)} transactions{of_name}"
     hosts = who.addresses(row["clients"])
     of = {
         "protocol": row["protocol"], "client_ip": hosts[0] if len(hosts) == 1 else None, "client_id": first["client"],
-        "transaction": name, "evidence": row["evidence"],
+        "evidence": row["evidence"],
     }  # fmt: skip
     return Ruling(
         "transactions_aborted",
@@ -124,12 +127,13 @@ def _told(some: list[Row], row: Row) -> Ruling:
         row | {"topics": sorted({*row["topics"], *(topic for one in some for topic in one["topics"])})[:LISTED]},
         f"The first began at {say.clock(say.micros(first['time']))}; what shows its end is "
         f"{say.place(first['file'], first['packet'])}.",
-        advice="End transactions sooner, make them smaller, or raise transaction.timeout.ms. What was aborted has to "
-        "be produced again.",
+        advice="End transactions sooner, make them smaller, or give them a longer time-out (Kafka: "
+        "transaction.timeout.ms). What was aborted has to be produced again.",
         work=[
             impact.impact(
-                REFUSED, of, **{"from": one["time"], "until": _end(one)}, messages=one["records"],
-                topic=one["topics"][0] if len(one["topics"]) == 1 else None, time_ns=one["open_ns"],
+                REFUSED, of | {"transaction": one["transaction"], "from": one["time"], "until": _end(one)},
+                messages=one["records"], topic=one["topics"][0] if len(one["topics"]) == 1 else None,
+                time_ns=one["open_ns"],
             )
             for one in some
         ],
