@@ -89,7 +89,36 @@ def test_of_a_subscription_whose_active_consumer_changes_it_is_said_how_often() 
     assert row["advice"].startswith("See why the active consumer")
 
 
+@pytest.mark.parametrize(("at", "entry", "type_", "back"), [
+    (3, 0, "Shared", True), (3, 1, "Exclusive", True), (3, 1, "Shared", False), (18, 0, "Shared", False),
+])  # fmt: skip
+def test_messages_that_come_again_long_after_they_were_acknowledged_show_that_it_was_set_back(
+    at: float, entry: int, type_: str, back: bool
+) -> None:
+    opened = pulsar(call(15, api="SUBSCRIBE", group="s", topics=["t"]))
+    joined = event("joined", opened, topic="t", text=type_)
+    came = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(20, "1:0")]
+    given = {"batches": came, "exchanges": [opened], "events": [joined], "positions": [acknowledged(at, entry)]}
+    (row,) = of_kind("redelivered", **given)
+    assert row["severity"] == "note"
+    assert ("they had been acknowledged, and then" in row["sentence"]) == back
+    assert ("reset-cursor" in row["advice"]) == back
+
+
 # --- subscriptions that are behind ---
+
+
+@pytest.mark.parametrize("again", [None, 20, 40])
+def test_a_subscription_that_was_deleted_is_not_behind_with_what_came_until_it_was_made_again(
+    again: int | None,
+) -> None:
+    """It is deleted after ten messages; of those since it is there again, it gets none at first."""
+    given = subscription(got=range(10))
+    deleted = event("deleted", pulsar(call(11, api="UNSUBSCRIBE", group="s")), thing="subscription", topic="t")
+    anew = [event("joined", pulsar(call(again, api="SUBSCRIBE", group="s")), topic="t", subject="c-1")] if again else []
+    rows = of_kind("consumer_behind", **given | {"events": [*given["events"], deleted, *anew]})
+    assert rows == []
+    assert of_kind("consumer_behind", **given) != []
 
 
 def subscription(type_: str = "Exclusive", got: Any = range(30), acked: Any = None, sent: int = 60) -> dict[str, Rows]:

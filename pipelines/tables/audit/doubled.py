@@ -21,6 +21,7 @@ from pipelines.tables.audit.statement import (
 
 _WENT_BACK = "the group committed a smaller offset than before"
 SOUGHT, ASKED_AGAIN = "a consumer went back with SEEK", "a consumer asked for them again"
+SET_BACK = "they had been acknowledged, and then the subscription went back"
 TURNED, UNASKED = "another consumer became the active one", "the broker delivered them again"
 """Why Pulsar delivers an entry again, in `why` of `v_redelivered`."""
 DELIVERED_TO = """protocol = 'pulsar' AND role = 'consume' AND "group" IS NOT NULL AND position IS NOT NULL
@@ -53,6 +54,13 @@ _PENDING = """
     SELECT "group", topic, ledger || ':' || value AS entry, time AS at FROM positions WHERE what = 'pending'"""
 _GROUP = {'"group"': "e.owner"}
 _SUBSCRIPTION = {**_GROUP, "topic": "e.topic"}
+_OF_PARTITION = {**_SUBSCRIPTION, "part": "coalesce(e.partition, -1)"}
+_BEFORE = "e.time - to_microseconds(5000000)"  # brokers keep about once a second what was acknowledged
+_ACKED = """SELECT "group", topic, coalesce(partition, -1) AS part, ledger, value, ledger || ':' || value AS entry,
+            time AS at FROM positions WHERE protocol = 'pulsar' AND api = 'ACK' AND what = 'committed'"""
+_ACKED_TO = f"""{_ACKED} AND ("group", topic) NOT IN (
+            SELECT ("group", topic) FROM events WHERE kind = 'joined' AND text IN ('Shared', 'Key_Shared')
+                AND "group" IS NOT NULL AND topic IS NOT NULL)"""
 _PLACE = {"owner": "e.owner", "topic": "e.topic", "part": "e.partition"}
 
 VIEWS = {
@@ -103,6 +111,9 @@ VIEWS = {
         SELECT 'pulsar' AS protocol, e.topic, e.partition, owner, e.position AS base, records, time, file, packet,
             e.site, e.exchange_id, most, delivered, CASE
                 WHEN seek.at >= before THEN '{SOUGHT}'
+                WHEN done.at IS NOT NULL OR past.at IS NOT NULL AND (past.ledger, past.value) >= (
+                    try_cast(split_part(e.position, ':', 1) AS bigint),
+                    try_cast(split_part(e.position, ':', 2) AS bigint)) THEN '{SET_BACK}'
                 WHEN asked.at >= before THEN '{ASKED_AGAIN}'
                 WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
                 WHEN active.at >= before THEN '{TURNED}'
@@ -111,6 +122,8 @@ VIEWS = {
                 ELSE '{UNASKED}' END AS why
         FROM (FROM every WHERE before IS NOT NULL) e
         {_told("seek", "SEEK")}
+        {_last("done", _ACKED, {**_OF_PARTITION, "entry": "e.position"}, _BEFORE)}
+        {_last("past", _ACKED_TO, _OF_PARTITION, _BEFORE)}
         {_told("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES")}
         {_told("active", "ACTIVE_CONSUMER_CHANGE")}
         {_told("subscribed", "SUBSCRIBE")}

@@ -98,7 +98,10 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
                     status is not null and longest_ns >= {LATE_US * 1000} as is_late
                 from ({with_longest(DuckDB(), Ask(bucket_us=_BUCKET_US))})
             ) window part as (partition by protocol, "group", topic, partition)
-        ) where nth = 1 and (is_behind or was_late and not went_back)"""
+        ) l where nth = 1 and (is_behind or was_late and not went_back) and (  -- Pulsar's may have been deleted then
+                select arg_max(kind, time) from events e
+                where e.kind in ('joined', 'deleted') and e."group" = l."group" and e.topic = l.topic
+                    and e.time <= coalesce(l.since, l.worst.at)) is distinct from 'deleted'"""
     if capture.keep("v_lagged", last):
         yield from _behind(capture)
         yield from _CAUGHT_UP.verdicts(capture)

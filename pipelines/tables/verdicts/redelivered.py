@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.formats import units
-from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SOUGHT, TURNED, UNASKED, in_turn
+from pipelines.tables.audit.doubled import ASKED_AGAIN, DELIVERED_TO, SET_BACK, SOUGHT, TURNED, UNASKED, in_turn
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
@@ -39,6 +39,10 @@ _TURNS = (
     "Each time, what is not acknowledged is sent again."
 )
 _SET_BACK = "Nothing, if somebody set the subscription back on purpose; else see who sent SEEK, and why."
+_RESET = (
+    "Nothing, if somebody reset the subscription on purpose (pulsar-admin topics reset-cursor); after a crash, a "
+    "broker may not have kept the last acknowledgements."
+)
 _EXPECTED = "Nothing: what is not acknowledged is delivered again. Let consumers tell doubles apart."
 
 
@@ -53,14 +57,18 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
         were = "was a redelivery" if row["messages"] == 1 else "were redeliveries"
         which = "" if row["most"] <= 2 else f", {say.counted(row['again'], 'message')} up to {row['most']} times each"
         asked = row["why"] == ASKED_AGAIN
-        back = row["why"] == SOUGHT
-        expected = back or (row["most"] == 2 and not asked and row["why"] != UNASKED)
+        back = {SOUGHT: _SET_BACK, SET_BACK: _RESET}.get(row["why"])
+        expected = back is not None or (row["most"] == 2 and not asked and row["why"] != UNASKED)
         source = f"{say.topic(row['topic'])}-{row['group']}-"  # how clients name what they set aside, or who does it
         twice = row["processed"] if asked else 0
         also = say.counted(twice, "message", "was", "were") if twice else ""
         more = f"; {also} acknowledged more than once, as consumers were still at work on them" if also else ""
         more += f", {say.times(row['turns'])}" if (row["turns"] or 0) > 1 else ""
         set_aside = asked and any(source in name for name in given_up)
+        advice = (
+            (back, back), (expected, _EXPECTED), (row["turns"], _TURNS), (2 * twice >= row["again"], _TOO_LONG),
+            (asked, _REJECTED),
+        )  # fmt: skip
         yield Ruling(
             "redelivered",
             f"{units.count(row['messages'])} of {say.counted(row['delivered'], 'message')} delivered to subscription "
@@ -68,15 +76,5 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
             row,
             in_all if len(rows) > 1 else None,
             severity=NOTE if expected or set_aside else None,
-            advice=_SET_BACK
-            if back
-            else _EXPECTED
-            if expected
-            else _TURNS
-            if row["turns"]
-            else _TOO_LONG
-            if twice * 2 >= row["again"]
-            else _REJECTED
-            if asked
-            else None,
+            advice=next((text for holds, text in advice if holds), None),
         )
