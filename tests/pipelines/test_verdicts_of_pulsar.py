@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from tests.pipelines.test_verdicts import (
+    AT_ONCE,
+    MS,
+    SECOND,
     UNANSWERED,
     Row,
     Rows,
@@ -301,3 +304,34 @@ def test_an_acknowledgement_that_the_broker_turned_down_leaves_its_message_unack
     found = {row["kind"]: row["sentence"] for row in rows}
     assert "30 messages wait" in found["consumer_behind"]
     assert "in transactions while another one holds them: TransactionConflict, 30 times." in found["errors"]
+
+
+# --- brokers ---
+
+
+@pytest.mark.parametrize(("later", "told"), [(None, True), (9, True), (25, False)])
+def test_a_cluster_that_takes_no_more_of_what_another_sends_is_told(later: float | None, told: bool) -> None:
+    """Receipts may lack the number that was sent: what has none is only told where none of any kind came behind it."""
+    replicator = {"api": "SEND", "client_id": "pulsar.repl.a-->b"}
+    sent = [pulsar(call(10 + n, **replicator, **UNANSWERED)) for n in range(3)]
+    receipts = [] if later is None else [pulsar(call(later, **replicator))]
+    rows = said(exchanges=[*sent, *receipts], connections=[pulsar(connection(end=60, closed="open"))])
+    assert [row["kind"] for row in rows] == ["unanswered"] * told
+
+
+def test_a_broker_of_another_cluster_is_not_compared_with_those_of_this_one() -> None:
+    def sends(client: str, broker: int, ms: int) -> Rows:
+        long = {"total_ns": ms * MS, "wait_ns": ms * MS, "client_id": client, "broker": broker, **AT_ONCE}
+        return [pulsar(call(n / 10, api="SEND", exchange_id=f"{broker}-{n}", **long)) for n in range(120)]
+
+    near = sends("p-1", 1, 2)
+    ends = [pulsar(connection(broker=broker)) for broker in (1, 2)]
+    assert of_kind("uneven_broker", exchanges=near + sends("pulsar.repl.a-->b", 2, 40), connections=ends) == []
+    (row,) = of_kind("uneven_broker", exchanges=near + sends("p-2", 2, 40), connections=ends)
+    assert "Broker 10.0.0.1:2 is 20.0 times slower" in row["sentence"]
+
+
+def test_of_messages_that_were_stored_slowly_the_bookies_are_named() -> None:
+    slow = {"total_ns": 2 * SECOND, "wait_ns": 2 * SECOND, **AT_ONCE}
+    (row,) = of_kind("slow_requests", exchanges=[pulsar(call(1, api="SEND", **slow))], connections=[connection()])
+    assert row["advice"].startswith("Look at the bookies")

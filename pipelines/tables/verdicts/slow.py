@@ -46,7 +46,8 @@ from pipelines.tables.verdicts.thresholds import (
     UNEVEN_NS,
 )
 from pipelines.tables.verdicts.told import Told
-from pipelines.tables.verdicts.verdict import Ruling
+from pipelines.tables.verdicts.unanswered import REPLICATOR
+from pipelines.tables.verdicts.verdict import Row, Ruling
 
 _ANSWERED = "kind = 'call' and coalesce(answer, 'whole') = 'whole' and total_ns is not null"
 _PLAIN = f"{_ANSWERED} and not held and coalesce(throttle_ms, 0) = 0"
@@ -74,6 +75,8 @@ _ADVICE = {
     "broker": "Look at disks, garbage collection and load of the broker at that time.",
     "replicas": "Look at disks, garbage collection and load of the broker at that time, and of those that hold its "
     "replicas: it waits for them, as acks=all asks.",
+    "bookies": "Look at the bookies of the topic (disks of their journals, how many are up), at publish rates that are "
+    "set for topic, namespace or broker, and at garbage collection and load of the broker at that time.",
     "window": "Look at the application on the side that did not read.",
     "transfer": "Fetch less at once, or let the reader take more within a round trip (receive.buffer.bytes).",
     "sending": "Look at the client's host and its path: it was still sending.",
@@ -170,8 +173,15 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
             f"{_WHERE[row['cause']]}.",
             row,
             " ".join(filter(None, (row["largest_part"], pace, rhythm))) or None,
-            advice=_ADVICE.get("replicas" if row["cause"] == "broker" and row["replicated"] else row["cause"]),
+            advice=_ADVICE.get(_stage(row)),
         )
+
+
+def _stage(row: Row) -> str:
+    """What to give advice on: the part that took most of the time; of a broker's own, what it waits for."""
+    if row["cause"] == "broker" and (row["replicated"] or row["api"] == "SEND"):
+        return "replicas" if row["replicated"] else "bookies"
+    return str(row["cause"])
 
 
 HEAD_OF_LINE = Told(
@@ -352,10 +362,11 @@ SLOW_TAIL = Told(
 )  # fmt: skip
 """APIs of which one request in a hundred takes far longer than the usual one."""
 
-# requests with the broker's part of their wait: less what stalls took of it, and less the way there and back
+# requests with the broker's part of their wait: less what stalls took of it, and less the way there and back; but for
+# those that another cluster sends
 _BY_BROKER = f"""
     select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
-    from (from v_calls where {_SERVED} and not {{told}}) c
+    from (from v_calls where {_SERVED} and not {{told}} and coalesce(client_id, '') not like '{REPLICATOR}') c
         left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
         left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections where rtt_ns < {SYN_AGAIN_NS}
             group by all) n using (site, server_ip)"""

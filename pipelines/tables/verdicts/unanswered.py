@@ -25,7 +25,8 @@ _AT_REST = (
     "GetTelemetrySubscriptions", "PushTelemetry", "BrokerHeartbeat", *_HELD,
 )  # fmt: skip
 _PINGS = ("PING", "PONG")  # `keepalive_timeout` tells of them
-_REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
+REPLICATOR = "pulsar.repl.%"
+"""Names of producers of geo-replication: brokers may answer with the position at the source, not the number sent."""
 REFUSED_BYTES = ("unserved_version", "oversized_frame")
 """Findings about a request on which a broker closes the connection."""
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
@@ -66,7 +67,10 @@ _UNANSWERED = f"""
             and case when u.api in {sql_list(_HELD)}
                     then n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}
                 else epoch_us(n.end_time) - epoch_us(u.time) < if(n.server_bytes = 0, {ANSWER_US}, {SOON_US}) end)
-        and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})
+        and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like '{REPLICATOR}' and exists (
+            select 1 from exchanges a where a.api like 'SEND%' and a.kind <> 'unanswered' and a.site = u.site
+                and a.connection = u.connection and a.incarnation = u.incarnation
+                and epoch_us(a.time) + coalesce(a.total_ns, 0) // 1000 > epoch_us(u.time)))
         and not (coalesce(u.api, '') = 'PRODUCER' and (u.site, u.connection, u.incarnation, u.correlation_id) in (
             select (site, connection, incarnation, correlation_id) from exchanges  -- it waits for an exclusive topic
             where api = 'PRODUCER_SUCCESS' and kind = 'push' and correlation_id is not null))"""
