@@ -335,3 +335,40 @@ def test_of_messages_that_were_stored_slowly_the_bookies_are_named() -> None:
     slow = {"total_ns": 2 * SECOND, "wait_ns": 2 * SECOND, **AT_ONCE}
     (row,) = of_kind("slow_requests", exchanges=[pulsar(call(1, api="SEND", **slow))], connections=[connection()])
     assert row["advice"].startswith("Look at the bookies")
+
+
+# --- messages that stand twice ---
+
+
+@pytest.mark.parametrize(
+    ("read", "sends", "more", "twice"),
+    [
+        ([("c1", "1:5"), ("c1", "1:9")], 0, {}, True),  # its producer was not captured
+        ([("c1", "1:5"), ("c2", "1:9")], 2, {}, True),
+        ([("c1", "1:5"), ("c2", "1:9")], 0, {}, False),  # perhaps of two clusters
+        ([("c1", "1:9"), ("c2", "1:9")], 2, {}, False),  # delivered again
+        ([("c1", "1:5"), ("c1", "1:9")], 0, {"checksum_stored": b"8"}, False),  # another message
+    ],
+)
+def test_messages_that_a_producer_of_pulsar_sent_again_stand_twice(
+    read: list[tuple[str, str]], sends: int, more: Row, twice: bool
+) -> None:
+    alike = {"topic": "t", "partition": None, "producer": "p-1", "base_sequence": 7, "checksum_stored": b"9"}
+    alike |= {"stored_bytes": 50, "first_timestamp": place(1)["time"], "records": 3}
+    sent = [pulsar(batch(1 + 4 * n, outcome=None if n == 0 else "ok", **alike)) for n in range(sends)]
+    for row in sent[1:]:
+        row["position"] = "1:9"
+    got = [
+        pulsar(batch(2 + 4 * n, role="consume", outcome=None, **alike)) | {"connection": by, "position": where}
+        for n, (by, where) in enumerate(read)
+    ]
+    got[-1] |= more
+    acks = [acknowledged(8, 9)]
+    rows = of_kind("messages_doubled", batches=sent + got, positions=acks, connections=[pulsar(connection())])
+    assert len(rows) == twice
+    for row in rows:
+        assert row["severity"] == "critical"
+        assert row["sentence"].startswith(
+            "3 messages of topic t stand in it twice, the first at 1:5 and 1:9: producer p-1"
+        )
+        assert row["advice"].startswith("Turn deduplication on")

@@ -9,7 +9,8 @@ cannot tell   why nothing can be said of a topic and a group
 doubled       delivered more than once to members of a group, with what lies between the deliveries
 fetched again  likewise, but the group had not committed them: what was fetched ahead and dropped costs the network, and
               reached no application, unless it processes messages without a commit
-sent twice    the same messages at two offsets: a resend by a producer that is not idempotent, or under another epoch
+sent twice    the same messages at two offsets: a resend by a producer that is not idempotent, under another epoch, or
+              to a topic that does not deduplicate
 out of order  a batch that was sent again, and stands behind one that was sent after it
 unconfirmed   produced with acks=0, or 1: what that risks
 held          a transaction that kept readers of committed messages waiting: the last stable offset stood still
@@ -66,6 +67,9 @@ _LOOKS = (
     _Look(doubled.dropped, (_READ,), is_harm=False),
     _Look(doubled.delivered_again, (_PULSAR_READ._replace(least=2),)),
     _Look(resends.sent_twice, (SomeRows("batches", _SENT, least=2),)),
+    _Look(
+        resends.sent_twice_to_pulsar, (SomeRows("batches", "protocol = 'pulsar' and position is not null", least=2),)
+    ),
     _Look(resends.sent_twice_in_epochs, (SomeRows("batches", "format = 'magic 2' and producer is not null", least=2),)),
     _Look(resends.disorder, (SomeRows("batches", _SENT, least=2),), is_harm=False),
     _Look(promises.unconfirmed, (SomeRows("exchanges", "acks in (0, 1)"),), is_harm=False),

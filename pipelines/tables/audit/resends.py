@@ -62,6 +62,44 @@ def sent_twice(ask: Ask) -> Iterator[Statement]:
         )  # fmt: skip
 
 
+_CONTENT = "protocol, topic, partition, producer, base_sequence, first_timestamp, stored_bytes, checksum_stored"
+# entries alike at two positions: both on one connection, or of a message that was sent twice, as another cluster has
+# positions of its own
+_TO_PULSAR = f"""
+    SELECT protocol, topic, null AS owner, producer, count(*) AS batches, sum(records) AS messages, min(time) AS time,
+        min_by(one, time) AS one, min_by(other, time) AS other, min_by(file, time) AS file,
+        min_by(packet, time) AS packet
+    FROM (
+        SELECT {_CONTENT}, max(records) AS records, min(time) AS time, min_by(one, time) AS one,
+            max_by(other, until) AS other, max_by(file, until) AS file, max_by(packet, until) AS packet
+        FROM (
+            SELECT {_CONTENT}, max(records) AS records, min(time) FILTER (position IS NOT NULL) AS time,
+                max(time) FILTER (position IS NOT NULL) AS until,
+                count(*) FILTER (role = 'produce') AS sent, count(DISTINCT position) AS places,
+                min_by(position, time) AS one, max_by(position, time) AS other, max_by(file, time) AS file,
+                max_by(packet, time) AS packet
+            FROM batches
+            WHERE protocol = 'pulsar' AND role IN ('produce', 'consume') AND coalesce(position, '') NOT LIKE '-%'
+                AND topic IS NOT NULL AND producer IS NOT NULL AND base_sequence IS NOT NULL
+                AND checksum_stored IS NOT NULL AND outcome IS DISTINCT FROM 'error' AND NOT coalesce(control, false)
+                AND coalesce(client_id, '') NOT LIKE 'pulsar.repl.%'
+            GROUP BY {_CONTENT}, CASE role WHEN 'consume' THEN connection END
+        ) GROUP BY {_CONTENT} HAVING min(one) <> max(other) AND (max(places) > 1 OR sum(sent) > 1)
+    ) GROUP BY ALL"""
+
+
+def sent_twice_to_pulsar(ask: Ask) -> Iterator[Statement]:
+    """Entries of one producer, sequence number, time and content at two positions: the topic does not deduplicate."""
+    for row in ask(_TO_PULSAR):
+        yield statement(
+            TWICE, row,
+            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']} stand in it twice, the first at "
+            f"{row['one']} and {row['other']}: producer {row['producer']} sent them again as no receipt reached it, "
+            "and the broker had stored them.",
+            "entries of one producer, sequence number, time and content at two positions",
+        )  # fmt: skip
+
+
 def sent_twice_in_epochs(ask: Ask) -> Iterator[Statement]:
     """Batches that an idempotent producer sent again under another epoch: a broker knows no sequences of old ones."""
     found: dict[tuple[str, str], list[tuple[Row, int, int]]] = defaultdict(list)

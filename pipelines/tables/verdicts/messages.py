@@ -33,6 +33,16 @@ _DONE = {
 }
 _CAME_AGAIN = "Let consumers commit or acknowledge what they processed before they leave, and tell doubles apart."
 
+_DEDUPLICATE = (
+    "Turn deduplication on for the topic or its namespace (brokerDeduplicationEnabled), and give producers names that "
+    "they keep; or tell doubles apart."
+)
+_EXPIRED = (
+    "See whether they expired (messageTTL), a backlog quota evicted them (consumer_backlog_eviction), or somebody "
+    "skipped them; if not, send them again. `brokerscope audit` says what this rests on."
+)
+_OF_PULSAR = {"messages_doubled": _DEDUPLICATE, "messages_lost": _EXPIRED}
+
 
 @needs(SomeRows("positions", "what in ('committed', 'pending', 'fetch', 'last_stable') or protocol = 'iggy'"), SomeRows(
     "v_batches", "role = 'produce' and producer is null", least=2
@@ -54,7 +64,11 @@ def messages(capture: Capture) -> Iterator[Ruling]:
                 rows,
                 " ".join(each.sentence for each in statements[1:]) or None,
                 severity=severity,
-                advice=_CAME_AGAIN if all(each.what == DOUBLED for each in statements) else None,
+                advice=_CAME_AGAIN
+                if all(each.what == DOUBLED for each in statements)
+                else _OF_PULSAR.get(kind)
+                if protocol == "pulsar"
+                else None,
                 work=[_impact(kind, each, rows) for each in statements],
             )
 
