@@ -98,6 +98,7 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
     running = f"partition by {_OWNER} order by slot rows between unbounded preceding and current row"
     found = f"partition by {_PLACE} order by number, kind, unit_last"
     rows = f"partition by {_OWNER} order by slot"
+    earlier = f"{rows} range between {max(1, TREND_US // ask.bucket_us)} preceding and current row"
     at = {
         name: d.latest(f"case when kind = 0 then {name} end", found)
         for name in ("unit_base", "unit_last", "unit_first_us", "unit_max_us", "unit_passed")
@@ -264,8 +265,8 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
         ), compared as (
             select *, lag(number) over ({rows}) as number_before, lag(made_us) over ({rows}) as made_before_us,
                 lag(behind) over ({rows}) as behind_before,
-                first_value(behind) over ({rows} range between {max(1, TREND_US // ask.bucket_us)} preceding
-                    and current row) as behind_earlier
+                first_value(behind) over ({earlier}) as behind_earlier,
+                first_value(made_us) over ({earlier}) as made_earlier_us
             from measured
         ), changes as (
             select *, case when number_before is null or number <> number_before then at_us end as moved_us
@@ -289,7 +290,9 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 when behind is null or protocol = 'kafka' and name is null then null
                 when behind = 0 then 'keeps up'
                 when still_us > greatest({STOPPED_US}, least({STOPPED_MOST_US}, {overdue_us})) then 'stopped'
-                when late_us >= {LATE_US} and behind >= coalesce(behind_earlier, 0) or behind > behind_earlier
+                when late_us >= {LATE_US} and (behind >= coalesce(behind_earlier, 0)
+                    or late_us > {TREND_US} and made_us = made_earlier_us and 10 * behind >= 9 * behind_earlier
+                    ) or behind > behind_earlier
                     and (late_us is null or moves > 1 and still_us > {overdue_us}) then 'falls behind'
                 when late_us >= {LATE_US} then 'catches up'
                 else 'keeps up' end as status{more}
@@ -335,9 +338,10 @@ LAG = Table(
         TableColumn(
             "status",
             f"keeps up; falls behind: the next message is {LATE_US // 1_000_000} s old or of unknown age, and no fewer "
-            f"wait than {TREND_US // 1_000_000} s before, or more do and the group has not moved for {STOPPED_STEPS} "
-            f"times as long as it usually takes; catches up: fewer do; stopped: messages wait, and the group has not "
-            f"moved for {STOPPED_US // 1_000_000} s and as long as that, or {STOPPED_MOST_US // 1_000_000} s; went "
+            f"wait than {TREND_US // 1_000_000} s before, or hardly fewer and it was the next one then, or more do and "
+            f"the group has not moved for {STOPPED_STEPS} times as long as it usually takes; catches up: fewer do; "
+            f"stopped: messages wait, and the group has not moved for {STOPPED_US // 1_000_000} s and as long as that, "
+            f"or {STOPPED_MOST_US // 1_000_000} s; went "
             "back: it committed a smaller offset than before; null where the end of the partition is not known, or "
             "nobody of the group is in the capture",
         ),

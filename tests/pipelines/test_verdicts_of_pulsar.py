@@ -202,6 +202,23 @@ def test_a_consumer_that_holds_all_that_waits_leaves_nothing_to_the_others() -> 
     assert row["last_time"] is None
 
 
+@pytest.mark.parametrize(("stuck", "severity"), [(True, "warning"), (False, "note")])
+def test_a_subscription_does_not_catch_up_while_one_consumer_holds_the_same_messages(
+    stuck: bool, severity: str
+) -> None:
+    """Twelve messages are held for most of a minute, by one fewer than at first, or half of them are done with."""
+    held = range(0, 24, 2)
+    given = subscription("Shared", range(60), [n for n in range(60) if n not in held])
+    done = [acknowledged(58 + n / 100, entry) | {"partition": 0} for n, entry in enumerate(held[-1 if stuck else -6 :])]
+    asked = [
+        pulsar(call(58, api="ACK", kind="oneway", group="s")) | {"exchange_id": row["exchange_id"]} for row in done
+    ]
+    given |= {"positions": given["positions"] + done, "exchanges": given["exchanges"] + asked}
+    (row,) = of_kind("consumer_behind", **given)
+    assert row["severity"] == severity
+    assert ("it catches up" in row["sentence"]) != stuck
+
+
 # --- what another one has, and what is full ---
 
 
