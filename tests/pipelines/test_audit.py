@@ -500,11 +500,28 @@ def test_what_a_subscription_went_past_with_seek_is_skipped() -> None:
     skipped, delivered = said((10, 0), (30, 3))
     assert (skipped.what, skipped.messages, delivered.what, delivered.messages) == ("skipped", 20, "delivered", 20)
     assert skipped.sentence == (
-        "20 messages of topic t from entry 7:1, were acknowledged and never delivered to subscription g, which went "
-        "past them with SEEK."
+        "20 messages of topic t, from entry 7:1 on, were acknowledged and never delivered to subscription g, which "
+        "went past them with SEEK."
     )
     assert [each.what for each in said((30, 3))] == ["delivered"]  # it had not come to what lies before
     assert "skipped" not in {each.what for each in said((10, 0), (19, 2), (30, 3), (31, 1))}  # it came later
+
+
+@pytest.mark.parametrize(("code", "what"), [(0, ["skipped", "delivered"]), (4, ["delivered"])])
+def test_what_came_while_a_subscription_was_deleted_is_skipped(code: int, what: list[str]) -> None:
+    sent = [pulsar(batch(n, None, position=f"7:{n}"), group=None) for n in range(4)]
+    got = [pulsar(batch(at, None, "consume", position=f"7:{n}")) for at, n in ((0.5, 0), (30, 3))]
+    acknowledged = pulsar(place(40), what="committed", api="ACK", ledger=7, value=3)
+    unsubscribes = pulsar(place(1), api="UNSUBSCRIBE", topics=["t"])
+    events = [
+        pulsar(place(0), kind="joined", text="Exclusive"),
+        pulsar(place(1), kind="deleted", thing="subscription", number=code),
+    ]
+    said = told([*sent, *got], [acknowledged], [unsubscribes], events)
+    assert [each.what for each in said] == what
+    if not code:
+        assert said[0].messages == 20
+        assert said[0].sentence.endswith("subscription g, which was deleted and made again behind them.")
 
 
 def in_epoch(at: float, base: int, epoch: int, value: bytes, **more: Any) -> Row:

@@ -6,7 +6,8 @@ An entry of which the subscription got nothing is lost if
 - the subscription is Exclusive or Failover, and one consumer got entries before and behind it one after the other,
   without a SEEK, a new SUBSCRIBE or another active consumer between, and the subscription acknowledged a later one.
 
-It is skipped if a subscription of these types, which had got nothing behind it, went past it with SEEK.
+It is skipped if a subscription of these types, which had got nothing behind it, went past it with SEEK, or was deleted
+and made again behind it.
 
 All are judged at one broker only: clusters that replicate a topic number its entries each for itself.
 Shared subscriptions may pass over an entry that others of their consumers are yet to get. Not judged: topics that keep
@@ -45,6 +46,12 @@ def _same(other: str, entry: str = "s", owner: str = "o") -> str:
         f"{other}.topic = {entry}.topic AND {other}.partition IS NOT DISTINCT FROM {entry}.partition "
         f"AND {other}.owner = {owner}.owner AND {other}.ledger = {entry}.ledger AND {other}.entry = {entry}.entry"
     )
+
+
+def _got(which: str, then: str) -> str:
+    """The first or the last entry that the subscription of a row p got before or after its time."""
+    return f"""SELECT {which}((ledger, entry)) FROM v_dispatched d WHERE d.topic = p.topic
+            AND d.partition IS NOT DISTINCT FROM p.partition AND d.owner = p.owner AND d.time {then} p.time"""
 
 
 VIEWS = {
@@ -90,13 +97,15 @@ VIEWS = {
         ) x ON x."group" = f.owner AND x.topic = f.topic AND x.at <= f.until
         WHERE x.at IS NULL OR x.at < f.time""",
     "v_gone_past": "SELECT topic, partition, owner, max((ledger, entry)) AS furthest FROM v_done GROUP BY ALL",
-    # where subscriptions went on with a SEEK, and how far they had got
+    # where subscriptions went on with a SEEK, or after they had been deleted, and how far they had got
     "v_seeks": f"""
-        SELECT topic, partition, "group" AS owner, {_SERVER}, time, (ledger, value) AS target, (
-                SELECT max((ledger, entry)) FROM v_dispatched d WHERE d.topic = p.topic
-                    AND d.partition IS NOT DISTINCT FROM p.partition AND d.owner = p."group" AND d.time < p.time
-            ) AS stood
-        FROM positions p WHERE protocol = 'pulsar' AND what = 'committed' AND api = 'SEEK'""",
+        SELECT p.* EXCLUDE (target), coalesce(target, ({_got("min", ">")})) AS target, ({_got("max", "<")}) AS stood
+        FROM (
+            SELECT topic, partition, "group" AS owner, {_SERVER}, time, (ledger, value) AS target, false AS deleted
+            FROM positions WHERE protocol = 'pulsar' AND what = 'committed' AND api = 'SEEK'
+            UNION ALL SELECT topic, partition, "group", {_SERVER}, time, null, true
+            FROM events WHERE protocol = 'pulsar' AND kind = 'deleted' AND "group" IS NOT NULL AND number = 0
+        ) p""",
     # topics of which clusters have copies, each with numbers of its own
     "v_copied": "SELECT DISTINCT topic FROM batches WHERE protocol = 'pulsar' AND role = 'replicate'",
     "v_judged_entries": f"""
@@ -116,19 +125,20 @@ VIEWS = {
             SELECT *, came_here OR came AND topic NOT IN (FROM v_copied) AS found FROM stored
         ), ways AS (
             SELECT topic, partition, owner, server, (ledger, entry) AS start, after AS stop, false AS sought,
-                null AS time FROM v_leaps
-            UNION ALL SELECT topic, partition, owner, server, stood, target, true, time FROM v_seeks
+                null AS time, false AS deleted FROM v_leaps
+            UNION ALL SELECT topic, partition, owner, server, stood, target, true, time, deleted FROM v_seeks
         ), gone_over AS (
             SELECT m.topic, m.partition, m.owner, m.server, m.ledger, m.entry, bool_or(NOT sought) AS leapt,
-                bool_or(sought) AS sought
+                bool_or(sought) AS sought, bool_or(deleted) AS deleted
             FROM (FROM known WHERE NOT came) m JOIN ways w ON w.topic = m.topic AND w.owner = m.owner
                 AND w.partition IS NOT DISTINCT FROM m.partition AND w.server = m.server
                 AND w.start < (m.ledger, m.entry) AND (m.ledger, m.entry) < w.stop
-                AND (NOT sought OR w.time > m.time)
+                AND (NOT sought OR deleted OR w.time > m.time)
             WHERE (m.topic, m.owner) IN (SELECT (topic, owner) FROM v_types WHERE in_order)
             GROUP BY ALL
         )
-        SELECT k.*, NOT came AND (acknowledged OR coalesce(leapt, false)) AS lost, coalesce(sought, false) AS skipped
+        SELECT k.*, NOT came AND (acknowledged OR coalesce(leapt, false)) AS lost, coalesce(sought, false) AS skipped,
+            coalesce(deleted, false) AS deleted
         FROM known k LEFT JOIN gone_over g ON {_same("g", "k", "k")} AND g.server = k.server""",
     "v_broken": f"""
         SELECT owner, count(*) AS connections FROM (
@@ -176,10 +186,13 @@ def losses(ask: Ask) -> Iterator[Statement]:
             yield statement(UNKNOWN, row, f"{whole}: {why}.", "what the capture shows of receipts and acknowledgements")
 
 
+_SOUGHT = "went past them with SEEK"
+
+
 def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
     """What did not come to a subscription of a topic."""
     for row in ask(f"""
-        SELECT 'pulsar' AS protocol, topic, owner, lost, count(*) AS batches, sum(records) AS messages,
+        SELECT 'pulsar' AS protocol, topic, owner, lost, deleted, count(*) AS batches, sum(records) AS messages,
             min_by(ledger || ':' || entry, time) AS first, min(time) AS time, min_by(partition, time) AS partition,
             list(ledger || ':' || entry ORDER BY ledger, entry) AS entries, min_by(file, time) AS file,
             min_by(packet, time) AS packet
@@ -187,9 +200,10 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
         WHERE topic = {literal(of["topic"])} AND owner = {literal(of["owner"])} AND (lost OR skipped)
         GROUP BY ALL"""):
         part = "" if row["partition"] is None else f", partition {row['partition']}"
+        place = f"topic {row['topic']}{part}, from entry {row['first']} on"
         said = (
-            f"{messages_of(row['messages'], row['batches'])} of topic {row['topic']}{part} from entry {row['first']}, "
-            f"{was(row['messages'])} acknowledged and never delivered to subscription {row['owner']}, which "
+            f"{messages_of(row['messages'], row['batches'])} of {place}, {was(row['messages'])} acknowledged and never "
+            f"delivered to subscription {row['owner']}, which "
         )
         seen = "receipts of the broker, entries on their way to its consumers, "
         row["offsets"] = ", ".join(row["entries"][:LISTED])
@@ -201,7 +215,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
             )  # fmt: skip
         else:
             yield statement(
-                SKIPPED, row, f"{said}went past them with SEEK.",
-                f"{seen}and the position that the SEEK named",
+                SKIPPED, row, f"{said}{'was deleted and made again behind them' if row['deleted'] else _SOUGHT}.",
+                f"{seen}{'and its UNSUBSCRIBE' if row['deleted'] else 'and the position that the SEEK named'}",
                 excuse=OWN_DOING,
             )  # fmt: skip
