@@ -173,7 +173,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
             known = backlog_of(capture, row) or advice_on(row["cause"] or "") or usual
-            said_before = ruling.level == CRITICAL  # which shows its detail
+            said_before = known and ruling.level == CRITICAL  # its detail is shown, which quotes the broker
             quoted = None if said_before else row["message"] and f"The broker said: {say.words(row['message'])}."
             ruling = ruling._replace(advice=" ".join(filter(None, (known, quoted))) or None)
         if (row["cause"] or "").startswith("NOT_ENOUGH_REPLICAS"):
