@@ -38,8 +38,9 @@ _DEDUPLICATE = (
     "they keep; or tell doubles apart."
 )
 _EXPIRED = (
-    "See whether they expired (messageTTL), a backlog quota evicted them (consumer_backlog_eviction), or somebody "
-    "skipped them; if not, send them again. `brokerscope audit` says what this rests on."
+    "See whether they expired (messageTTL), a backlog quota evicted them (consumer_backlog_eviction), a filter of the "
+    "broker left them out, or somebody skipped them; if not, send them again. `brokerscope audit` says what that rests "
+    "on."
 )
 _OF_PULSAR = {"messages_doubled": _DEDUPLICATE, "messages_lost": _EXPIRED}
 

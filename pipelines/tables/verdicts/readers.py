@@ -25,8 +25,8 @@ _IN_VAIN = (
 )
 _OPENED = "End transactions, or set a shorter time-out for them where they begin."
 _HELD_BACK = (
-    "The broker holds messages back: look at dispatch rates that are set for topic, namespace or subscription, and at "
-    "its log. Unloading the topic (pulsar-admin topics unload) starts its dispatchers anew."
+    "The broker holds messages back: look at dispatch rates and filters that are set for topic, namespace or "
+    "subscription, and at its log. Unloading the topic (pulsar-admin topics unload) starts its dispatchers anew."
 )
 _HOARDED = (
     "See why that consumer is slower than the others; with a smaller receiverQueueSize it leaves more messages to them."
