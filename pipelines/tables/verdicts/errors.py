@@ -182,11 +182,11 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         yield ruling
 
 
-def _what(row: Row) -> str:
+def _what(row: Row, how_long: str = "") -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
     asked = f"{say.apis(row['apis'])} of {say.clients(row)}{_about(row)}"
     where = f" at {say.listed(row['servers'], 'broker')}" if row["cause"] in _OF_A_BROKER else ""
-    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}{row['taken']}"
+    return f"{asked} failed {say.times(row['count'])} with {row['cause']}{where}{how_long}{row['taken']}"
 
 
 def _failed(row: Row) -> Ruling:
@@ -199,7 +199,8 @@ def _failed(row: Row) -> Ruling:
         sent = row["apis"] and set(row["apis"]) <= set(_SENDING)
         done = "the same batches were stored" if sent else "a retry succeeded"
         if after >= OUTAGE_NS and (row["retriable"] or set(row["apis"]) <= {"PRODUCER", "SUBSCRIBE"}):
-            return Ruling("errors", f"{what}, for {say.span(after)}, until {done}.", row, _explained(row))
+            text = f"{_what(row, f', for {say.span(after)}')}, until {done}."
+            return Ruling("errors", text, row, _explained(row))
         text = f"{what}; {done} after {say.span(after)}."
         return Ruling("errors", text, row, severity=NOTE, advice=f"Nothing: {done}.")
     if not row["whole"]:
