@@ -103,3 +103,13 @@ def test_who_logs_in_is_told_but_never_a_password_nor_what_a_token_holds() -> No
         (row,) = feed_every_way(PROTOCOL, script).events
         assert (row.kind, row.subject, row.number, row.text) == ("authenticated", name, 0, method)
     assert events() == []
+
+
+def test_an_end_of_a_transaction_that_failed_is_told_and_aborts_nothing() -> None:
+    """Its error is in the exchange."""
+    end_txn, response, abort = 56, 57, (4, 1)
+    asked = (CLIENT, wire.simple(end_txn, (1, 9), (2, 7), (3, 0), abort))
+    ended = {"kind": "transaction_ended", "subject": "(0,7)", "text": "abort"}
+    assert events(asked, (SERVER, wire.simple(response, (1, 9), (4, 24), (5, "not found")))) == [ended]
+    done = events(asked, (SERVER, wire.simple(response, (1, 9))))
+    assert done == [ended, {"kind": "transaction_aborted", "subject": "(0,7)"}]
