@@ -389,3 +389,17 @@ def test_messages_that_a_producer_of_pulsar_sent_again_stand_twice(
             "3 messages of topic t stand in it twice, the first at 1:5 and 1:9: producer p-1"
         )
         assert row["advice"].startswith("Turn deduplication on")
+
+
+@pytest.mark.parametrize(("apart", "took", "verdicts"), [(5, 0.3, 1), (20, 0.3, 2), (5, 3, 2)])
+def test_topics_that_move_one_after_the_other_are_told_together(apart: float, took: float, verdicts: int) -> None:
+    exchanges, events = [], []
+    for n in range(2):
+        at, topics = 5 + apart * n, [f"t{n}"]
+        close = pulsar(call(at, api="CLOSE_PRODUCER", kind="push", topics=topics, broker=6650))
+        exchanges += [close, pulsar(call(at + took, api="PRODUCER", topics=topics, broker=6652))]
+        events.append(event("closed_by_broker", close, topic=topics[0]))
+    rows = of_kind("topic_moved", exchanges=exchanges, events=events, connections=[connection()])
+    assert [row["sentence"].split(" (")[0] for row in rows] == (
+        ["Topics t0 and t1 moved once"] if verdicts == 1 else ["Topic t0 moved once", "Topic t1 moved once"]
+    )

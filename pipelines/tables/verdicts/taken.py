@@ -35,9 +35,8 @@ def taken_by(capture: Capture, row: Row) -> str:
     there = capture.rows(_THERE.format(topics=topics, same=same, at_us=at_us))
     if not there:
         return ""
-    clients = who.of([one["client"] for one in there])
-    since = say.clock(say.micros(min(one["since"] for one in there)))
-    return f", as {say.clients(clients)} {say.verb(clients, 'has', 'have')} held {what} since {since}"
+    clients, since = who.of([one["client"] for one in there]), say.micros(min(one["since"] for one in there))
+    return f", as {say.clients(clients)} {say.verb(clients, 'has', 'have')} held {what} since {say.clock(since)}"
 
 
 def backlog_of(capture: Capture, row: Row) -> str | None:

@@ -12,7 +12,7 @@ from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.taken import QUOTA
-from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, LISTED, MOVE_US, SLOW_NS
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, LISTED, MOVE_US, SLOW_NS, SOON_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
@@ -74,7 +74,7 @@ _REFUSED = f"""
 def topic_moved(capture: Capture) -> Iterator[Ruling]:
     """Topics that moved: between which brokers, how long who was out, what was sent again.
 
-    Those that went the same way at the same time, as the topics of a bundle do, are one.
+    Those that went the same way at the same time, as a bundle's do, are one, and quick ones soon after each other.
     """
     if not capture.keep("v_outages", _MOVES):
         return
@@ -84,8 +84,9 @@ def topic_moved(capture: Capture) -> Iterator[Ruling]:
     refused = {row["topic"]: row for row in capture.rows(_REFUSED)}
     alike: dict[tuple[tuple[str, ...], bool], list[list[str]]] = defaultdict(list)
     for topic, rows in sorted(by_topic.items(), key=lambda item: item[1][0]["at_us"]):
-        way, at_us = tuple(_way(rows)), rows[0]["at_us"] - AT_ONCE_US
-        some = alike[way, len(way) == 2 and max(one["out_ns"] for one in rows) < SLOW_NS]
+        quick = len(way := tuple(_way(rows))) == 2 and max(one["out_ns"] for one in rows) < SLOW_NS
+        at_us = rows[0]["at_us"] - (SOON_US if quick else AT_ONCE_US)  # load managers move one after the other
+        some = alike[way, quick]
         if not some or by_topic[some[-1][-1]][0]["at_us"] < at_us or len(some[-1]) == LISTED:
             some.append([])
         some[-1].append(topic)
