@@ -80,14 +80,14 @@ def texts(change: IggyChange, values: Mapping[str, Any]) -> list[str | None]:
 
 def _settings(sign: str, value: Any) -> Iterator[str]:
     """`name=value` of a field that is a setting; of options one each."""
-    if isinstance(value, Mapping) and sign != "permissions=":
+    if sign == "permissions=":
+        yield sign + (permitted(value or {}) or "none")
+    elif isinstance(value, Mapping):
         for name, inner in value.items():
             yield f"{name}={inner}"
     elif isinstance(value, list):
         for name in value:
             yield f"{name}={DEFAULT}"
-    elif isinstance(value, Mapping):
-        yield sign + (permitted(value) or "none")
     elif value is not None:
         yield f"{sign}{value}"
 

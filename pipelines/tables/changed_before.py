@@ -18,8 +18,8 @@ class Cause(NamedTuple):
     """Changes that may cause failures.
 
     errors: names of errors, as a regular expression; kinds: kinds of verdicts, likewise; "" for none
-    where: a condition on rows of `changes`; {topic}, {group}: whether a change is about a topic or group of the
-        failure, {everywhere}: whether it is about none
+    where: a condition on rows of `changes`; {topic}, {group}, {user}: whether a change is about a topic or group of
+        the failure, or a user that failed, {everywhere}: whether it is about no topic or group
     """
 
     errors: str
@@ -37,12 +37,13 @@ CAUSES = (
         ".*AUTHORIZATION_FAILED|AuthorizationError|Unauthorized",
         "",
         "(thing = 'acl' and (action = 'deleted' or detail like 'deny %')"
-        f" or thing = 'user' and detail like 'permissions=%') and {_ANY_OF_BOTH}",
+        f" or thing = 'user' and detail like 'permissions=%' and {{user}}) and {_ANY_OF_BOTH}",
     ),
+    Cause("Unauthenticated", "", "thing = 'user' and action = 'deleted' and {user}"),
     Cause(
         "SASL_AUTHENTICATION_FAILED|InvalidCredentials|InvalidPassword|InvalidUsername|UserInactive",
         "",
-        "thing = 'user' and (action = 'deleted' or detail like 'credential %' or detail like 'password %'"
+        "thing = 'user' and {user} and (action = 'deleted' or detail like 'credential %' or detail like 'password %'"
         " or detail like 'name=%' or detail like 'status=%')",
     ),
     Cause(
@@ -91,6 +92,11 @@ SENTENCE = f"""concat(
 """changes: `cleaner on 10.0.0.2 deleted topic orders before, packet 7 of a.pcap.`"""
 
 
-def told_by(d: Dialect, where: str, topic: str, group: str) -> str:
-    """A Cause's condition. topic, group: whether a change is about a topic or group of the failure, in SQL."""
-    return where.format(topic=topic, group=group, everywhere=f"topic is null and {d.quoted('group')} is null")
+def told_by(d: Dialect, where: str, topic: str, group: str, user: str) -> str:
+    """A Cause's condition. topic, group, user: whether a change is about one of the failure, in SQL.
+
+    Of users only Iggy's are compared, whose names are those of clients; it may name them by their numbers.
+    """
+    user = f"(protocol <> 'iggy' or regexp_extract(subject, '^[0-9]+$', 0) <> '' or {user})"
+    everywhere = f"topic is null and {d.quoted('group')} is null"
+    return where.format(topic=topic, group=group, user=user, everywhere=everywhere)

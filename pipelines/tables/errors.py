@@ -34,25 +34,26 @@ def _changed(d: Dialect) -> str:
     sorts = (f"when regexp_extract(name, '^({one.errors})$', 0) <> '' then {at}" for at, one in enumerate(causes))
     group = d.quoted("group")
     of_it = "topic in (of_topic, split_part(of_topic, '/', 1))"  # Iggy's topics go with their stream
-    may = (f"sort = {at} and ({told_by(d, one.where, of_it, f'{group} = of_group')})" for at, one in enumerate(causes))
-    any_of = [f"({told_by(d, one.where, 'true', 'true')})" for one in causes]  # few: most changes create a thing
-    keys, of = ", ".join(f"e.{key}" for key in _KEYS), ", ".join(f"of_{key}" for key in _KEYS)
+    of = (of_it, f"{group} = of_group", "of_client like concat('% ', subject)")
+    may = (f"sort = {at} and ({told_by(d, one.where, *of)})" for at, one in enumerate(causes))
+    any_of = [f"({told_by(d, one.where, 'true', 'true', 'true')})" for one in causes]  # few: most create a thing
+    keys, named = ", ".join(f"e.{key}" for key in _KEYS), ", ".join(f"of_{key}" for key in _KEYS)
     return f"""
         with failed as (
             select {", ".join(f"e.{key} as of_{key}" for key in _KEYS)}, e.topic as of_topic, x.{group} as of_group,
-                sort, max(e.time) as until
+                e.client as of_client, sort, max(e.time) as until
             from (select *, case {" ".join(sorts)} end as sort from refused) e
                 left join (select site, exchange_id, {group} from exchanges where {group} is not null) x
                     on e.site = x.site and e.exchange_id = x.exchange_id
             where sort is not null
-            group by {keys}, e.topic, x.{group}, sort
+            group by {keys}, e.topic, e.client, x.{group}, sort
         ), done as (
             select *, {SENTENCE} as sentence from {CHANGES.known}
             where result = 'ok' and ({" or ".join(any_of)})
         )
-        select {of}, {d.first("sentence", f"-{d.micros('time')}", "-packet", "sentence")} as changed_by
+        select {named}, {d.first("sentence", f"-{d.micros('time')}", "-packet", "sentence")} as changed_by
         from failed join done on of_protocol = protocol and time <= until and ({" or ".join(may)})
-        group by {of}"""
+        group by {named}"""
 
 
 ERRORS = Table(

@@ -44,6 +44,10 @@ def test_each_right_of_a_user_is_told_where_it_holds() -> None:
     assert permitted(rights) == "read_streams; stream 1: read_topics; stream 1 topic 2: poll_messages"
 
 
+def test_a_user_whose_rights_are_all_taken_has_none() -> None:
+    assert texts(COMMANDS["UPDATE_PERMISSIONS"], {"user_id": "ann", "permissions": None}) == ["permissions=none"]
+
+
 def test_a_setting_that_goes_back_to_its_default_is_told_so() -> None:
     asked = {"scope": 1, "options": {"message_expiry": 5}, "reset": ["compression"]}
     change = COMMANDS["UPDATE_RESOURCE"]

@@ -2142,6 +2142,26 @@ def test_an_error_names_the_change_that_may_have_caused_it_and_no_other(
     assert (f"admin on 10.0.0.2 {told}" in (row["detail"] or "")) if told else ("admin" not in (row["detail"] or ""))
 
 
+@pytest.mark.parametrize(("subject", "told"), [("payer", True), ("3", True), ("other", False)])
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("Unauthenticated", {"kind": "deleted"}),
+        ("Unauthorized", {"kind": "altered", "text": "permissions=none"}),
+        ("InvalidCredentials", {"kind": "altered", "text": "password changed"}),
+    ],
+)
+def test_a_client_of_iggy_that_is_refused_names_who_changed_its_user_and_no_other(
+    name: str, changed: Row, subject: str, told: bool
+) -> None:
+    iggy: Row = {"protocol": "iggy"}
+    changing, failed = call(1, api="CREATE_USER", client_id="admin") | iggy, call(2, status="error") | iggy
+    made = event(changed["kind"], changing, number=0, thing="user", subject=subject) | iggy | changed
+    refusal = error(failed, name) | iggy
+    rows = said(exchanges=[changing, failed], errors=[refusal], events=[made], connections=[connection() | iggy])
+    assert [f"admin on 10.0.0.2 {changed['kind']} user {subject}" in (row["detail"] or "") for row in rows] == [told]
+
+
 def test_very_many_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) -> None:
     plain = made_of({"batches": [batch(1, producer=None)]})
     with LocalEngine(str(tmp_path), {}, tmp_path, memory="100MB") as made:

@@ -30,7 +30,8 @@ def _with_change(capture: Capture, ruling: Ruling) -> Ruling:
     streams = [name.partition("/")[0] for name in row["topics"] or ()]  # with which Iggy's topics go
     topic = f"list_contains({_list([*(row['topics'] or ()), *streams])}, topic)"
     group = f'list_contains({_list(row["groups"])}, "group")'
-    where = " or ".join(f"({told_by(DuckDB(), cause.where, topic, group)})" for cause in wanted)
+    user = f"list_contains({_list([client.partition(' ')[2] for client in row['clients']])}, subject)"
+    where = " or ".join(f"({told_by(DuckDB(), cause.where, topic, group, user)})" for cause in wanted)
     found = capture.rows(f"""
         select {SENTENCE} as sentence from v_changes
         where result = 'ok' and ({where}) and epoch_us(time) <= {say.micros(row["last_time"])}

@@ -277,7 +277,8 @@ _SENTENCES = {
         "Nothing: while leaders change, brokers refuse requests that come too late."),
     "right": _Sentence("{who} {those:?is/are} not authorized for {apis}{about_on}: {cause}, {count:times}"
         "{refused_messages:; ~message/was/were~ refused for good}.", "not_authorized"),
-    "stranger": _Sentence("{who} sent {apis}{about_on} without being logged in: {cause}, {count:times}.",
+    "stranger": _Sentence("{who} sent {apis}{about_on} without being logged in: {cause}, {count:times}"
+        "{refused_messages:; ~message/was/were~ refused for good}.",
         "not_authorized", "Let the client log in first, and after each new connection."),
     "login": _Sentence("The broker refused {count:login} of {who}: {names:names}.", "auth_refused"),
     "fenced": _Sentence("{who}{about} {those:?was/were} fenced {count:times}, as another producer holds the id or "
