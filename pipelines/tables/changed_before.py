@@ -74,7 +74,8 @@ CAUSES = (
     Cause(
         "",
         "messages_skipped|offsets_moved_back",
-        f"thing in ('offsets', 'records', 'subscription') and {_ANY_OF_BOTH}",
+        f"(thing in ('offsets', 'records', 'subscription') or detail = 'purged' or action = 'deleted' and thing in "
+        f"('stream', 'topic') and protocol = 'iggy') and {_ANY_OF_BOTH}",
     ),
     Cause("", "transactions_aborted", "thing = 'transaction'"),
 )

@@ -325,6 +325,24 @@ def test_what_a_group_of_iggy_polls_again_is_doubled_where_it_had_stored_an_offs
     assert said(stored=20) == [("doubled", 10)]
 
 
+@pytest.mark.parametrize(
+    ("change", "twice"),
+    [
+        ({"kind": "altered", "thing": "topic", "topic": "t", "text": "purged"}, []),
+        ({"kind": "deleted", "thing": "stream", "topic": "t", "number": 0}, []),
+        ({"kind": "deleted", "thing": "topic", "topic": "t", "number": 2010}, [10]),
+        ({"kind": "altered", "thing": "topic", "topic": "other", "text": "purged"}, [10]),
+    ],
+    ids=["purged", "deleted", "not deleted", "another topic"],
+)
+def test_what_came_after_a_topic_was_emptied_are_other_messages(change: Row, twice: list[int]) -> None:
+    iggy: Row = {"protocol": "iggy", "producer": None, "group": "g"}
+    batches = [row | iggy for row in [*both(0, 10), batch(60, 10, "consume")]]
+    stored = [committed(at, 20) | iggy | {"api": "STORE_CONSUMER_OFFSET"} for at in (55, 90)]
+    found = told(batches, stored, [], [place(58) | {"protocol": "iggy"} | change])
+    assert [each.messages for each in found if each.what == "doubled"] == twice
+
+
 def test_messages_that_came_three_times_are_counted_once_with_their_further_deliveries() -> None:
     again = [batch(60, 10, "consume"), batch(61, 10, "consume")]
     (thrice,) = [each for each in told([*both(0, 10), *again], [committed(55, 20)]) if each.what == "doubled"]
@@ -651,7 +669,7 @@ def test_batches_at_offsets_that_were_given_twice_are_not_said_to_be_delivered()
         ("it ends before where it ended", 14, 76, {}),
         ("it ends where it ended", None, 90, {}),
         ("the server was there all the time", None, 76, {"until": 40}),
-        ("somebody purged the topic", None, 76, {"change": {"kind": "altered", "topic": "t"}}),
+        ("somebody purged the topic", None, 76, {"change": {"kind": "altered", "topic": "t", "text": "purged"}}),
         ("somebody wanted to make it, as it is", 14, 76, {"change": {"kind": "created", "topic": "t", "number": 2012}}),
         ("another server has fewer messages", None, 76, {"server_port": 9093}),
     ],
@@ -693,3 +711,38 @@ def test_a_reader_of_iggy_that_went_on_behind_what_was_next_never_got_what_lies_
     found = [each for each in told(polls, stored, [], protocol="iggy", **more) if each.what == "skipped"]
     assert [each.messages for each in found] == ([messages] if messages else []), why
     assert all(each.sentence.startswith("Consumer 7 never got 30 messages of topic t") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("why", "change", "messages"),
+    [
+        ("somebody purged it", {"kind": "altered", "thing": "topic", "topic": "s/t", "text": "purged"}, 70),
+        ("its stream was deleted", {"kind": "deleted", "thing": "stream", "topic": "s"}, 70),
+        ("it was refused", {"kind": "deleted", "thing": "topic", "topic": "s/t", "number": 41}, None),
+        ("it was made, not emptied", {"kind": "created", "thing": "topic", "topic": "s/t"}, None),
+        ("another topic was", {"kind": "deleted", "thing": "topic", "topic": "s/u"}, None),
+        ("all had been read", {"kind": "deleted", "thing": "topic", "topic": "s/t", "read": 100}, None),
+    ],
+)
+def test_a_reader_of_iggy_whose_topic_was_emptied_never_got_the_rest(
+    why: str, change: Row, messages: int | None
+) -> None:
+    iggy: Row = {"protocol": "iggy", "topic": "s/t", "api": "POLL_MESSAGES"}
+    stated = [committed(9, change.pop("read", 30)) | iggy, committed(9, 100) | iggy]
+    stated[1] |= {"what": "high_watermark", "group": None}
+    done = place(20, "admin") | {"protocol": "iggy", "exchange_id": "done"} | change
+    found = [each for each in told([], stated, [], [done]) if each.what == "skipped"]
+    assert [each.messages for each in found] == ([messages] if messages else []), why
+    assert all("it was purged or deleted when 30 was next" in each.sentence for each in found)
+
+
+@pytest.mark.parametrize(("topic", "excuse"), [("t", "doubtful"), ("other", "its own doing")])
+def test_a_reader_did_not_choose_to_pass_over_what_somebody_deleted(topic: str, excuse: str) -> None:
+    iggy: Row = {"protocol": "iggy", "group": "g"}
+    polls = [batch(n, base, "consume", **iggy) for n, base in enumerate((0, 10, 50))]
+    stored = [
+        committed(n, row["base_offset"] + 10) | iggy | {"exchange_id": row["exchange_id"], "api": "POLL_MESSAGES"}
+        for n, row in enumerate(polls)
+    ]
+    cut = place(1.5, "admin") | {"protocol": "iggy", "kind": "deleted", "thing": "records", "topic": topic}
+    assert [each.excuse for each in told(polls, stored, [], [cut]) if each.what == "skipped"] == [excuse]

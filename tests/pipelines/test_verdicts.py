@@ -1051,8 +1051,9 @@ def test_a_group_of_the_same_name_in_another_cluster_did_not_go_back(
 
 def test_a_topic_that_was_made_anew_begins_at_the_first_offset_again() -> None:
     made = commits(60, 7)
-    deleted = call(0.5, api="DeleteTopics", topics=["orders"])
-    assert kinds(**made | {"exchanges": [*made["exchanges"], deleted]}) == []
+    deleted = event("deleted", call(0.5, api="DeleteTopics"), thing="topic", topic="orders", number=0)
+    assert kinds(**made, events=[deleted]) == []
+    assert kinds(**made, events=[deleted | {"number": 41}]) == [("offsets_moved_back", "warning")]
 
 
 # --- leaders, dead letters, habits, clocks ---------------------------------------------------------------------------

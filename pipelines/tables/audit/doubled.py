@@ -95,7 +95,8 @@ VIEWS = {
         SELECT *, greatest(0, least(records, committed - greatest(base, position))) AS twice,
             greatest(0, least(records, last + 1 - greatest(base, position, committed))) AS dropped,
             client <> client_before AS moved, connection <> connection_before AS reconnected
-        FROM causes ANTI JOIN v_overwritten USING ({PLACE}, base)  -- other messages have these offsets now""",
+        FROM causes c ANTI JOIN v_overwritten USING ({PLACE}, base)  -- other messages have these offsets now
+        WHERE NOT EXISTS (SELECT 1 FROM v_emptied e WHERE e.topic = c.topic AND e.time BETWEEN before AND c.time)""",
     # deliveries of Pulsar's entries to a subscription after the first, and what lies between; `most`: how many are
     # of the entry, `delivered`: of all messages. What came on connections of a proxy is compared among itself
     "v_redelivered": f"""

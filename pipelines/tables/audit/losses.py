@@ -65,6 +65,12 @@ VIEWS: dict[str, str | Parts] = {
         WHERE role = 'produce' AND outcome = 'ok' AND protocol <> 'pulsar' AND topic IS NOT NULL
             AND partition IS NOT NULL AND base_offset IS NOT NULL AND last_offset IS NOT NULL
         GROUP BY ALL""",
+    # topics that were made, deleted or purged, or the streams in which they are, and when: offsets begin anew
+    "v_emptied": """
+        SELECT DISTINCT s.topic, e.time, exchange_id FROM (
+            FROM events WHERE coalesce(number, 0) = 0 AND (
+                kind IN ('created', 'deleted') AND thing IN ('stream', 'topic') OR text = 'purged')
+        ) e JOIN (SELECT DISTINCT topic FROM positions) s ON e.topic IN (s.topic, split_part(s.topic, '/', 1))""",
     # those that are gone from the log
     "v_overwritten": overwritten.VIEW,
     # who belongs to groups of Kafka, and to how many

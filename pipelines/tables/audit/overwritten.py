@@ -127,10 +127,7 @@ _CUT_OFF = f"""
         AND NOT EXISTS (
             SELECT 1 FROM connections c WHERE {alike(_SERVER, "c", "t")}
                 AND c.start_time < had_at AND c.end_time > n.start_time)
-        AND NOT EXISTS (
-            SELECT 1 FROM events e WHERE e.protocol = 'iggy' AND e.kind IN ('created', 'deleted', 'altered')
-                AND e.topic IN (t.topic, split_part(t.topic, '/', 1)) AND coalesce(e.number, 0) = 0
-                AND e.thing IN ('stream', 'topic', 'records') AND e.time BETWEEN had_at AND t.time)
+        AND NOT EXISTS (SELECT 1 FROM v_emptied e WHERE e.topic = t.topic AND e.time BETWEEN had_at AND t.time)
     ORDER BY t.topic, t.partition, t.time, t.packet"""
 
 

@@ -8,6 +8,7 @@ no offset     a group that reads the topic began with one partition at its end, 
 offset gone   a broker had no offset any more for a group that had committed one, and a member began at the end
 set forward   somebody who is no member committed a later offset for the group, and its members went on there
 leapt         a reader of Iggy got messages behind the ones that were next, once: these had expired, or it chose to
+emptied       somebody purged or deleted a topic of Iggy before a reader had read all of it
 
 Everything between both positions was passed over, whoever wrote it and whether the capture shows that or not.
 Positions that the reader's group had got before, and share groups, whose fetches are no positions of a reader, are left
@@ -35,8 +36,8 @@ _SETTINGS = SomeRows("events", "kind = 'altered' and thing = 'offsets'")
 _STORED = SomeRows("positions", "protocol = 'iggy' and what = 'committed'")
 NEEDS = (_REFUSALS, _ENDS, _SETTINGS, _STORED)
 
-OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD, LEAPT = (
-    "out of range", "behind end", "no offset", "offset gone", "set forward", "leapt")  # fmt: skip
+OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD, LEAPT, EMPTIED = (
+    "out of range", "behind end", "no offset", "offset gone", "set forward", "leapt", "emptied")  # fmt: skip
 
 VIEWS: dict[str, str | Parts] = {
     # where clients read, on connections without a hole, and the groups that they are in
@@ -144,6 +145,22 @@ VIEWS: dict[str, str | Parts] = {
                 AND g.base_offset < b.base_offset AND g.last_offset >= r.stood)
             AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})
         QUALIFY count(*) OVER (PARTITION BY b.topic, b.partition, r.owner) = 1""",
+    # readers of Iggy whose topic was purged or deleted, how far each was, and where the partition ended
+    "v_unread": f"""
+        WITH ends AS (
+            SELECT topic, partition AS part, null AS owner, epoch_us(time) AS at_us, value AS number FROM positions
+            WHERE protocol = 'iggy' AND what = 'high_watermark'
+            UNION ALL
+            SELECT topic, part, owner, at_us, number FROM ({reached(DuckDB(), alone=True)}) WHERE protocol = 'iggy'
+        ), latest AS (
+            SELECT m.exchange_id, e.topic, part, owner, max_by(number, (at_us, number)) AS number
+            FROM v_emptied m JOIN ends e ON e.topic = m.topic AND at_us < epoch_us(m.time) GROUP BY ALL
+        )
+        SELECT e.* REPLACE (r.topic AS topic, r.part AS partition), r.owner, r.number AS stood, h.number AS went_to,
+            e.time AS until
+        FROM events e JOIN latest r USING (exchange_id) JOIN latest h
+            ON h.exchange_id = r.exchange_id AND h.topic = r.topic AND h.part = r.part AND h.owner IS NULL
+        WHERE e.protocol = 'iggy' AND e.kind IN ('altered', 'deleted') AND r.owner IS NOT NULL AND stood < went_to""",
     "v_resets": Parts(
         {
             "cause": "varchar", "site": "varchar", "protocol": "varchar", "topic": "varchar", "partition": "integer",
@@ -157,6 +174,7 @@ VIEWS: dict[str, str | Parts] = {
             f"SELECT '{GONE}' AS cause, * FROM v_offsetgone": _ENDS,
             f"SELECT '{SET_FORWARD}' AS cause, * FROM v_setforward": _SETTINGS,
             f"SELECT '{LEAPT}' AS cause, * FROM v_leapt": _STORED,
+            f"SELECT '{EMPTIED}' AS cause, * FROM v_unread": _STORED,
         },
     ),
 }  # fmt: skip
@@ -195,8 +213,13 @@ _SAID = {
         "unless it chose to, or read them where the capture does not show it.",
         "the offset that was stored for it, and the first message of its next poll",
     ),
+    EMPTIED: (
+        "{who} {never} {place}: it was purged or deleted when {stood} was next.",
+        "the offset that was stored for it, and the end of the partition as the last poll before told it",
+    ),
 }
 """What is said of each cause, and what that rests on."""
+_EXCUSES = dict.fromkeys((BEHIND_END, SET_FORWARD, LEAPT, EMPTIED), DOUBTFUL)
 
 
 def passed_over(ask: Ask) -> Iterator[Statement]:
@@ -204,7 +227,9 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
     for row in ask(f"""
         SELECT DISTINCT ON (topic, partition, owner, client, stood, went_to) *, (
             SELECT max(value) FROM positions s WHERE s.what = 'log_start' AND {alike(_PART, "s", "w")}
-                AND s.time <= w.until) AS log_start
+                AND s.time <= w.until) AS log_start, EXISTS (
+            SELECT 1 FROM events d WHERE d.thing = 'records' AND d.topic = w.topic AND coalesce(d.number, 0) = 0
+                AND d.time <= w.until) AS cut
         FROM (SELECT *, concat_ws(' ', client_ip, client_id) AS client FROM v_resets) w ORDER BY time"""):
         first, end = row["stood"], row["went_to"]
         if row["cause"] == BEHIND_END:
@@ -226,5 +251,5 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
             name=name, gone=gone, stood=row["stood"], went_to=end, client_ip=row["client_ip"],
         )  # fmt: skip
         offsets = f"{first} to {end - 1}" if count > 1 else str(first)
-        excuse = OWN_DOING if row["cause"] == LEAPT else DOUBTFUL if row["cause"] in (BEHIND_END, SET_FORWARD) else None
+        excuse = OWN_DOING if row["cause"] == LEAPT and not row["cut"] else _EXCUSES.get(row["cause"])
         yield statement(SKIPPED, row | {"offsets": offsets}, said, rests_on, count, excuse)

@@ -89,7 +89,7 @@ KINDS: dict[str, VerdictKind] = {
     "messages_skipped": VerdictKind(
         CRITICAL,
         "A group passed over messages that it never got.",
-        "Reset the group to the first offset named; what was deleted by then, only its producers can send again.",
+        "Reset the group to the first offset named, if it is still there; what is gone, only producers can send again.",
         harm=SKIPPED,
     ),
     "messages_doubled": VerdictKind(

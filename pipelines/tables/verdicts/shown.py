@@ -111,8 +111,7 @@ _BACK = f"""
     where number < before and (coordinator = coordinator_before
             or coalesce(then_there_before < before, true) and coalesce(number < before_there, true))
         and not exists (
-            select 1 from exchanges e where e.api = 'DeleteTopics' and list_contains(coalesce(e.topics, []), topic)
-                and epoch_us(e.time) between before_us and at_us)"""
+            select 1 from v_emptied e where e.topic = steps.topic and epoch_us(e.time) between before_us and at_us)"""
 # polls of Iggy, for who reads a partition, from the last one that found messages on, where the partition grew since
 _EMPTY = f"""
     with polls as (
