@@ -2163,6 +2163,130 @@ def test_a_client_of_iggy_that_is_refused_names_who_changed_its_user_and_no_othe
     assert [f"admin on 10.0.0.2 {changed['kind']} user {subject}" in (row["detail"] or "") for row in rows] == [told]
 
 
+def polled(found: Sequence[tuple[int, int]], end: int, **more: Any) -> dict[str, Rows]:
+    """Polls of Iggy, a second apart: the first and the last offset that each found, and the end of the partition."""
+    iggy = {"protocol": "iggy", "client_id": "reader", "api": "POLL_MESSAGES", "topic": "orders", "partition": 0} | more
+    polls = [call(n, records=1) | iggy for n in range(len(found))]
+    shared = [iggy | {"exchange_id": one["exchange_id"], "file": "a.pcap", "packet": 1} for one in polls]
+    return {
+        "exchanges": [{key: one[key] for key in one if key in schema("exchanges").names} for one in polls],
+        "positions": [place(n) | of | {"what": "high_watermark", "value": end} for n, of in enumerate(shared)],
+        "batches": [
+            {key: row[key] for key in row if key in schema("batches").names}
+            for n, (of, (first, last)) in enumerate(zip(shared, found, strict=True))
+            for row in [batch(n) | of | {"role": "consume", "base_offset": first, "last_offset": last}]
+        ],
+        "connections": [connection() | {"protocol": "iggy"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "end", "reader", "severities"),
+    [
+        ([(5, 8)] * 10, 40, {"group": "g"}, ["warning"]),
+        ([(5, 8)] * 10, 9, {"group": "g"}, ["warning"]),
+        ([(5, 8 + n) for n in range(10)], 18, {"group": "g"}, ["warning"]),
+        ([(5, 8)] * 10, 40, {"consumer": "7"}, ["note"]),
+        ([(5, 8)] * 10, 9, {"consumer": "7"}, []),
+        ([(5, 8)] * 9, 40, {"group": "g"}, []),
+        ([(5, 8), (9, 12)] * 10, 40, {"group": "g"}, []),
+    ],
+    ids=["a group", "of all there is", "of more and more", "no group", "one that looks", "seldom", "not in a row"],
+)
+def test_polls_that_begin_at_one_offset_again_and_again_are_told(
+    found: list[tuple[int, int]], end: int, reader: Row, severities: list[str]
+) -> None:
+    rows = [row for row in said(**polled(found, end, **reader)) if "one after the other" in row["sentence"]]
+    assert [(row["kind"], row["severity"]) for row in rows] == [("consumer_behind", one) for one in severities]
+    named = "group g" if "group" in reader else "consumer 7"
+    for row in rows:
+        assert row["sentence"].startswith(f"10 polls of {named} (reader on 10.0.0.2) for partition 0 of topic orders")
+        assert ("31 messages wait behind" in row["sentence"]) == (end == 40)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reader", "told"),
+    [
+        ([2, 3] * 6, {"consumer": "7"}, True),
+        ([2] * 6 + [3] * 6, {"consumer": "7"}, False),
+        ([2, 3, 2, 3, 2, 3], {"consumer": "7"}, False),
+        ([2, 3] * 6, {"group": "g"}, False),
+        ([2] * 12, {"consumer": "7"}, False),
+    ],
+    ids=["by turns", "one after the other", "a few times", "members of a group", "one client"],
+)
+def test_clients_that_read_beside_each_other_as_one_consumer_are_told(
+    hosts: list[int], reader: Row, told: bool
+) -> None:
+    iggy = {"protocol": "iggy", "api": "POLL_MESSAGES", "client_id": "reader"}
+    polls = [call(n, **iggy, client_ip=f"10.0.0.{host}") for n, host in enumerate(hosts)]
+    stored = [
+        place(n) | iggy | reader | {"what": "committed", "topic": "orders", "partition": 0, "value": n}
+        | {"exchange_id": one["exchange_id"], "client_ip": one["client_ip"], "packet": n}
+        for n, one in enumerate(polls)
+    ]  # fmt: skip
+    rows = said(exchanges=polls, positions=stored, connections=[connection() | {"protocol": "iggy"}])
+    assert [row["kind"] for row in rows if row["kind"] == "shared_offset"] == ["shared_offset"] * told
+    if told:
+        (row,) = (row for row in rows if row["kind"] == "shared_offset")
+        assert "reader on 2 hosts read topic orders beside each other as consumer 7" in row["sentence"]
+
+
+@pytest.mark.parametrize(("every", "told"), [(0.5, True), (2, False)])
+def test_a_client_that_joins_its_group_all_the_time_is_told(every: float, told: bool) -> None:
+    iggy = {"protocol": "iggy", "api": "JOIN_CONSUMER_GROUP", "group": "g"}
+    joins = [call(n * every, **iggy) for n in range(70)]
+    rows = said(exchanges=joins, connections=[connection(end=200) | {"protocol": "iggy"}])
+    assert [(row["kind"], row["count"]) for row in rows] == [("rebalances", 70)] * told
+
+
+@pytest.mark.parametrize(("every", "told"), [(0.01, True), (0.5, False)])
+def test_a_client_that_asks_iggy_what_there_is_is_a_storm_only_where_it_never_stops(every: float, told: bool) -> None:
+    asked = [call(n * every, protocol="iggy", api="GET_STATS", topics=None) for n in range(3100)]
+    rows = said(exchanges=asked, connections=[connection(end=2000) | {"protocol": "iggy"}])
+    assert [row["kind"] for row in rows] == ["metadata_storm"] * told
+    assert all("less often" in row["advice"] for row in rows)
+
+
+@pytest.mark.parametrize("protocol", ["pulsar", "iggy"])
+def test_a_ping_that_had_no_answer_is_told_of_each_protocol_that_has_one(protocol: str) -> None:
+    ping = call(1, api="PING", initiator="client", topics=None, **UNANSWERED) | {"protocol": protocol}
+    closed = connection(end=30, closed="fin", closed_by="client") | {"protocol": protocol}
+    (row,) = said(exchanges=[ping], connections=[closed])
+    assert row["kind"] == "keepalive_timeout"
+    assert row["sentence"] == (
+        "1 PING of payer on 10.0.0.2 had no answer from 10.0.0.1:9092; 1 connection was closed by the client 29.0 s "
+        "later."
+    )
+
+
+@pytest.mark.parametrize(
+    ("side", "slow", "told"),
+    [
+        ("client", 30, "the client wrote them in pieces"),
+        ("server", 30, "the broker wrote its answers in pieces"),
+        ("client", 15, None),
+        ("client", 19, None),
+    ],
+)
+def test_requests_that_wait_for_delayed_acknowledgements_as_a_habit_are_told(
+    side: str, slow: int, told: str | None
+) -> None:
+    """A habit: twenty requests and more, and half of all that the client sent."""
+    took = {"total_ns": 42 * MS, "wait_ns": MS, "request_ns": 0, "response_ns": 0}
+    took["request_ns" if side == "client" else "response_ns"] = 40 * MS
+    calls = [call(n, **(took if n < slow else {})) for n in range(30)]
+    begins = 0 if side == "client" else 0.001
+    stalls = [stall(n + begins, 40 * MS, "delayed_ack", side) for n in range(slow)]
+    rows = said(exchanges=calls, connections=[connection()], stalls=stalls)
+    assert [told in row["sentence"] for row in rows if row["kind"] == "delayed_ack"] == [True] * bool(told)
+    if told:
+        assert (
+            "30 of 30 requests of payer on 10.0.0.2 to 10.0.0.1:9092 (Produce) took 40.0 ms longer"
+            in (rows[0]["sentence"])
+        )
+
+
 def test_very_many_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) -> None:
     plain = made_of({"batches": [batch(1, producer=None)]})
     with LocalEngine(str(tmp_path), {}, tmp_path, memory="100MB") as made:

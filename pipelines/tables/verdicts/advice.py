@@ -45,6 +45,11 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "TopicTerminated": "Send to another topic, or delete this one and make it anew.",
     "TransactionCoordinatorNotFound":
         "See whether brokers have transactionCoordinatorEnabled=true, and whether the one that coordinates is up.",
+    "ConsumerGroupMemberNotFound": "Let the client join its group after each login: a new connection is in no group.",
+    ("MissingIndex", "InvalidIndexes", "InvalidMessagesSize", "TooSmallMessage", "InvalidReservedField"):
+        "Compare the releases of client and server: messages have another layout since 0.5, 0.7 and 0.9.",
+    "StaleClient": "Let the client send PING also while its application works, within the heartbeat of the server.",
+    "TopicFull": "Raise max_topic_size of the topic, or let its messages expire sooner.",
     "Transient": "The node had no majority of its cluster, or does not lead: see which nodes were down at that time.",
 }  # fmt: skip
 """How names of errors begin -> what to do."""

@@ -36,6 +36,7 @@ from pipelines.tables.verdicts.redelivered import redelivered
 from pipelines.tables.verdicts.shown import SHOWN
 from pipelines.tables.verdicts.slow import (
     CAPTURE_PAUSED,
+    DELAYED_ACK,
     HEAD_OF_LINE,
     LONGER_PATH,
     RETRANSMISSIONS,
@@ -90,6 +91,7 @@ CHECKS: tuple[Check | Told, ...] = (
     rebalances,
     RETRANSMISSIONS,
     LONGER_PATH,
+    DELAYED_ACK,
     slow_requests,
     HEAD_OF_LINE,
     SLOW_STRETCH,

@@ -104,6 +104,11 @@ KINDS: dict[str, VerdictKind] = {
         "Look at what the application does with a message, at errors of its members, and at their number.",
         harm=BEHIND,
     ),
+    "shared_offset": VerdictKind(
+        WARNING,
+        "Several clients of Iggy read as one consumer, by one stored offset: each gets only a part of the messages.",
+        "Give each client a consumer id of its own; those that are to divide the messages belong in a consumer group.",
+    ),
     "delivery_stopped": VerdictKind(
         CRITICAL,
         "A consumer gets nothing though messages wait and it has granted permits.",
@@ -200,6 +205,12 @@ KINDS: dict[str, VerdictKind] = {
         WARNING,
         "Answers of one connection came in another order than its requests; Kafka answers in order.",
         "Look for a proxy, or a server that only imitates a broker: clients rely on the order and fail.",
+    ),
+    "delayed_ack": VerdictKind(
+        WARNING,
+        "Most requests of a client wait for an acknowledgement that is delayed, as they are written in pieces (Nagle).",
+        "Set TCP_NODELAY on the side that writes in pieces, or let it write each request or answer at once.",
+        harm=LATE,
     ),
     "fetch_overdue": VerdictKind(
         WARNING,
@@ -430,7 +441,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "metadata_storm": VerdictKind(
         WARNING,
-        "A client asks where a topic or coordinator is more often than any retry would.",
+        "A client asks where a topic or coordinator is, or what there is, more often than any retry would.",
         "Look for code that creates a client for each message, and for topics that do not exist.",
     ),
     "connection_churn": VerdictKind(

@@ -7,7 +7,16 @@ from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lag import STOPPED_US, reached_by
 from pipelines.tables.verdicts.capture import PLACE
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import ENOUGH, KEEP_ALIVE_NS, LOST_SHARE, PAUSE_NS, STUCK
+from pipelines.tables.verdicts.thresholds import (
+    A_MINUTE,
+    BEGUN_AGAIN,
+    ENOUGH,
+    KEEP_ALIVE_NS,
+    LOST_SHARE,
+    PAUSE_NS,
+    STUCK,
+    TURNS,
+)  # fmt: skip
 from pipelines.tables.verdicts.told import Told
 
 # --- batches ---
@@ -126,6 +135,42 @@ _EMPTY = f"""
     )
     select * from since window reader as (partition by reader, topic, partition)
     qualify max(time) over reader - min(case when came > 0 then time end) over reader > to_microseconds({STOPPED_US})"""
+# polls of Iggy in a row that begin at one offset: `waiting`, what came behind the last message that they got
+_SAME = f"""
+    with polls as (
+        select x.* exclude (topics), p.reader, p.topic, [p.topic] as topics, p.partition, p.value, b.first, b.last,
+            lag(b.first) over (
+                partition by x.site, x.connection, x.incarnation, p.reader, p.topic, p.partition
+                order by x.time, x.packet) as before
+        from (select *, {reached_by(DuckDB())} as reader from positions where protocol = 'iggy') p
+            join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+            join (
+                select site, exchange_id, min(base_offset) as first, max(last_offset) as last from batches
+                where protocol = 'iggy' and role = 'consume' group by all
+            ) b on b.site = p.site and b.exchange_id = p.exchange_id
+        where p.what = 'high_watermark' and x.api like 'POLL_MESSAGES%'
+    ), runs as (
+        select *, count(*) filter (first <> before) over (
+            partition by {PLACE}, reader, topic, partition order by time, packet) as run
+        from polls
+    )
+    select * from (
+        select *, count(*) over same as polls, max(value) over same - max(last) over same - 1 as waiting
+        from runs window same as (partition by {PLACE}, reader, topic, partition, run)
+    ) where polls >= {BEGUN_AGAIN} and (waiting > 0 or "group" is not null)"""
+# requests by which clients that read beside each other stored the offset of one consumer of Iggy, which is in no group
+_BY_TURNS = f"""
+    with stored as (
+        select x.* exclude (topics), [p.topic] as topics, p.topic, 'consumer ' || p.consumer as reader,
+            lag(x.client) over (partition by p.topic, p.partition, p.consumer order by x.time, x.packet) as before
+        from positions p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        where p.protocol = 'iggy' and p.what = 'committed' and p."group" is null and p.consumer is not null
+            and x.api <> 'GET_CONSUMER_OFFSET'
+    )
+    select * from stored where (topic, reader) in (
+        select (topic, reader) from stored group by topic, reader
+        having count(*) filter (client <> before) >= {TURNS} + number_of(client) and number_of(client) > 1)"""
+_JOINS = "api = 'JOIN_CONSUMER_GROUP' and kind = 'call' and status = 'ok'"
 # what was sent to partitions that nobody reads, since others of their topic are read; groups of Kafka read all
 _UNREAD = """
     with readers as (
@@ -159,7 +204,7 @@ _STATUS = f"""
 
 # --- connections ---
 
-# Pulsar's PINGs without an answer on whole connections, and how long that was until these were closed
+# PINGs without an answer on whole connections, and how long that was until these were closed
 _PINGS = f"""
     select * from (
         select x.* replace ((epoch_us(n.end_time) - epoch_us(x.time)) * 1000 as cost_ns), n.closed_by,
@@ -169,10 +214,9 @@ _PINGS = f"""
                 select {PLACE}, count(*) as others from exchanges where kind = 'unanswered' and api <> 'PING'
                 group by all
             ) u using ({PLACE})
-        where x.api = 'PING' and x.kind = 'unanswered' and x.protocol = 'pulsar'
-            and (n.closed <> 'open' or n.closed_by is not null)
+        where x.api = 'PING' and x.kind = 'unanswered' and (n.closed <> 'open' or n.closed_by is not null)
     ) where cost_ns >= {KEEP_ALIVE_NS}"""
-_PINGED = SomeRows("exchanges", "protocol = 'pulsar' and api = 'PING' and kind = 'unanswered'")
+_PINGED = SomeRows("exchanges", "api = 'PING' and kind = 'unanswered'")
 _CLOSER = """
     number_of((connection, incarnation)) as connections, case when sum(others) > 0
         then ', nor had ' || sum(others) || ' other request' || if(sum(others) > 1, 's', '') else '' end as beside,
@@ -288,6 +332,38 @@ SHOWN = (
         more="max(came) as came",
         advice="See where it reads: an offset that was stored before the topic was purged, or before its end was lost, "
         "lies behind the end. Delete that offset, or poll from the first message.",
+    ),
+    Told(
+        SomeRows("positions", "protocol = 'iggy' and what = 'high_watermark'", least=BEGUN_AGAIN), "consumer_behind",
+        "{count:poll} of {of} ({who}) for partition {partition} of topic {topic:topic} began at offset {first} one "
+        "after the other{waiting:, while ~message/waits/wait~ behind what they got}: nothing that was read is stored.",
+        _SAME,
+        by=("protocol", "reader", '"group"', "topic", "partition", "first"),
+        more=f"max(waiting) as waiting, if(\"group\" is null, '{NOTE}', null) as severity, "
+        "if(\"group\" is null, reader, 'group ' || reader) as of",
+        advice="Let it poll with auto-commit, or store the offset of what it has processed: else the next messages are "
+        "the same ones. Nothing, if it only looks at them, or cannot process the first.",
+    ),
+    Told(
+        SomeRows("positions", "protocol = 'iggy' and what = 'committed' and consumer is not null", least=TURNS),
+        "shared_offset",
+        "{who} read topic {topic:topic} beside each other as {reader}: they stored its offset by turns, {count:times}, "
+        "so each gets only a part of the messages.",
+        _BY_TURNS,
+        by=("protocol", "reader", "topic"),
+    ),
+    Told(
+        SomeRows("v_calls", _JOINS, least=A_MINUTE), "rebalances",
+        "{who} joined group {group} {count:times}, "
+        f"{A_MINUTE} or more of them within a minute: each time its partitions are dealt out anew.",
+        f"""
+        select * from (
+            select *, count(*) over (partition by site, client, "group" order by time
+                range between interval 59999999 microseconds preceding and current row) as within
+            from v_calls where {_JOINS}
+        ) qualify max(within) over (partition by site, client, "group") >= {A_MINUTE}""",
+        by=("protocol", "client", '"group"'),
+        advice="Let it join once after each login, and stay.",
     ),
     Told(
         SomeRows("batches", "role = 'produce' and protocol <> 'kafka' and partition is not null"), "consumer_behind",

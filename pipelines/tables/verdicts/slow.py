@@ -82,6 +82,26 @@ _ADVICE = {
     "sending": "Look at the client's host and its path: it was still sending.",
     "delayed_ack": "Set TCP_NODELAY where requests or answers are written in pieces.",
 }
+# requests most of whose time was a wait for a delayed acknowledgement, of clients most of whose requests are so
+_DELAYED = f"""
+    with delayed as (
+        select c.* replace (p.delayed_ack_ns as cost_ns) from v_calls c join v_causes p using (site, exchange_id)
+        where p.delayed_ack_ns > c.total_ns / 2
+    )
+    select d.*, asked from delayed d join (
+        select site, client, server, api, count(*) as asked from v_calls group by all
+    ) using (site, client, server, api)
+    qualify count(*) over (partition by site, client, server, api) >= greatest({MANY}, asked / 2)"""
+DELAYED_ACK = Told(
+    SomeRows("stalls", "kind = 'delayed_ack'", least=MANY), "delayed_ack",
+    "{count:number} of {asked:request} of {who} to {server} ({api}) took {median_ns:ns} longer: {writer} in pieces, "
+    "and waited for an acknowledgement that the other side delayed.",
+    _DELAYED,
+    by=("site", "protocol", "client", "server", "api"),
+    more="any_value(asked) as asked, quantile_disc(cost_ns, 0.5) as median_ns, "
+    "if(sum(request_ns) > sum(response_ns), 'the client wrote them', 'the broker wrote its answers') as writer",
+    keeps="v_delayed",
+)  # fmt: skip
 _APART = "partition by protocol, api, cause order by time, site, exchange_id"
 # slow requests, with whether each is the first after a pause, and how long (us) after the one of which that was true
 _IN_BURSTS = f"""

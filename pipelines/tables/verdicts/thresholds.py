@@ -211,6 +211,12 @@ SILENT_US, SILENT_PAUSES = 60_000_000, 10
 """It has stopped if it sent for half of this at least and then nothing for all of it, and for so many times its longest
 pause."""
 
+BEGUN_AGAIN = 10
+"""Polls in a row that begin at one offset: a few may be retries while an application could not process a message."""
+
+TURNS = 5
+"""How often clients store one offset by turns that do not take over from each other, but read beside each other."""
+
 USELESS = 0.98
 """Stored size against uncompressed size, of batches whose compression saves nothing."""
 

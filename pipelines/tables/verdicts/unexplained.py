@@ -6,7 +6,7 @@ from pipelines.sql.views import SomeRows
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.paths import FORGOTTEN
-from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, RESETS, UNDERSTOOD
+from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, POLLS_A_SECOND, RESETS, UNDERSTOOD
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.unanswered import REFUSED_BYTES
 from pipelines.tables.verdicts.verdict import first_of, sql_list
@@ -159,9 +159,13 @@ _LOOKUPS = (
     "Metadata", "FindCoordinator", "ApiVersions", "DescribeTopicPartitions", "LOOKUP", "PARTITIONED_METADATA",
     "GET_TOPICS_OF_NAMESPACE", "GET_CLUSTER_METADATA",
 )  # fmt: skip
+_GETS = (  # of Iggy; those who watch a server ask once a second
+    "GET_STATS", "GET_STREAM", "GET_STREAMS", "GET_TOPIC", "GET_TOPICS", "GET_CLIENTS", "GET_CONSUMER_GROUP",
+    "GET_CONSUMER_GROUPS",
+)  # fmt: skip
 _RETRIED = ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")  # clients ask until there is one
 _ASKED = f"""
-    kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}
+    kind in ('call', 'unanswered') and api in {sql_list((*_LOOKUPS, *_GETS))}
         and coalesce(error_name, '') not in {sql_list(_RETRIED)}"""
 _MINUTE = "range between interval 59999999 microseconds preceding and current row"
 
@@ -175,10 +179,11 @@ METADATA_STORM = Told(
                 select *, count(*) over (
                     partition by site, connection, incarnation, api, topics order by time {_MINUTE}) as within
                 from v_calls where {_ASKED} and not {capture.explained()}
-            ) where within >= {A_MINUTE}
+            ) where within >= if(api in {sql_list(_GETS)}, {60 * POLLS_A_SECOND}, {A_MINUTE})
         ) often on c.site = often.site and c.connection = often.connection and c.incarnation = often.incarnation
             and c.api = often.api and c.topics is not distinct from often.topics""",
     by=("protocol", "api"),
+    more=f"if(api in {sql_list(_GETS)}, 'Let it ask less often: each answer is work for the server.', null) as advice",
 )  # fmt: skip
 """Connections that ask where something is again and again."""
 
