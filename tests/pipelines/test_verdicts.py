@@ -2204,6 +2204,18 @@ def test_polls_that_begin_at_one_offset_again_and_again_are_told(
         assert ("31 messages wait behind" in row["sentence"]) == (end == 40)
 
 
+@pytest.mark.parametrize("member", [False, True])
+def test_clients_that_commit_for_a_group_of_kafka_by_turns_are_told_unless_they_are_its_members(member: bool) -> None:
+    made = commits(*range(12))
+    for n in range(12):
+        made["exchanges"][n]["client_id"] = made["positions"][n]["client_id"] = f"etl-{n % 2}"
+    beats = [call(0.5, api="Heartbeat", group="g", client_id="etl-0")] if member else []
+    rows = said(**made | {"exchanges": [*made["exchanges"], *beats]})
+    assert [row["kind"] for row in rows] == ["shared_offset"] * (not member)
+    for row in rows:
+        assert "as group g, which has no members: they stored its offset by turns, 12 times" in row["sentence"]
+
+
 @pytest.mark.parametrize(
     ("hosts", "reader", "told"),
     [
@@ -2285,6 +2297,34 @@ def test_requests_that_wait_for_delayed_acknowledgements_as_a_habit_are_told(
             "30 of 30 requests of payer on 10.0.0.2 to 10.0.0.1:9092 (Produce) took 40.0 ms longer"
             in (rows[0]["sentence"])
         )
+
+
+@pytest.mark.parametrize(
+    ("why", "finds", "partitions", "told"),
+    [
+        ("one partition for three members", {1: range(40)}, [0], "2 of 3 members of group g"),
+        ("a member found some", {1: range(40), 2: [5]}, [0], "1 of 3 members of group g"),
+        ("partitions for all", {1: range(40)}, [0, 1, 2], None),
+        ("nobody found anything", {}, [0], None),
+        ("few messages came", {1: range(10)}, [0], None),
+    ],
+)
+def test_members_of_iggy_that_get_nothing_while_others_do_are_told(
+    why: str, finds: dict[int, Sequence[int]], partitions: list[int], told: str | None
+) -> None:
+    """Three members, each with a connection of its own, that poll once a second."""
+    iggy = {"protocol": "iggy", "api": "POLL_MESSAGES", "group": "g", "client_id": "reader"}
+    polls = [
+        call(n + port / 10, port=port, records=int(n in finds.get(port, []))) | iggy
+        for port in (1, 2, 3) for n in range(40)
+    ]  # fmt: skip
+    found = [
+        batch(n, role="consume", partition=partition, base_offset=n, last_offset=n) | iggy
+        for n, partition in enumerate(partitions)
+    ]
+    rows = said(exchanges=polls, batches=found, connections=[connection(port, protocol="iggy") for port in (1, 2, 3)])
+    named = [row["sentence"] for row in rows if row["kind"] == "idle_members"]
+    assert [(told or "") in sentence for sentence in named] == [True] * bool(told), why
 
 
 def test_very_many_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) -> None:

@@ -83,3 +83,43 @@ def test_a_client_whose_requests_fail_asks_for_metadata_and_is_no_storm(
     asked = [call(1 + n / 20, api="Metadata", error_name=error_name) for n in range(80)]
     rows = said(**given | {"exchanges": [*given["exchanges"], *asked]}, connections=[connection()])
     assert [row["kind"] for row in rows if row["kind"] == "metadata_storm"] == told
+
+
+@pytest.mark.parametrize(
+    ("until", "ends", "severity", "said_of"),
+    [
+        (3, 60, "note", "between brokers; a retry succeeded."),
+        (30, 60, "warning", "between brokers, for 29.0 s; a retry succeeded."),
+        (30, 30, "warning", "between brokers, for 28.0 s."),
+        (2, 60, "note", "between brokers; a retry succeeded."),
+    ],
+    ids=["an election", "no controller for long", "no controller until the end", "once, and long before a retry"],
+)
+def test_what_brokers_refuse_each_other_is_usual_for_moments_only(
+    until: int, ends: int, severity: str, said_of: str
+) -> None:
+    beats = [call(n, api="BrokerHeartbeat", status="error", topics=[]) for n in range(1, until)]
+    works = [call(max(n, 20) if until == 2 else n, api="BrokerHeartbeat", topics=[]) for n in range(until, ends)]
+    errors = [error(one, "NOT_CONTROLLER", topic=None) for one in beats]
+    (row,) = said(exchanges=[*beats, *works], errors=errors, connections=[connection()])
+    assert (row["kind"], row["severity"]) == ("errors", severity)
+    assert row["sentence"].endswith(said_of)
+    assert ("controllers" in row["advice"]) == (severity == "warning")
+
+
+@pytest.mark.parametrize(("every", "times"), [(2, 10), (20, 10), (2, 4)])
+def test_controllers_that_ask_for_votes_again_and_again_have_no_leader(every: int, times: int) -> None:
+    votes = [call(n * every, api="Vote", topics=["__cluster_metadata"]) for n in range(times)]
+    told = every == 2 and times == 10
+    rows = said(exchanges=votes, connections=[connection(end=500)])
+    assert [(row["kind"], row["severity"], row["count"]) for row in rows] == [("no_leader", "warning", 10)] * told
+    assert all("for votes 10 times within 18.0 s" in row["sentence"] for row in rows)
+
+
+def test_metrics_that_a_broker_does_not_take_are_no_work_of_a_client() -> None:
+    pushed = call(1, api="PushTelemetry", status="error", topics=[])
+    refusal = error(pushed, "TELEMETRY_TOO_LARGE", topic=None, retriable=False)
+    (row,) = said(exchanges=[pushed], errors=[refusal], connections=[connection()])
+    assert row["severity"] == "note"
+    assert row["sentence"].endswith("failed once with TELEMETRY_TOO_LARGE: metrics of the client, not its work.")
+    assert "telemetry.max.bytes" in row["advice"]

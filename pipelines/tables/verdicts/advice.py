@@ -7,6 +7,8 @@ from collections.abc import Mapping
 _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "COORDINATOR_NOT_AVAILABLE":
         "See whether __consumer_offsets or __transaction_state has leaders, and which of its brokers were down.",
+    "DUPLICATE_BROKER_REGISTRATION":
+        "Give each broker a node.id of its own; one that died is forgotten after broker.session.timeout.ms.",
     "GROUP_MAX_SIZE_REACHED":
         "Run fewer members, or raise group.max.size: those that are turned away read nothing.",
     "INCONSISTENT_GROUP_PROTOCOL":
@@ -31,6 +33,9 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
         "Create it, or correct the name that the client is configured with.",
     ("TopicIdNotFound", "StreamIdNotFound", "PartitionNotFound", "ConsumerGroupIdNotFound", "SubscriptionNotFound"):
         "See whether it was deleted, or never made: a client goes on with what it was told when it began.",
+    "UNRELEASED_INSTANCE_ID":
+        "Give each member a group.instance.id of its own; one that died is released when its session ends.",
+    "UNSUPPORTED_ASSIGNOR": "Set group.remote.assignor to one that the brokers have: uniform or range.",
     "UNSUPPORTED_COMPRESSION_TYPE": "zstd needs Kafka 2.1 at both ends: update the older, or choose another codec.",
     "ConsumerBusy":
         "Close the consumer that holds the subscription, or let all of them use the same type: Failover or Shared.",
@@ -41,6 +46,9 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "ProducerBusy":
         "Give each producer a name of its own, or none; one that was cut off is known until its connection is closed.",
     "ServiceNotReady": "Nothing, if a broker was just started or a bundle unloaded; else look at that broker's log.",
+    "SHARE_SESSION_LIMIT_REACHED": "Run fewer members, or raise group.share.max.share.sessions.",
+    ("TELEMETRY_TOO_LARGE", "UNKNOWN_SUBSCRIPTION_ID"):
+        "Nothing but metrics is lost: let the client push fewer, raise telemetry.max.bytes, or turn them off.",
     "TooManyRequests": "Let fewer clients start at once, or raise maxConcurrentLookupRequest of the brokers.",
     "TopicTerminated": "Send to another topic, or delete this one and make it anew.",
     "TransactionCoordinatorNotFound":

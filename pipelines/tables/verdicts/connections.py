@@ -64,7 +64,7 @@ LATE_HANDSHAKES = Told(
     f"""
         select * replace (tls_handshake_ns as cost_ns), usual_ns from v_connections cross join (
             select quantile_disc(tls_handshake_ns, 0.5) filter (not {_SHAKEN}) as usual_ns from connections)
-        where {_SHAKEN} and {_AT_BROKERS}""",
+        where {_SHAKEN} and {_AT_BROKERS} qualify count(*) over () > 1""",
     more=f"max(cost_ns) as longest_ns, any_value(usual_ns) as usual_ns, if(count(*) < {RESETS}, '{NOTE}', null) "
     "as severity",
 )  # fmt: skip

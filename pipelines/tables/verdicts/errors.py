@@ -26,7 +26,7 @@ from pipelines.tables.verdicts.impact import of_counted
 from pipelines.tables.verdicts.kinds import CRITICAL, KINDS, NOTE, REFUSED
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE
 from pipelines.tables.verdicts.taken import backlog_of, taken_by
-from pipelines.tables.verdicts.thresholds import OUTAGE_NS, RETRY_US, SESSION_NS
+from pipelines.tables.verdicts.thresholds import BEATS, OUTAGE_NS, RETRY_US, SESSION_NS, SOON_US
 from pipelines.tables.verdicts.told import said, words
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
@@ -211,6 +211,8 @@ def _failed(row: Row) -> Ruling:
         return Ruling("errors", text, row, _explained(row), severity=NOTE)
     if row["refused"]:
         return _refused(row)
+    if set(row["apis"] or ()) <= {"PushTelemetry", "GetTelemetrySubscriptions"} and row["apis"]:
+        return Ruling("errors", f"{what}: metrics of the client, not its work.", row, _explained(row), severity=NOTE)
     if row["after_us"] is not None:
         text = f"{what}; other attempts succeeded, the last of these did not."
         return Ruling("errors", text, row, _explained(row))
@@ -258,6 +260,23 @@ def _removed(row: Row) -> Ruling:
     return Ruling("errors", text, row, severity=NOTE if row["healed"] and not again else None, advice=advice)
 
 
+_CONTROLLERS = "Look at the controllers: which of them led at that time, and whether a majority was up."
+
+
+def _among_brokers(row: Row) -> Ruling:
+    """What brokers and controllers refuse each other: usual while leaders change, which takes moments."""
+    lasted_us = say.micros(row["last_time"]) - say.micros(row["first_time"])
+    took_us = row["after_us"] if row["healed"] else lasted_us
+    retried = "; a retry succeeded" if row["healed"] else ""
+    if row["count"] >= BEATS and min(took_us, lasted_us) >= SOON_US:
+        text = f"{_what(row)}, between brokers, for {say.span(took_us * 1000)}{retried}."
+        advice = _CONTROLLERS if row["cause"] == "NOT_CONTROLLER" else None
+        return Ruling("errors", text, row, _explained(row), advice=advice)
+    nothing = "Nothing: while leaders change, brokers refuse requests that come too late."
+    text = f"{_what(row)}, between brokers{retried}."
+    return Ruling("errors", text, row, _explained(row), severity=NOTE, advice=nothing)
+
+
 class _Sentence(NamedTuple):
     """What is said of rows of a sort that need no more than a sentence, as `told.py` says it."""
 
@@ -273,8 +292,6 @@ _SENTENCES = {
         "Look at what came before: the requests may precede the capture, or be bytes that the broker misread."),
     "asked": _Sentence("{apis} of {who}{about} got {cause} {count:times}.", severity=NOTE, advice=
         "Nothing, if the client only asked whether it exists."),
-    "broker": _Sentence("{what_failed}, between brokers{retried}.", severity=NOTE, advice=
-        "Nothing: while leaders change, brokers refuse requests that come too late."),
     "right": _Sentence("{who} {those:?is/are} not authorized for {apis}{about_on}: {cause}, {count:times}"
         "{refused_messages:; ~message/was/were~ refused for good}.", "not_authorized"),
     "stranger": _Sentence("{who} sent {apis}{about_on} without being logged in: {cause}, {count:times}"
@@ -309,14 +326,13 @@ _SENTENCES = {
 def _sentence(row: Row) -> Ruling:
     known = _SENTENCES[row["sort"]]
     more = {
-        "about": _about(row), "about_it": _about(row, "of"), "about_on": _about(row, "on"), "what_failed": _what(row),
-        "retried": "; a retry succeeded" if row["healed"] else "",
+        "about": _about(row), "about_it": _about(row, "of"), "about_on": _about(row, "on"),
     }  # fmt: skip
     text = said(known.text, words(row) | more)
     return Ruling(known.kind, text, row, _explained(row), severity=known.severity, advice=known.advice)
 
 
-_SAID = {"failed": _failed, "removed": _removed}
+_SAID = {"failed": _failed, "removed": _removed, "broker": _among_brokers}
 """By sort, where more is to be said."""
 
 

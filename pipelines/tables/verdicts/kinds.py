@@ -106,8 +106,14 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "shared_offset": VerdictKind(
         WARNING,
-        "Several clients of Iggy read as one consumer, by one stored offset: each gets only a part of the messages.",
-        "Give each client a consumer id of its own; those that are to divide the messages belong in a consumer group.",
+        "Clients that are no members of a group store one offset by turns: each goes on where another has read.",
+        "Give each client a consumer id or a group of its own; those that are to divide the messages join one group.",
+    ),
+    "idle_members": VerdictKind(
+        NOTE,
+        "Members of a group of Iggy get nothing while others do: fewer partitions have messages than it has members.",
+        "A partition has one reader in a group: see whether the topic has as many partitions as the group has members, "
+        "and whether producers send to all of them.",
     ),
     "delivery_stopped": VerdictKind(
         CRITICAL,

@@ -11,7 +11,10 @@ from pipelines.tables.verdicts.thresholds import ANSWER_US, AT_ONCE_US, IDLE_NS
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.verdict import sql_list
 
-FORGOTTEN = "Look for a firewall or load balancer that forgets idle connections; keep-alives avoid it."
+FORGOTTEN = (
+    "Look for a firewall or load balancer that forgets idle connections, or for how long the broker keeps them; "
+    "keep-alives, or PINGs, avoid it."
+)
 """What to do where a connection fails after a silence of IDLE_NS."""
 
 _STALLED = "kind = 'undelivered'"

@@ -13,6 +13,7 @@ from pipelines.tables.verdicts.thresholds import (
     ENOUGH,
     KEEP_ALIVE_NS,
     LOST_SHARE,
+    MANY,
     PAUSE_NS,
     STUCK,
     TURNS,
@@ -158,18 +159,47 @@ _SAME = f"""
         select *, count(*) over same as polls, max(value) over same - max(last) over same - 1 as waiting
         from runs window same as (partition by {PLACE}, reader, topic, partition, run)
     ) where polls >= {BEGUN_AGAIN} and (waiting > 0 or "group" is not null)"""
-# requests by which clients that read beside each other stored the offset of one consumer of Iggy, which is in no group
+# requests by which clients that read beside each other stored one offset: of a consumer of Iggy that is in no group, or
+# of a group of Kafka without members
 _BY_TURNS = f"""
-    with stored as (
-        select x.* exclude (topics), [p.topic] as topics, p.topic, 'consumer ' || p.consumer as reader,
-            lag(x.client) over (partition by p.topic, p.partition, p.consumer order by x.time, x.packet) as before
-        from positions p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
-        where p.protocol = 'iggy' and p.what = 'committed' and p."group" is null and p.consumer is not null
-            and x.api <> 'GET_CONSUMER_OFFSET'
+    with alone as (
+        select *, {reached_by(DuckDB())} as reader from positions
+        where what = 'committed' and api in ('POLL_MESSAGES', 'STORE_CONSUMER_OFFSET', 'OffsetCommit')
+            and case protocol when 'iggy' then "group" is null and consumer is not null
+                else "group" not in (select "group" from exchanges where api <> 'OffsetCommit'
+                    and api <> 'OffsetFetch' and api <> 'FindCoordinator' and "group" is not null) end
+    ), stored as (
+        select x.* exclude (topics), [p.topic] as topics, p.topic, p.reader,
+            lag(x.client) over (partition by p.reader, p.topic, p.partition order by x.time, x.packet) as before
+        from alone p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
     )
-    select * from stored where (topic, reader) in (
+    select *, if(protocol = 'iggy', 'each gets only a part of the messages', 'each goes on where another stood') as so
+    from stored where (topic, reader) in (
         select (topic, reader) from stored group by topic, reader
         having count(*) filter (client <> before) >= {TURNS} + number_of(client) and number_of(client) > 1)"""
+# polls by which members of a group of Iggy found nothing, each while others found messages, by topic, where these came
+# from fewer partitions than there are members
+_IDLE = f"""
+    with polls as (
+        select *, topics[1] as topic, ({PLACE}) as member, coalesce(records, 0) as got from v_calls
+        where api like 'POLL_MESSAGES%' and status = 'ok' and "group" is not null
+    ), members as (
+        select "group", topic, member, sum(got) as got, min(time) as since, max(time) as till
+        from polls group by all
+    ), idle as (
+        select m."group", m.topic, m.member from members m join polls o on o."group" = m."group" and o.topic = m.topic
+            and o.time between m.since and m.till
+        where m.got = 0 group by all
+        having count(*) filter (o.got > 0) >= {MANY} and count(*) filter (o.member = m.member) >= {MANY}
+    ), groups as (
+        select "group", topic, count(*) as members, saturated(sum(got)) as messages from members group by all
+    ), read as (
+        select "group", topic, number_of(partition) as parts from batches
+        where protocol = 'iggy' and role = 'consume' group by all
+    )
+    select p.*, members, messages, parts from polls p semi join idle using ("group", topic, member)
+        join groups using ("group", topic) join read using ("group", topic)
+    where members > parts"""
 _JOINS = "api = 'JOIN_CONSUMER_GROUP' and kind = 'call' and status = 'ok'"
 # what was sent to partitions that nobody reads, since others of their topic are read; groups of Kafka read all
 _UNREAD = """
@@ -345,12 +375,22 @@ SHOWN = (
         "the same ones. Nothing, if it only looks at them, or cannot process the first.",
     ),
     Told(
-        SomeRows("positions", "protocol = 'iggy' and what = 'committed' and consumer is not null", least=TURNS),
+        SomeRows("positions", "what = 'committed' and (consumer is not null or api = 'OffsetCommit')", least=TURNS),
         "shared_offset",
-        "{who} read topic {topic:topic} beside each other as {reader}: they stored its offset by turns, {count:times}, "
-        "so each gets only a part of the messages.",
+        "{who} read topic {topic:topic} beside each other as {of}: they stored its offset by turns, {count:times}, so "
+        "{so}.",
         _BY_TURNS,
-        by=("protocol", "reader", "topic"),
+        by=("protocol", "reader", "topic", "so"),
+        more="if(protocol = 'iggy', reader, 'group ' || reader || ', which has no members') as of",
+    ),
+    Told(
+        SomeRows("v_calls", "api like 'POLL_MESSAGES%' and \"group\" is not null", least=MANY), "idle_members",
+        "{idle:number} of {members:member} of group {group} ({who}) found nothing in {count:poll}: all "
+        "{messages:message} of topic {topic:topic} came from {parts:partition}, to others.",
+        _IDLE,
+        by=("protocol", '"group"', "topic"),
+        more="number_of(member) as idle, any_value(members) as members, any_value(messages) as messages, "
+        "any_value(parts) as parts",
     ),
     Told(
         SomeRows("v_calls", _JOINS, least=A_MINUTE), "rebalances",

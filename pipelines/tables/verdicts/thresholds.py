@@ -211,6 +211,13 @@ SILENT_US, SILENT_PAUSES = 60_000_000, 10
 """It has stopped if it sent for half of this at least and then nothing for all of it, and for so many times its longest
 pause."""
 
+BEATS = 5
+"""Requests of brokers that fail within ten seconds, where it lasts: they beat their heart every two
+(broker.heartbeat.interval.ms)."""
+
+VOTES = 5
+"""Requests for a vote of one controller to another within a minute: an election takes one, and one to try it before."""
+
 BEGUN_AGAIN = 10
 """Polls in a row that begin at one offset: a few may be retries while an application could not process a message."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pipelines.sql.views import SomeRows
 from pipelines.tables.table import CONNECTION
 from pipelines.tables.verdicts.capture import MISMATCHED, Capture
+from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.paths import FORGOTTEN
-from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, POLLS_A_SECOND, RESETS, UNDERSTOOD
+from pipelines.tables.verdicts.thresholds import A_MINUTE, OUTAGE_NS, POLLS_A_SECOND, RESETS, UNDERSTOOD, VOTES
 from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.unanswered import REFUSED_BYTES
 from pipelines.tables.verdicts.verdict import first_of, sql_list
@@ -59,6 +60,7 @@ CONNECTIONS_RESET = Told(
 )  # fmt: skip
 """Connections in use, none of a lost broker, that ended by a reset, by who sent it: many, and a quarter of all."""
 
+_MINUTE = "range between interval 59999999 microseconds preceding and current row"
 _LEADS = "protocol = 'kafka' and what = 'leader'"
 _LEADERLESS = f"{_LEADS} and leader is null and partition is not null"
 _LAGGING = f"{_LEADS} and leader is not null and len(isr) < len(replicas)"
@@ -106,6 +108,25 @@ NO_LEADER = Told(
         if(lasts, 'critical', 'warning') as severity""",
 )  # fmt: skip
 """Partitions that answers name without a leader, for longer than an election takes."""
+
+
+_VOTES = "api = 'Vote' and kind in ('call', 'unanswered')"
+
+NO_CONTROLLER = Told(
+    SomeRows("exchanges", _VOTES, least=VOTES), "no_leader",
+    "{who} asked {servers:server} for votes {count:times} within {within_ns:ns}: the controllers agreed on no leader, "
+    "or on none for long.",
+    f"""
+        select * replace (0 as cost_ns) from (
+            select *, count(*) over (partition by site, client, server order by time {_MINUTE}) as within
+            from v_calls where {_VOTES}
+        ) qualify max(within) over (partition by site, client, server) >= {VOTES}""",
+    more="(epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns",
+    severity=WARNING,
+    advice="Look at the controllers and the network between them: without a leader, no topic, leader of a partition or "
+    "setting can change.",
+)  # fmt: skip
+"""Controllers of Kafka that ask each other for votes again and again."""
 
 
 def _out_of_sync(capture: Capture) -> str:
@@ -167,7 +188,6 @@ _RETRIED = ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")  # clie
 _ASKED = f"""
     kind in ('call', 'unanswered') and api in {sql_list((*_LOOKUPS, *_GETS))}
         and coalesce(error_name, '') not in {sql_list(_RETRIED)}"""
-_MINUTE = "range between interval 59999999 microseconds preceding and current row"
 
 METADATA_STORM = Told(
     SomeRows("v_calls", _ASKED, least=A_MINUTE), "metadata_storm",
