@@ -29,7 +29,7 @@ class Cause(NamedTuple):
 
 CAUSES = (
     Cause(
-        "UNKNOWN_TOPIC_OR_PARTITION|UNKNOWN_TOPIC_ID|Topic(Id|Name)?NotFound|Stream(Id|Name)?NotFound",
+        "UNKNOWN_TOPIC_OR_PARTITION|UNKNOWN_TOPIC_ID|(Topic|Stream)(Id|Name)?NotFound|ResourceNotFound",
         "",
         "action = 'deleted' and thing in ('topic', 'stream') and {topic}",
     ),
@@ -74,8 +74,9 @@ CAUSES = (
     Cause(
         "",
         "messages_skipped|offsets_moved_back",
-        f"(thing in ('offsets', 'records', 'subscription') or detail = 'purged' or action = 'deleted' and thing in "
-        f"('stream', 'topic') and protocol = 'iggy') and {_ANY_OF_BOTH}",
+        "(thing in ('offsets', 'records', 'subscription') or detail = 'purged' or detail like 'message_expiry=%' or "
+        "detail like 'max_topic_size=%' or action = 'deleted' and thing in ('stream', 'topic') and protocol = 'iggy')"
+        f" and {_ANY_OF_BOTH}",
     ),
     Cause("", "transactions_aborted", "thing = 'transaction'"),
 )

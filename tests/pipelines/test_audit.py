@@ -736,13 +736,21 @@ def test_a_reader_of_iggy_whose_topic_was_emptied_never_got_the_rest(
     assert all("it was purged or deleted when 30 was next" in each.sentence for each in found)
 
 
-@pytest.mark.parametrize(("topic", "excuse"), [("t", "doubtful"), ("other", "its own doing")])
-def test_a_reader_did_not_choose_to_pass_over_what_somebody_deleted(topic: str, excuse: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "excuse"),
+    [
+        ({"kind": "deleted", "thing": "records", "topic": "t"}, "doubtful"),
+        ({"kind": "deleted", "thing": "records", "topic": "other"}, "its own doing"),
+        ({"kind": "altered", "thing": "topic", "topic": "t", "text": "message_expiry=5"}, "doubtful"),
+        ({"kind": "altered", "thing": "topic", "topic": "t", "text": "name=u"}, "its own doing"),
+    ],
+)
+def test_a_reader_did_not_choose_to_pass_over_what_somebody_deleted(change: Row, excuse: str) -> None:
     iggy: Row = {"protocol": "iggy", "group": "g"}
     polls = [batch(n, base, "consume", **iggy) for n, base in enumerate((0, 10, 50))]
     stored = [
         committed(n, row["base_offset"] + 10) | iggy | {"exchange_id": row["exchange_id"], "api": "POLL_MESSAGES"}
         for n, row in enumerate(polls)
     ]
-    cut = place(1.5, "admin") | {"protocol": "iggy", "kind": "deleted", "thing": "records", "topic": topic}
+    cut = place(1.5, "admin") | {"protocol": "iggy"} | change
     assert [each.excuse for each in told(polls, stored, [], [cut]) if each.what == "skipped"] == [excuse]

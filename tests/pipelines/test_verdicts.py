@@ -896,6 +896,7 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
     assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+    assert "when they join again, though all are there" in restless[0]["advice"]
 
 
 @pytest.mark.parametrize(("took", "severity"), [(0.1, "note"), (0.9, "warning")])

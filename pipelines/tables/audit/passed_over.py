@@ -228,8 +228,9 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
         SELECT DISTINCT ON (topic, partition, owner, client, stood, went_to) *, (
             SELECT max(value) FROM positions s WHERE s.what = 'log_start' AND {alike(_PART, "s", "w")}
                 AND s.time <= w.until) AS log_start, EXISTS (
-            SELECT 1 FROM events d WHERE d.thing = 'records' AND d.topic = w.topic AND coalesce(d.number, 0) = 0
-                AND d.time <= w.until) AS cut
+            SELECT 1 FROM events d WHERE d.topic = w.topic AND coalesce(d.number, 0) = 0 AND d.time <= w.until
+                AND (d.thing = 'records' OR d.kind = 'altered' AND regexp_matches(
+                    coalesce(d.text, ''), '^(message_expiry|max_topic_size)='))) AS cut
         FROM (SELECT *, concat_ws(' ', client_ip, client_id) AS client FROM v_resets) w ORDER BY time"""):
         first, end = row["stood"], row["went_to"]
         if row["cause"] == BEHIND_END:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _ADVICE: Mapping[str | tuple[str, ...], str] = {
+    "COORDINATOR_LOAD_IN_PROGRESS":
+        "See how much the coordinator has to read of __consumer_offsets or __transaction_state, and its disk.",
     "COORDINATOR_NOT_AVAILABLE":
         "See whether __consumer_offsets or __transaction_state has leaders, and which of its brokers were down.",
     "DUPLICATE_BROKER_REGISTRATION":
         "Give each broker a node.id of its own; one that died is forgotten after broker.session.timeout.ms.",
     "GROUP_MAX_SIZE_REACHED":
         "Run fewer members, or raise group.max.size: those that are turned away read nothing.",
+    "INCONSISTENT_CLUSTER_ID":
+        "Compare cluster.id in meta.properties of this node with that of the others, and which controllers it asks.",
     "INCONSISTENT_GROUP_PROTOCOL":
         "Give all members a partition.assignment.strategy in common; to change it, deploy twice, first with both.",
     "INVALID_REPLICATION_FACTOR":
@@ -31,7 +35,8 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
     "UNKNOWN_SERVER_ERROR": "Look for an exception in the broker's log at that time.",
     ("UNKNOWN_TOPIC_OR_PARTITION", "TopicNotFound", "TopicNameNotFound", "StreamNameNotFound"):
         "Create it, or correct the name that the client is configured with.",
-    ("TopicIdNotFound", "StreamIdNotFound", "PartitionNotFound", "ConsumerGroupIdNotFound", "SubscriptionNotFound"):
+    ("TopicIdNotFound", "StreamIdNotFound", "PartitionNotFound", "ConsumerGroupIdNotFound", "SubscriptionNotFound",
+     "ResourceNotFound"):
         "See whether it was deleted, or never made: a client goes on with what it was told when it began.",
     "UNRELEASED_INSTANCE_ID":
         "Give each member a group.instance.id of its own; one that died is released when its session ends.",

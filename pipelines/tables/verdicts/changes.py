@@ -35,7 +35,7 @@ def _with_change(capture: Capture, ruling: Ruling) -> Ruling:
     found = capture.rows(f"""
         select {SENTENCE} as sentence from v_changes
         where result = 'ok' and ({where}) and epoch_us(time) <= {say.micros(row["last_time"])}
-        order by time desc, packet desc limit 1""")
+        order by time desc, packet desc, detail desc limit 1""")
     if not found:
         return ruling
     return ruling._replace(detail=" ".join(filter(None, (found[0]["sentence"], ruling.detail))))

@@ -27,6 +27,10 @@ _ADVICE = (  # of members that went without a word, and of those that said why
     "See why it ended: others get the partitions of a consumer that closes at once, not after session.timeout.ms.",
     "See what the member did then: one that takes longer over messages than max.poll.interval.ms leaves its group.",
 )
+_AGAIN = (
+    "See what its members say when they join again, though all are there: what they subscribe to, or the partitions of "
+    "their topics, changes; their plans do not agree; or, of Connect, its configuration does not reach all workers."
+)
 _FAILED = "time|fail|error|exception"  # in the reasons that clients give when they leave: not because they are closed
 
 # members that a group lost, with how long it took until others had their partitions: those that went without a word,
@@ -125,11 +129,13 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
         )
         if not (restless or row["lost"] or {"JoinGroup", "ConsumerGroupHeartbeat"} & {*row["apis"]}):
             continue  # share and streams groups get a new epoch whenever anything about them changes
+        again = row["uneasy"] >= REBALANCES and row["uneasy"] == row["later"] and not row["lost"]
+        advice = _ADVICE[bool(left) and left[0]["text"] is not None] if left or died else _AGAIN if again else None
         yield Ruling(
             "rebalances",
             f"Group {row['name']} rebalanced {_how_long(row)}{died or ''.join(map(_who_left, left[:1]))}.",
             row | {"cost_ns": row["spent_ns"] + sum(one["unread_ns"] for one in left)},
             severity=WARNING if restless else NOTE,
-            advice=_ADVICE[bool(left) and left[0]["text"] is not None] if left or died else None,
+            advice=advice,
             chain=[Link.of(one, f"{_WHY[one['cause']]}: {said(_MEMBERS, one)}") for one in row["links"]],
         )

@@ -215,8 +215,9 @@ BEATS = 5
 """Requests of brokers that fail within ten seconds, where it lasts: they beat their heart every two
 (broker.heartbeat.interval.ms)."""
 
-VOTES = 5
-"""Requests for a vote of one controller to another within a minute: an election takes one, and one to try it before."""
+VOTES = 10
+"""Requests for a vote of one controller to another within a minute: an election takes one, and one to try it before; a
+quorum that elects nobody tries again every second or two (controller.quorum.election.timeout.ms)."""
 
 BEGUN_AGAIN = 10
 """Polls in a row that begin at one offset: a few may be retries while an application could not process a message."""
