@@ -754,3 +754,29 @@ def test_a_reader_did_not_choose_to_pass_over_what_somebody_deleted(change: Row,
     ]
     cut = place(1.5, "admin") | {"protocol": "iggy"} | change
     assert [each.excuse for each in told(polls, stored, [], [cut]) if each.what == "skipped"] == [excuse]
+
+
+@pytest.mark.parametrize(
+    ("why", "by", "offset", "after", "messages"),
+    [
+        ("somebody set it forward", "10.0.0.9", 50, 50, 30),
+        ("a reader did", "10.0.0.2", 50, 50, None),
+        ("it was set to where it stood", "10.0.0.9", 20, 20, None),
+        ("it went on elsewhere", "10.0.0.9", 50, 20, None),
+    ],
+)
+def test_a_group_of_iggy_that_somebody_set_forward_never_got_what_lies_between(
+    why: str, by: str, offset: int, after: int, messages: int | None
+) -> None:
+    iggy: Row = {"protocol": "iggy", "group": "g"}
+    polls = [batch(n, base, "consume", **iggy) for n, base in ((1, 10), (9, after))]
+    ends = [
+        committed(one["packet"], 90) | iggy
+        | {key: one[key] for key in ("exchange_id", "time", "client_ip")}
+        | {"api": "POLL_MESSAGES", "what": "high_watermark"}
+        for one in polls
+    ]  # fmt: skip
+    store = committed(5, offset) | iggy | {"api": "STORE_CONSUMER_OFFSET", "client_ip": by, "client_id": None}
+    found = [each for each in told(polls, [*ends, store], []) if each.what == "skipped"]
+    assert [each.messages for each in found] == ([messages] if messages else []), why
+    assert all(f"partition 0: {by} set it forward from offset 20 to 50." in each.sentence for each in found)

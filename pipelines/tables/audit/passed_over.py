@@ -23,7 +23,7 @@ from pipelines.formats import units
 from pipelines.sql.views import Parts, SomeRows
 from pipelines.tables.audit.statement import DOUBTFUL, HAS_HOLE, OWN_DOING, OWNER, SKIPPED, Ask, Statement, statement
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.lag import called, reached
+from pipelines.tables.lag import called, reached, reached_by
 from pipelines.tables.table import alike
 
 _CLIENT = ("client_ip", "client_id")
@@ -34,6 +34,7 @@ _REFUSALS = SomeRows("errors", "name = 'OFFSET_OUT_OF_RANGE'")
 _ENDS = SomeRows("positions", "api = 'ListOffsets' and what = 'high_watermark' and value > 0")
 _SETTINGS = SomeRows("events", "kind = 'altered' and thing = 'offsets'")
 _STORED = SomeRows("positions", "protocol = 'iggy' and what = 'committed'")
+_SET = SomeRows("positions", "api = 'STORE_CONSUMER_OFFSET'")
 NEEDS = (_REFUSALS, _ENDS, _SETTINGS, _STORED)
 
 OUT_OF_RANGE, BEHIND_END, NO_OFFSET, GONE, SET_FORWARD, LEAPT, EMPTIED = (
@@ -145,6 +146,25 @@ VIEWS: dict[str, str | Parts] = {
                 AND g.base_offset < b.base_offset AND g.last_offset >= r.stood)
             AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})
         QUALIFY count(*) OVER (PARTITION BY b.topic, b.partition, r.owner) = 1""",
+    # likewise, offsets of Iggy that somebody stored who does not poll for their owner
+    "v_storedforward": f"""
+        WITH told AS (
+            SELECT *, {reached_by(DuckDB())} AS owner FROM positions WHERE protocol = 'iggy' AND topic IS NOT NULL
+        ), polled AS (
+            SELECT t.*, base, last FROM told t JOIN (
+                SELECT site, exchange_id, topic, partition, min(base_offset) AS base, max(last_offset) AS last
+                FROM batches WHERE protocol = 'iggy' AND role = 'consume' GROUP BY ALL
+            ) USING (site, exchange_id, topic, partition) WHERE what = 'high_watermark'
+        ), stored AS (
+            SELECT * FROM told WHERE api = 'STORE_CONSUMER_OFFSET' AND (client_ip, topic, owner) NOT IN (
+                SELECT (client_ip, topic, owner) FROM polled WHERE owner IS NOT NULL)
+        )
+        SELECT s.*, p.last + 1 AS stood, s.value AS went_to, n.time AS until
+        FROM stored s ASOF JOIN polled p
+                ON p.topic = s.topic AND p.partition = s.partition AND p.owner = s.owner AND p.time < s.time
+            ASOF JOIN polled n
+                ON n.topic = s.topic AND n.partition = s.partition AND n.owner = s.owner AND n.time > s.time
+        WHERE p.last + 1 < s.value AND n.base = s.value""",
     # readers of Iggy whose topic was purged or deleted, how far each was, and where the partition ended
     "v_unread": f"""
         WITH ends AS (
@@ -173,6 +193,7 @@ VIEWS: dict[str, str | Parts] = {
             f"SELECT '{NO_OFFSET}' AS cause, * FROM v_begunatend": _ENDS,
             f"SELECT '{GONE}' AS cause, * FROM v_offsetgone": _ENDS,
             f"SELECT '{SET_FORWARD}' AS cause, * FROM v_setforward": _SETTINGS,
+            f"SELECT '{SET_FORWARD}' AS cause, * FROM v_storedforward": _SET,
             f"SELECT '{LEAPT}' AS cause, * FROM v_leapt": _STORED,
             f"SELECT '{EMPTIED}' AS cause, * FROM v_unread": _STORED,
         },
@@ -204,7 +225,7 @@ _SAID = {
         "at the end that ListOffsets had named",
     ),
     SET_FORWARD: (
-        "{who} {never} {place}: {name} on {client_ip} set it forward from offset {stood} to {went_to}.",
+        "{who} {never} {place}: {by} set it forward from offset {stood} to {went_to}.",
         "the offset that was committed without a member, the one that the group had before, and the next fetch "
         "position of its members",
     ),
@@ -249,7 +270,8 @@ def passed_over(ask: Ask) -> Iterator[Statement]:
             who=called(row["owner"]) if row["owner"] else name,
             never=f"never got {units.counted(count, 'message')}",
             place=f"of topic {row['topic']}, partition {row['partition']}",
-            name=name, gone=gone, stood=row["stood"], went_to=end, client_ip=row["client_ip"],
+            gone=gone, stood=row["stood"], went_to=end,
+            by=" on ".join(filter(None, (row["client_id"], row["client_ip"]))),
         )  # fmt: skip
         offsets = f"{first} to {end - 1}" if count > 1 else str(first)
         excuse = OWN_DOING if row["cause"] == LEAPT and not row["cut"] else _EXCUSES.get(row["cause"])
