@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent
 STARTERS = {"spark": "fixture", "browser": "fixture", "subprocess": "module", "multiprocessing": "module"}
 SLOW = (
     *("checksum/test_locate.py", "forensics/test_seeded.py", "fuzz/test_fuzz.py", "kafka/test_captures.py"),
-    *("kafka/test_together.py", "pulsar/test_captures.py", "session/test_resends.py", "tls/test_sessions.py"),
+    *("pulsar/test_captures.py", "session/test_conversations.py", "session/test_resends.py", "tls/test_sessions.py"),
     *("test_engine.py", "test_invariants.py", "test_memory.py", "test_notebooks.py", "test_plots.py"),
     *("test_python_api.py", "test_schema_misfits.py", "test_together.py", "test_workers.py"),
     *(

@@ -10,7 +10,7 @@ from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Conversation, Protocol
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
-Step = tuple[int, bytes]  # direction, bytes: one "application write"; a Gap stands as (direction, length)
+Script = list[tuple[int, bytes]]  # direction, bytes: one "application write" a step
 
 
 def conn(protocol: str) -> Conn:

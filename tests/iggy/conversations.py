@@ -3,10 +3,8 @@
 import random
 import struct
 
-from tests.feeding import CLIENT, SERVER
+from tests.feeding import CLIENT, SERVER, Script
 from tests.iggy import wire
-
-Script = list[tuple[int, bytes]]  # direction, bytes
 
 PLAIN_HEADERS = wire.header_plain("k", 2, b"v")
 TYPED_HEADERS = wire.header_typed("k", 2, b"v")

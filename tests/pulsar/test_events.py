@@ -47,6 +47,12 @@ def test_an_address_that_a_lookup_names_is_told_once() -> None:
     assert events(*script) == [{"kind": "advertised", "subject": "pulsar://b:6650"}]
 
 
+def test_a_lookup_that_is_sent_on_names_the_other_broker() -> None:
+    answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://elsewhere:6650"), (3, 0), (4, 10))
+    sink = feed_every_way(PROTOCOL, [(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))), (SERVER, answer)])
+    assert [row.text for row in sink.events if row.kind == "redirected"] == ["pulsar://elsewhere:6650"]
+
+
 def test_a_consumer_joins_its_subscription_when_the_broker_lets_it_in() -> None:
     joined, subscribed = events((CLIENT, wire.subscribe(3)), (SERVER, wire.success(3)))
     assert joined["kind"] == "joined"

@@ -166,6 +166,21 @@ def test_a_producer_that_waits_for_an_exclusive_topic_is_one_long_call() -> None
     assert sink.exchanges[0].topics == sink.exchanges[1].topics == ["persistent://a/b/orders"]
 
 
+def test_a_producer_that_is_not_ready_is_answered_before_another_with_its_id() -> None:
+    waits, ready = wire.producing(2, "p-1", (6, False)), wire.producing(2)
+    script = [(CLIENT, wire.producer(2)), (SERVER, waits), (CLIENT, wire.producer(2)), (SERVER, ready)]
+    sink = feed_every_way(PROTOCOL, script)
+    assert [(r.kind, r.total_ns) for r in sink.exchanges] == [
+        ("push", None), ("call", 3_000_000), ("unanswered", None),
+    ]  # fmt: skip
+
+
+def test_a_lookup_that_failed_has_the_error_in_its_answer() -> None:
+    failed = wire.simple(wire.LOOKUP_RESPONSE, (4, 11), (3, 2), (6, 5), (7, "no"))
+    sink = feed_every_way(PROTOCOL, [(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 11))), (SERVER, failed)])
+    assert [(r.kind, r.api, r.error_code) for r in sink.exchanges] == [("call", "LOOKUP", 5)]
+
+
 def test_chunks_of_one_message_share_a_sequence_id_and_are_answered_in_order() -> None:
     script = [(CLIENT, wire.send(4, ENTRY)) for _ in range(3)]
     script += [(SERVER, wire.receipt(4, 7, number)) for number in range(3)]

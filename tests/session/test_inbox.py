@@ -157,10 +157,10 @@ def test_what_settles_keeps_no_framed_bytes() -> None:
     assert box.held == len(b"\x02a" + b"x")
 
 
-@given(cuts=st.sets(st.integers(1, 19)))
-def test_the_end_of_the_frame_before_stays_known_however_its_bytes_come(cuts: set[int]) -> None:
+@pytest.mark.parametrize("data", [frame(b"0123456789") + frame(b"next one"), frame(b"0123") + frame(b"a longer one.")])
+@given(cuts=st.sets(st.integers(1, 18)))
+def test_the_end_of_the_frame_before_stays_known_however_its_bytes_come(data: bytes, cuts: set[int]) -> None:
     """Even where the next frame is joined from several chunks."""
-    data = frame(b"0123456789") + frame(b"next one")
     ends = [*sorted(cuts), len(data)]
     starts = [0, *ends[:-1]]
     box = Inbox(CLIENT)

@@ -1,17 +1,11 @@
-"""Many connections decoded at once give the rows that each alone gives, whatever their frames hold."""
+"""Random conversations of Pulsar: what one connection carries, mostly in turns, with now and then a flaw."""
 
 import random
 from typing import Any
 
-import pytest
 import zstandard
 
-from dissectors.options import Options
-from dissectors.pulsar import PROTOCOL
-from dissectors.records import DEFAULT_TABLES
-from dissectors.rows.sink import Sink
-from tests.feeding import CLIENT, SERVER, feed
-from tests.many import Script, TogetherAsAlone, assert_together_as_alone
+from tests.feeding import CLIENT, SERVER, Script
 from tests.pulsar import wire
 
 LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
@@ -139,100 +133,3 @@ def conversation(rng: random.Random) -> Script:
     if script and rng.random() < 0.1:
         script.insert(rng.randrange(len(script)), (rng.choice((CLIENT, SERVER)), b"these bytes are no frame"))
     return script
-
-
-class TestTogetherAsAlone(TogetherAsAlone):
-    protocol = PROTOCOL
-    conversation = staticmethod(conversation)
-    apis = ("SEND", "SUBSCRIBE", "LOOKUP", "ACK", "CLOSE_CONSUMER", "MESSAGE", "PARTITIONED_METADATA")
-    differed = ((3115713030, 4),)  # a second PRODUCER with the id of one whose answer was not ready
-
-
-def regular(messages: int, *more: wire.Field) -> Script:
-    """A connection on which all goes well. more: fields in the metadata of its entries."""
-    script = [
-        (CLIENT, wire.connect()),
-        (SERVER, wire.connected((3, 5_000_000))),
-        (CLIENT, wire.producer(1)),
-        (SERVER, wire.producing(1)),
-        (CLIENT, wire.subscribe(2)),
-        (SERVER, wire.success(2)),
-        (CLIENT, wire.flow(1000)),
-    ]
-    for number in range(messages):
-        sent = wire.entry(wire.metadata(number, PROPERTY, *more), b"payload")
-        script += [
-            (CLIENT, wire.send(number, sent)),
-            (SERVER, wire.receipt(number, 7, number)),
-            (SERVER, wire.delivery(sent, 7, number)),
-            (CLIENT, wire.simple(wire.ACK, (1, 1), (2, 0), (3, [(1, 7), (2, number)]))),
-        ]
-    return script
-
-
-@pytest.mark.parametrize(
-    "more", [[(5, "cluster-2")], [(50, 1)], [ENCRYPTED]], ids=["replicated", "new field", "encrypted"]
-)
-def test_what_all_entries_of_a_connection_have_in_common_changes_no_other_row(more: list[wire.Field]) -> None:
-    assert_together_as_alone(PROTOCOL, [regular(10, *more)] * 3, DEFAULT_TABLES, 7)
-
-
-def test_refusals_answer_the_requests_with_their_ids() -> None:
-    unknown = wire.simple(wire.LOOKUP_RESPONSE, (4, 11), (3, 2), (6, 5), (7, "no"))
-    script = [
-        *regular(1),
-        (CLIENT, wire.subscribe(9, "c", id_=2)),
-        (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))),
-        (SERVER, wire.error(10)),
-        (SERVER, wire.error(9, 4, "busy")),
-        (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 11))),
-        (SERVER, unknown),
-    ]
-    assert [(row.api, row.correlation_id, row.error_code) for row in rows_of(script).exchanges[-3:]] == [
-        ("LOOKUP", 10, 11),
-        ("SUBSCRIBE", 9, 4),
-        ("LOOKUP", 11, 5),
-    ]
-
-
-def rows_of(script: Script) -> Sink:
-    """The rows of one connection, whose end was not captured."""
-    return feed(PROTOCOL, script, options=Options(tables=DEFAULT_TABLES))[0]
-
-
-@pytest.mark.parametrize("often", [0.0, 0.7])
-def test_a_refused_login_is_answered_whatever_id_the_refusal_has(often: float) -> None:
-    login, proxied = (CLIENT, wire.connect()), (CLIENT, wire.connect((6, "pulsar://broker:6650")))
-    refusals = [(SERVER, wire.error(id_, 3, "who are you")) for id_ in (wire.ALL_ONES, 0, 1)]
-    odd = [[refusals[1], login], [login, *refusals], [proxied, refusals[0]], [login], [refusals[0]]]
-    scripts = [*([login, refusal] for refusal in refusals), *odd]
-    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, 7, often=often)
-    for refusal in refusals:
-        assert [(row.kind, row.api, row.error_code) for row in rows_of([login, refusal]).exchanges] == [
-            ("call", "CONNECT", 3)
-        ]
-
-
-def test_lookups_that_are_sent_on_name_the_other_broker() -> None:
-    answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://elsewhere:6650"), (3, 0), (4, 10))
-    sink, _ = feed(PROTOCOL, [*regular(1), (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))), (SERVER, answer)])
-    assert [row.text for row in sink.events if row.kind == "redirected"] == ["pulsar://elsewhere:6650"]
-
-
-def test_an_error_with_the_id_of_several_requests_is_the_answer_to_the_one_that_is_open() -> None:
-    asked = [(CLIENT, wire.subscribe(5, "c")), (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 5)))]
-    for answers in ([wire.success(5), wire.error(5)], [wire.error(5), wire.error(5)], [wire.error(5), wire.error(6)]):
-        script = [*asked, *((SERVER, answer) for answer in answers)]
-        assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7)
-
-
-def test_a_producer_that_is_not_ready_is_answered_before_another_with_its_id() -> None:
-    script = [
-        (CLIENT, wire.connect()),
-        (SERVER, wire.connected((3, 5_000_000))),
-        (CLIENT, wire.producer(2)),
-        (SERVER, wire.producing(2, "p-1", (6, False))),
-        (CLIENT, wire.producer(2)),
-        (SERVER, wire.producing(2)),
-    ]
-    assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7, often=0)
