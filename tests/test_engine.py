@@ -2,7 +2,6 @@
 
 import gc
 import json
-import pickle
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 
 import dissectors
 from dissectors.capture.reader import Reader
-from dissectors.compiling.saved_state import read_state
 from dissectors.engine import Engine, decode_all
 from dissectors.limits import KIB, SHARES, Limits
 from dissectors.options import Options
@@ -69,27 +67,6 @@ def test_connections_that_are_packed_between_their_packets_give_the_same_rows(
     for table in TABLES:
         assert often[table].equals(never[table])
     assert unpacked
-
-
-def test_an_engine_with_packed_connections_can_be_moved(tmp_path: Path) -> None:
-    path, talk = tmp_path / "open.pcap", [(0, REQUEST), (1, ANSWER)]
-    hostile.open_connections(path, 200, talk, port=9092, turns=3)
-    limits = Limits(unpacked=10, idle_ns=0, block_packets=500)
-    rows: list[list[dict[str, Any]]] = []
-    for moves in (False, True):
-        engine = Engine(Options(tables=("exchanges",), limits=limits), [str(path)])
-        made = []
-        for block in Reader(str(path), 0, limits).blocks():
-            engine.feed("", block)
-            engine.decode()
-            made += engine.take().batches
-            if moves:
-                engine = read_state(pickle.dumps(engine))
-        for _ in engine.end():
-            made += engine.take().batches
-        rows.append([row for _, batch in made for row in batch.to_pylist()])
-    assert rows[0] == rows[1]
-    assert len(rows[0]) == 600
 
 
 def test_more_connections_than_are_followed_leave_most_of_them_whole(tmp_path: Path) -> None:

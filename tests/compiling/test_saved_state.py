@@ -10,7 +10,6 @@ import pytest
 
 from dissectors.compiling.saved_state import read_state
 from dissectors.compiling.state import StateError
-from dissectors.engine import Engine
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import Conn
@@ -38,10 +37,6 @@ def named(module: str, name: str) -> bytes:
 )
 def test_what_state_is_made_of_is_read(value: Any) -> None:
     assert read_state(pickle.dumps(value)) == value
-
-
-def test_an_engine_goes_on() -> None:
-    assert isinstance(read_state(pickle.dumps(Engine(Options(), []))), Engine)
 
 
 @pytest.mark.parametrize("function", [os.system, eval, exec, __import__, open, os.remove], ids=str)

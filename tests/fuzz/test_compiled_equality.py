@@ -12,7 +12,7 @@ import dissectors
 from dissectors import records
 from dissectors.compiling import loading
 from dissectors.errors import InputError
-from tests.fuzz import cases, halves
+from tests.fuzz import cases
 
 ROOT = Path(__file__).parent.parent.parent
 SEED = 20_261_125
@@ -45,24 +45,3 @@ def test_compiled_modules_give_the_records_that_their_sources_give(tmp_path: Pat
         cwd=ROOT, env=os.environ | {loading.VARIABLE: "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout) == rows(tmp_path)
-
-
-@pytest.mark.skipif(not dissectors.STATE.is_compiled, reason=f"{dissectors.STATE}")
-@pytest.mark.parametrize("name", ["iggy-messages", "kafka-transactions", "pulsar-subscriptions"])
-def test_state_that_one_writes_the_other_goes_on_with(name: str, tmp_path: Path) -> None:
-    capture = str(ROOT / "samples" / f"{name}.pcap")
-
-    def from_sources(half: str, state: Path) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.fuzz.halves", half, capture, str(state)],
-            cwd=ROOT, env=os.environ | {loading.VARIABLE: "1"}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return done.stdout.strip()
-
-    compiled, uncompiled = tmp_path / "compiled", tmp_path / "uncompiled"
-    first = halves.begin(capture, compiled)
-    second = halves.end(capture, compiled)
-    assert second != "[]"
-    assert from_sources("end", compiled) == second
-    assert from_sources("begin", uncompiled) == first
-    assert halves.end(capture, uncompiled) == second

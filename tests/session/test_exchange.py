@@ -1,18 +1,8 @@
 """Requests that wait, and the formulas of `exchanges`."""
 
-import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Sequence
-
 import pytest
 
 import dissectors
-from dissectors.compiling.state import state_layout
-from dissectors.iggy.pending import IggyRequest
-from dissectors.kafka.decode import api_version
-from dissectors.kafka.pending import new_request
 from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
@@ -35,33 +25,6 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 
 FACTS = FrameFacts(CLIENT, 700, 10, 3, 5_000, 6_000, 1, True)
 ANSWER = FrameFacts(SERVER, 90, 20, 4, 8_000, 9_000, 2, True)
-
-
-def requests() -> Sequence[PendingRequest]:
-    """One of each kind that is easily made."""
-    plain = PendingRequest(FACTS, "Produce", 0, version=9, client_id="me")
-    plain.topics, plain.records = ("orders",), 7
-    return plain, new_request(FACTS, api_version(0, 9), 12, "me"), IggyRequest(FACTS, "PING", 1)
-
-
-def state(request: PendingRequest) -> list[object]:
-    return [getattr(request, name) for name in state_layout(type(request)).names]
-
-
-def in_another_process(program: str, data: bytes, *, compiled: bool) -> bytes:
-    environment = {name: value for name, value in os.environ.items() if name != "BROKERSCOPE_UNCOMPILED"}
-    if not compiled:
-        environment["BROKERSCOPE_UNCOMPILED"] = "1"
-    return subprocess.run(
-        [sys.executable, "-c", program], input=data, env=environment, capture_output=True, check=True
-    ).stdout
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_requests_move_between_compiled_and_uncompiled_processes(compiled: bool) -> None:
-    back = "import pickle, sys; sys.stdout.buffer.write(pickle.dumps(pickle.load(sys.stdin.buffer)))"
-    copies = pickle.loads(in_another_process(back, pickle.dumps(requests()), compiled=compiled))
-    assert [state(copy) for copy in copies] == [state(request) for request in requests()]
 
 
 @pytest.mark.parametrize(
