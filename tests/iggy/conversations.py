@@ -198,15 +198,3 @@ def conversation(rng: random.Random) -> Script:
     if script and rng.random() < 0.05:
         script.insert(rng.randrange(len(script)), (rng.choice((CLIENT, SERVER)), b"these bytes are no frame"))
     return script
-
-
-def with_holes(rng: random.Random, script: Script) -> list[tuple[int, bytes | int]]:
-    """A script of which the capture lacks some writes (then a number: their size), or the ends of some."""
-    kept: list[tuple[int, bytes | int]] = []
-    for direction, data in script:
-        lost = rng.choice((len(data), rng.randrange(1, len(data)))) if len(data) > 1 and rng.random() < 0.05 else 0
-        if lost < len(data):
-            kept.append((direction, data[: len(data) - lost]))
-        if lost:
-            kept.append((direction, lost))
-    return kept

@@ -10,55 +10,15 @@ from hypothesis import strategies as st
 from dissectors.iggy import PROTOCOL
 from dissectors.records import TABLES
 from dissectors.rows.sink import Sink
-from tests.feeding import CLIENT, SERVER, feed, feed_every_way
+from tests.feeding import CLIENT, SERVER, feed
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, Script, conversation
-
-MUTATIONS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=6)
-
-
-def mutate(script: Script, changes: list[tuple[int, int, int]]) -> Script:
-    out = [(direction, bytearray(data)) for direction, data in script]
-    for step, at, flip in changes:
-        data = out[step % len(out)][1]
-        if data:
-            data[at % len(data)] ^= flip
-    return [(direction, bytes(data)) for direction, data in out]
-
-
-@settings(max_examples=120)
-@given(st.sampled_from(sorted(ERAS)), MUTATIONS)
-def test_a_mutated_conversation_yields_the_same_rows_however_it_is_cut(
-    era: str, changes: list[tuple[int, int, int]]
-) -> None:
-    feed_every_way(PROTOCOL, mutate(ERAS[era], changes))
 
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from([CLIENT, SERVER]), st.binary(max_size=300)), max_size=8), st.booleans())
 def test_any_bytes_are_rows_and_findings(script: Script, midstream: bool) -> None:
     feed(PROTOCOL, script, midstream=midstream)
-
-
-KEPT = st.lists(st.one_of(st.integers(0, 70), st.integers(0, 400), st.just(1000), st.just(-1)), min_size=1, max_size=40)
-
-
-@settings(max_examples=400)
-@given(st.sampled_from(sorted(ERAS)), KEPT, st.booleans())
-def test_packets_cut_by_a_snap_length_or_lost_are_rows_and_findings(era: str, kept: list[int], pipelined: bool) -> None:
-    """Also where several requests are on their way, and too little of an answer is left to know whose it is."""
-    script: Any = 3 * ERAS[era]
-    if pipelined:
-        script = [*script[:4], *sorted(script[4:], key=lambda step: step[0])]
-    lost = [(direction, len(data) if kept[i % len(kept)] < 0 else data) for i, (direction, data) in enumerate(script)]
-    feed(PROTOCOL, lost, keep=lambda step, size: min(size, kept[step % len(kept)]))
-
-
-@pytest.mark.parametrize("era", sorted(ERAS))
-def test_a_packet_may_be_cut_anywhere(era: str) -> None:
-    for step, (_, data) in enumerate(ERAS[era]):
-        for kept in range(0, len(data), 3):
-            feed(PROTOCOL, ERAS[era], keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]
 
 
 def test_an_answer_cut_before_its_id_is_not_held_back_where_a_hole_leaves_its_request_open() -> None:

@@ -13,7 +13,7 @@ from dissectors.options import Options
 from dissectors.rows.sink import Sink
 from dissectors.session.search import SearchBudget
 from dissectors.tcp.chunk import Chunk, Gap
-from tests.feeding import CLIENT, SERVER, conn, feed, in_any_order
+from tests.feeding import CLIENT, SERVER, conn, feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS
 
@@ -134,22 +134,30 @@ def test_the_rest_of_a_torn_answer_does_not_hide_the_next_one() -> None:
     ]
 
 
-@settings(max_examples=60)
-@given(
-    st.sampled_from(["iggy-0.4", "iggy-0.7"]),
-    st.lists(st.sampled_from("SPPi"), min_size=1, max_size=5),
-    st.integers(1, 400),
-    st.integers(0, 1),
-)
-def test_a_cut_tail_gives_the_same_rows_byte_by_byte(era: str, kinds: list[str], kept: int, lost: int) -> None:
-    """An answer is lost, some follow, and the capture ends within the last of them."""
-    send, sent, poll, polled, ping, pong = (data for _, data in ERAS[era][2:8])
-    pairs = {"S": (send, sent), "P": (poll, polled), "i": (ping, pong)}
-    script: list[tuple[int, bytes | int]] = [*ERAS[era], (CLIENT, poll), (SERVER, 8 + 40 * lost)]
-    for kind in kinds:
-        script += [(CLIENT, pairs[kind][0]), (SERVER, pairs[kind][1])]
-    last = pairs[kinds[-1]][1]
-    script[-1] = (SERVER, (last + polled)[: max(1, min(kept, len(last) + len(polled) - 1))])
-    whole, _ = feed(PROTOCOL, script)
-    bytewise, _ = feed(PROTOCOL, script, cut=lambda data: [data[i : i + 1] for i in range(len(data))])
-    assert in_any_order(bytewise) == in_any_order(whole)
+STORE = w.request(121, b"\1" + w.number(5) + w.STREAM + w.TOPIC + bytes(12))
+EMPTY = w.answer(w.polled(w.poll_a([b"A"]), 1))
+Script = list[tuple[int, bytes | int]]
+LATE: dict[str, Script] = {
+    "a hole in the answer before": [(SERVER, w.answer(bytes(60))[:14]), (SERVER, 54), (CLIENT, STORE)],
+    "a hole behind bytes that are no frame": [
+        (CLIENT, b"these bytes are no frame"), (SERVER, EMPTY), (CLIENT, 43), (SERVER, EMPTY),
+    ],
+    "junk that the server sent first": [
+        (SERVER, b"\x08"), (SERVER, w.vsr_reply(2, id=7)), (CLIENT, w.vsr_request(2, code=1, id=7)),
+    ],
+    "two requests that are lost": [
+        (side, len(data) if n in (0, 4) else data) for n, (side, data) in enumerate(ERAS["iggy-0.7"])
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("script", LATE.values(), ids=LATE)
+def test_what_shows_the_framing_late_changes_no_row(script: Script) -> None:
+    feed_every_way(PROTOCOL, script)
+
+
+def test_what_shows_vsr_late_in_mid_connection_changes_no_row() -> None:
+    (_, answer), *rest = ERAS["iggy-vsr-0.9"][1:]
+    script: Script = [(SERVER, answer[len(answer) * 9 // 10 :]), *rest]
+    script[3] = (script[3][0], len(rest[2][1]))
+    feed_every_way(PROTOCOL, script, midstream=True)

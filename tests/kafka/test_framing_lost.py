@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.kafka import PROTOCOL
+from dissectors.kafka.loss.resync import produces
 from dissectors.options import Options
 from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
@@ -146,3 +147,9 @@ def test_the_tables_that_are_asked_for_do_not_change_which_requests_there_are() 
     assert [[getattr(row, name) for name in told] for row in alone.exchanges] == [
         [getattr(row, name) for name in told] for row in everything.exchanges
     ]
+
+
+def test_a_produce_without_a_topic_is_no_sign_of_one() -> None:
+    body = b"\xff\xff" + struct.pack(">hii", 1, 1000, 1)
+    assert not produces(request(0, 3, 1, body + b"\xff\xff" + bytes(20)), 0)
+    assert produces(request(0, 3, 1, body + b"\0\1t" + bytes(20)), 0)

@@ -192,6 +192,20 @@ def test_batches_of_a_request_whose_head_was_lost_are_produced_ones() -> None:
     assert (found.role, found.api, found.outcome, found.base_offset) == ("produce", "Produce", "unknown", None)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_batch_of_a_lost_request_is_of_the_client_that_spoke_before_it_and_of_none_that_spoke_later(
+    named: bool,
+) -> None:
+    hello, lost = produce(1, {("orders", 0): A}), produce(2, {("orders", 0): B})
+    script: list[Step] = [
+        (CLIENT, hello if named else len(hello)),
+        (SERVER, produced(1, [("orders", 0, 0, 4)])),
+        *with_hole(CLIENT, lost + produce(3, {("items", 0): C}), 0, 39),
+    ]
+    sink = feed_every_way(PROTOCOL, script)
+    assert [row.client_id for row in sink.batches if row.topic is None] == ["tester" if named else None]
+
+
 def test_a_replica_s_lost_answers_are_replication() -> None:
     answer = fetched(8, {("orders", 3): A + B})
     script = [

@@ -2,11 +2,9 @@
 
 import json
 import zlib
-from functools import partial
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.limits import Limits
@@ -16,7 +14,7 @@ from dissectors.pulsar.commands import COMMANDS
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.records import TABLES
 from dissectors.rows.sink import Sink
-from tests.feeding import CLIENT, SERVER, feed, feed_every_way, in_any_order, rows
+from tests.feeding import CLIENT, SERVER, feed, feed_every_way, rows
 from tests.pulsar import wire
 
 SECRET = b"s3cr3t-do-not-show"
@@ -41,76 +39,8 @@ SESSION: list[tuple[int, bytes]] = [
 ]
 
 
-def sorted_rows(script: list[tuple[int, bytes]], **how: Any) -> dict[str, list[str]]:
-    return in_any_order(feed(PROTOCOL, script, **how)[0])
-
-
 def text(sink: Sink) -> str:
     return json.dumps(rows(sink), default=lambda value: value.decode("latin-1"))
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_damaged_bytes_give_the_same_rows_however_they_are_cut(data: st.DataObject) -> None:
-    script = list(SESSION)
-    for _ in range(data.draw(st.integers(1, 4))):
-        step = data.draw(st.integers(0, len(script) - 1))
-        side, frame = script[step]
-        at = data.draw(st.integers(0, max(0, len(frame) - 1)))
-        junk = data.draw(st.binary(max_size=6))
-        cut = data.draw(st.integers(0, 6))
-        script[step] = (side, frame[:at] + junk + frame[at + cut :])
-    want = sorted_rows(script)
-    for size in (1, 3):
-        for each in (True, False):
-            cut_up = partial(pieces, size)
-            assert sorted_rows(script, cut=cut_up, advance_each=each) == want
-
-
-def pieces(size: int, data: bytes) -> list[bytes]:
-    return [data[i : i + size] for i in range(0, len(data), size)]
-
-
-def with_holes(data: st.DataObject) -> list[tuple[int, bytes | int]]:
-    script: list[tuple[int, bytes | int]] = []
-    for side, frame in SESSION:
-        if data.draw(st.integers(0, 3)):
-            script.append((side, frame))
-            continue
-        start = data.draw(st.integers(0, len(frame) - 1))
-        end = data.draw(st.integers(start + 1, len(frame)))
-        script += [part for part in ((side, frame[:start]), (side, end - start), (side, frame[end:])) if part[1] != b""]
-    return script
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_lost_bytes_are_never_bad_and_every_other_byte_is_counted(data: st.DataObject) -> None:
-    script = with_holes(data)
-    for each in (True, False):
-        sink, _ = feed(PROTOCOL, script, advance_each=each)
-        assert {batch.verdict for batch in sink.batches} <= {"ok", "unverifiable"}
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_entries_beside_a_hole_are_the_same_however_the_rest_is_cut(data: st.DataObject) -> None:
-    script = with_holes(data)
-    want = {batch.checksum_stored for batch in feed(PROTOCOL, script)[0].batches if batch.verdict == "ok"}
-    for step in (1, 3):
-        sink, _ = feed(PROTOCOL, script, cut=partial(pieces, step))
-        assert {batch.checksum_stored for batch in sink.batches if batch.verdict == "ok"} == want
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 400), st.integers(0, 300))
-def test_a_capture_that_begins_in_mid_stream_finds_its_frames(client: int, server: int) -> None:
-    streams = [b"".join(frame for side, frame in SESSION if side == direction) for direction in (CLIENT, SERVER)]
-    script = [(CLIENT, streams[0][client:]), (SERVER, streams[1][server:])]
-    sink = feed_every_way(PROTOCOL, script, midstream=True)
-    whole, _ = feed(PROTOCOL, SESSION)
-    assert {batch.verdict for batch in sink.batches} <= {"ok"}
-    assert len(sink.batches) <= len(whole.batches)
 
 
 @pytest.mark.parametrize("code", sorted(COMMANDS))
@@ -129,12 +59,6 @@ def test_any_bytes_may_be_the_body_of_any_command(code: int, body: bytes) -> Non
 @given(st.binary(max_size=60))
 def test_any_bytes_may_be_metadata(meta: bytes) -> None:
     feed_every_way(PROTOCOL, [*SESSION[4:6], (SERVER, wire.delivery(wire.entry(meta, BATCH)))])
-
-
-def test_a_packet_may_be_cut_anywhere() -> None:
-    for step, (_, data) in enumerate(SESSION):
-        for kept in range(len(data)):
-            feed(PROTOCOL, SESSION, keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]
 
 
 def test_a_secret_is_not_shown_where_bytes_of_the_command_are_missing() -> None:
