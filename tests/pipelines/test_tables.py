@@ -120,14 +120,6 @@ def test_threads_are_no_more_than_memory_is_enough_for(memory: str, threads: int
         assert engine.fetch("select current_setting('threads') as threads").to_pylist() == [{"threads": threads}]
 
 
-def test_a_delivery_is_of_the_latest_production_before_it(tmp_path: Path) -> None:
-    with local_engine(written(synthetic.made_anew(), tmp_path / "records")) as engine:
-        (row,) = rows("delivery", engine)
-    assert (row["deliveries"], row["batches"]) == (7, 2)  # what came before all productions has none
-    assert (row["same_checksum"], row["other_checksum"]) == (3, 2)  # one delivery, and one production, have no checksum
-    assert (row["delay_p50_ns"], row["delay_max_ns"]) == (4_000_000, 7_000_000)
-
-
 def test_a_bucket_begins_at_a_whole_multiple_of_its_length(engine: LocalEngine) -> None:
     assert {row["bucket"].second % 10 for row in rows("throughput", engine)} == {0}
 
@@ -155,14 +147,6 @@ def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
     assert {name: table.num_rows for name, table in made.items()} == dict.fromkeys(TABLES, 0)
 
 
-def test_a_batch_that_was_sent_again_counts_once_where_it_was_taken(tmp_path: Path) -> None:
-    made = synthetic.resent()
-    with local_engine(written(made, tmp_path / "records")) as engine:
-        (row,) = rows("throughput", engine, Ask(bucket_us=3_600_000_000))
-    assert (row["batches"], row["messages"], row["resent"], row["refused"]) == (4, 20, 10, 10)
-    assert row["stored_bytes"] == 800
-
-
 def test_of_batches_of_one_send_that_came_at_the_same_time_one_counts(tmp_path: Path) -> None:
     made = synthetic.resent()
     at = made["batches"].schema.get_field_index("time")
@@ -173,30 +157,6 @@ def test_of_batches_of_one_send_that_came_at_the_same_time_one_counts(tmp_path: 
         with local_engine(written({**made, "batches": batches}, tmp_path / str(number))) as engine:
             (row,) = rows("throughput", engine, Ask(bucket_us=3_600_000_000))
         assert (row["batches"], row["messages"], row["resent"], row["refused"]) == (4, 20, 10, 10)
-
-
-def test_consumed_is_what_the_application_receives(tmp_path: Path) -> None:
-    with local_engine(written(synthetic.aborted(), tmp_path / "records")) as engine:
-        made = rows("throughput", engine)
-    assert {(row["topic"], row["messages"], row["stored_bytes"]) for row in made} == {
-        ("one", 15, 400),
-        ("two", 15, 400),
-    }
-
-
-def test_of_many_connections_and_topics_each_delivery_and_message_counts_once(tmp_path: Path) -> None:
-    with local_engine(made_lake.make(tmp_path / "records", connections=900, topics=50, clients=20)) as engine:
-        delivery, throughput = rows("delivery", engine), rows("throughput", engine)
-
-    def total(made: Rows, column: str, **only: str) -> int:
-        return sum(row[column] for row in made if only.items() <= row.items())
-
-    assert total(throughput, "messages", role="produce") == 8910
-    assert total(throughput, "resent", role="produce") == 90  # nine batches of ten, sent again
-    assert (
-        total(throughput, "messages", role="consume") == 900 * 10 - 17 * 6
-    )  # 17 answers hold more than applications take
-    assert (total(delivery, "deliveries"), total(delivery, "batches")) == (900, 891)
 
 
 def test_absurd_numbers_saturate_and_end_no_job(tmp_path: Path) -> None:
@@ -238,12 +198,6 @@ def every_kind(samples: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
         parts = [kind[name].select(schema.names).cast(schema) for kind in kinds if name in kind]
         records[name] = pa.concat_tables(parts)
     return written(records, folder / "records")
-
-
-def test_an_answer_that_names_a_partition_several_times_begins_no_other_leader(every_kind: Path) -> None:
-    with local_engine(every_kind) as engine:
-        spans = [(row["topic"], row["partition"], row["since"]) for row in rows("leaders", engine)]
-    assert len(spans) == len(set(spans))  # connections that share a hash have one topic each, named many times at once
 
 
 def test_both_engines_know_the_latest_production(spark: Any, tmp_path: Path) -> None:
