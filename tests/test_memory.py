@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from dissectors.limits import KIB, MIB, Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
 from tests.benchmarks import captures, hostile
+from tests.kafka.wire import message
 from tests.pipelines import cutting
 from tests.pulsar import wire as pulsar
 
@@ -156,11 +158,12 @@ def pulsar_bombs(number: int, compress: Callable[[bytes], bytes]) -> Case:
 
 def wrappers(path: Path) -> None:
     """Old message sets in wrappers in wrappers, and wrappers of much."""
-    inside = hostile.wrapped(b"value", codec=0)
+    wrapped = partial(message, 0, codec=1)
+    inside = message(0, b"value")
     for _ in range(30):
-        inside = hostile.wrapped(gzip.compress(inside))
-    much = hostile.wrapped(gzip.compress(hostile.wrapped(bytes(VALUE), codec=0), 1))
-    many = hostile.wrapped(gzip.compress(hostile.wrapped(gzip.compress(bytes(VALUE), 1)) * 1000, 1))
+        inside = wrapped(gzip.compress(inside))
+    much = wrapped(gzip.compress(message(0, bytes(VALUE)), 1))
+    many = wrapped(gzip.compress(wrapped(gzip.compress(bytes(VALUE), 1)) * 1000, 1))
     hostile.produce_sets(path, inside + much + many + much + much, times=2)
 
 

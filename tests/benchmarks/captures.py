@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import crc32c
+from tests.kafka import wire
 
 CLIENT, SERVER, PORT = 0x0A000002, 0x0A000001, 9092
 START_S = 1_760_000_000
@@ -15,6 +15,7 @@ SEGMENT = 1448  # payload bytes of a full TCP segment
 FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
 _ETHERNET = bytes(12) + b"\x08\x00"
 ACK, PSH_ACK, SYN, SYN_ACK = 16, 24, 2, 18
+_ID_AT = 8  # of the correlation id in a request of Kafka
 
 
 class Wire:
@@ -63,24 +64,25 @@ class Wire:
 
 def produce(path: Path, size: int, *, records: int, value_bytes: int) -> None:
     """Produce requests (version 7) of one batch each, with their answers, until the file has about `size` bytes."""
-    data = _batch(records, value_bytes)
-    topic = _text("orders")
-    body = struct.pack(">hhii", -1, -1, 30_000, 1) + topic + struct.pack(">iii", 1, 0, len(data)) + data
+    value = bytes(i * 37 & 0xFF for i in range(value_bytes))
+    data = wire.batch([wire.record(number, None, value) for number in range(records)])
+    topic = wire.text("orders")
+    requests = [wire.produce(0, {("orders", 0): data}, client=f"bench-{number}") for number in range(20)]
     with path.open("wb") as file:
         file.write(FILE_HEADER)
-        wires = [Wire(file, 40_000 + i) for i in range(20)]
+        wires = [Wire(file, 40_000 + i) for i in range(len(requests))]
         micros = number = 0
         while file.tell() < size:
-            wire = wires[number % len(wires)]
-            wire.micros = micros
-            request = struct.pack(">hhi", 0, 7, number) + _text(f"bench-{number % len(wires)}") + body
-            wire.send(0, struct.pack(">i", len(request)) + request)
-            wire.micros += 300
+            connection = wires[number % len(wires)]
+            connection.micros = micros
+            request = requests[number % len(wires)]
+            connection.send(0, request[:_ID_AT] + struct.pack(">i", number) + request[_ID_AT + 4 :])
+            connection.micros += 300
             answer = (
                 struct.pack(">ii", number, 1) + topic + struct.pack(">iihqqqi", 1, 0, 0, number * records, -1, 0, 0)
             )
-            wire.send(1, struct.pack(">i", len(answer)) + answer)
-            micros, number = wire.micros, number + 1
+            connection.send(1, wire.frame(answer))
+            micros, number = connection.micros, number + 1
 
 
 def repeat(sources: list[Path], path: Path, size: int) -> None:
@@ -115,29 +117,3 @@ def _packets(path: Path) -> Iterator[tuple[int, bytes]]:
         if frame[12:14] == b"\x08\x00":
             yield seconds * 1_000_000 + micros, frame
         at += 16 + captured
-
-
-def _batch(records: int, value_bytes: int) -> bytes:
-    """A record batch, magic 2, uncompressed."""
-    value = bytes(i * 37 & 0xFF for i in range(value_bytes))
-    rows = b""
-    for offset in range(records):
-        row = b"\x00\x00" + _varint(offset) + _varint(-1) + _varint(len(value)) + value + b"\x00"
-        rows += _varint(len(row)) + row
-    now = START_S * 1000
-    tail = struct.pack(">hiqqqhii", 0, records - 1, now, now, -1, -1, -1, records) + rows
-    return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, crc32c.crc32c(tail)) + tail
-
-
-def _varint(value: int) -> bytes:
-    """Zigzag."""
-    left = value << 1 ^ value >> 63
-    out = bytearray()
-    while left > 127:
-        out.append(left & 127 | 128)
-        left >>= 7
-    return bytes([*out, left])
-
-
-def _text(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()

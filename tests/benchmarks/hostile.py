@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import crc32c
 import numpy as np
 import numpy.typing as npt
 
 from tests.benchmarks.captures import ACK, FILE_HEADER, PSH_ACK, START_S, SYN, SYN_ACK, Wire
+from tests.kafka.encoder import uvarint
+from tests.kafka.wire import batch, produce, produced
 
 CLIENTS, SERVER = 0x0B000000, 0x0A000001
 RST_ACK = 20
@@ -101,7 +101,7 @@ def disorder(path: Path, data: bytes, order: Sequence[int], *, port: int, size: 
 def many_topics(path: Path, connections: int, topics: int) -> None:
     """Each connection asks for its topics, and the broker names them all: Metadata, version 12."""
     body = struct.pack(">i", 0) + b"\2" + struct.pack(">i", 1) + b"\7broker" + struct.pack(">i", 9092) + b"\0\0"
-    body += b"\0" + struct.pack(">i", 1) + _uvarint(topics + 1)  # no cluster id, the controller
+    body += b"\0" + struct.pack(">i", 1) + uvarint(topics + 1)  # no cluster id, the controller
     for number in range(topics):
         name = f"a-topic-of-ordinary-length-{number:06d}".encode()
         body += struct.pack(">h", 0) + bytes([len(name) + 1]) + name + number.to_bytes(16, "big") + b"\0"
@@ -121,41 +121,36 @@ def many_topics(path: Path, connections: int, topics: int) -> None:
             micros = wire.micros
 
 
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def bombs(path: Path, codec: int, packed: bytes, messages: int, *, times: int = 1, answered: bool = True) -> None:
     """Produce requests (version 7), each with a batch of so many messages that is compressed to these bytes."""
-    tail = struct.pack(">hiqqqhii", codec, messages - 1, 0, 0, -1, -1, -1, messages) + packed
-    data = struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, crc32c.crc32c(tail)) + tail
+    data = batch([b""] * messages, codec=codec, stored=packed)
     produce_sets(path, data, times=times, answered=answered)
 
 
 def produce_sets(path: Path, data: bytes, *, times: int = 1, answered: bool = True) -> None:
     """Produce requests (version 7), each with this record set."""
-    topic = b"\0\6orders"
-    body = struct.pack(">hhii", -1, -1, 30_000, 1) + topic + struct.pack(">iii", 1, 0, len(data)) + data
     with path.open("wb") as file:
         file.write(FILE_HEADER)
         wire = Wire(file, 40_000)
         for number in range(times):
-            request = struct.pack(">hhi", 0, 7, number) + b"\0\6client" + body
-            wire.send(0, struct.pack(">i", len(request)) + request)
-            if not answered:
-                continue
-            answer = struct.pack(">ii", number, 1) + topic + struct.pack(">iihqqqi", 1, 0, 0, number, -1, 0, 0)
-            wire.send(1, struct.pack(">i", len(answer)) + answer)
+            wire.send(0, produce(number, {("orders", 0): data}, client="client"))
+            if answered:
+                wire.send(1, produced(number, [("orders", 0, 0, number)]))
 
 
 def records(count: int, value_bytes: int) -> bytes:
     """The records of a batch, magic 2: no keys, and values of zeros."""
-    row = b"\0\0\0\1" + _uvarint(2 * value_bytes) + bytes(value_bytes) + b"\0"
-    return (_uvarint(2 * len(row)) + row) * count
+    row = b"\0\0\0\1" + uvarint(2 * value_bytes) + bytes(value_bytes) + b"\0"
+    return (uvarint(2 * len(row)) + row) * count
+
+
+def steps(talk: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, int, int, int, bytes]]:
+    """(side, flags, sequence number, acknowledged, payload) of the packets of a connection on which this is said."""
+    yield from ((0, SYN, 0, 0, b""), (1, SYN_ACK, 0, 1, b""), (0, ACK, 1, 1, b""))
+    sent = [1, 1]
+    for side, payload in talk:
+        yield side, PSH_ACK, sent[side], sent[1 - side], payload
+        sent[side] += len(payload)
 
 
 def open_connections(
@@ -166,14 +161,9 @@ def open_connections(
     talk: (side, bytes) one after the other. step: microseconds between a connection and the next.
     """
     clients = np.arange(connections)
-    sent = [1, 1]
-    steps = [(0, SYN, 0, 0, b""), (1, SYN_ACK, 0, 1, b""), (0, ACK, 1, 1, b"")]
-    for side, payload in [*talk] * turns:
-        steps.append((side, PSH_ACK, sent[side], sent[1 - side], payload))
-        sent[side] += len(payload)
     with path.open("wb") as file:
         file.write(FILE_HEADER)
-        for number, (side, flags, seq, ack, payload) in enumerate(steps):
+        for number, (side, flags, seq, ack, payload) in enumerate(steps([*talk] * turns)):
             micros = (clients + number * connections) * step
             rows = packets(
                 clients, side=side, port=port, seq=np.full(connections, seq), ack=ack, flags=flags, micros=micros,
@@ -185,17 +175,12 @@ def open_connections(
 def idle_connections(path: Path, connections: int, talk: Iterable[tuple[int, bytes]], *, port: int) -> None:
     """One connection after the other, each with its handshake and what its sides say; none of them ends."""
     clients = np.arange(connections)
-    sent = [1, 1]
-    steps = [(0, SYN, 0, 0, b""), (1, SYN_ACK, 0, 1, b""), (0, ACK, 1, 1, b"")]
-    for side, payload in talk:
-        steps.append((side, PSH_ACK, sent[side], sent[1 - side], payload))
-        sent[side] += len(payload)
     rows = [
         packets(
             clients, side=side, port=port, seq=np.full(connections, seq), ack=ack, flags=flags,
             micros=clients * 1_000 + number, payload=payload,
         )
-        for number, (side, flags, seq, ack, payload) in enumerate(steps)
+        for number, (side, flags, seq, ack, payload) in enumerate(steps(talk))
     ]  # fmt: skip
     path.write_bytes(FILE_HEADER + np.concatenate(rows, axis=1).tobytes())
 
@@ -218,13 +203,6 @@ def copies(path: Path, samples: Iterable[Path], times: int) -> None:
                     file.write(struct.pack("<IIII", clock + seconds - begin, micros, size, wire) + packet)
                     at += 16 + size
                 clock += seconds - begin + 1
-
-
-def wrapped(packed: bytes, *, magic: int = 1, codec: int = 1) -> bytes:
-    """One message of the older formats that holds others: offset, size, CRC-32, magic, attributes, time, key, value."""
-    time = struct.pack(">q", 0) if magic else b""
-    covered = bytes([magic, codec]) + time + struct.pack(">ii", -1, len(packed)) + packed
-    return struct.pack(">qiI", 0, 4 + len(covered), zlib.crc32(covered)) + covered
 
 
 def talk(path: Path, port: int, script: Iterable[tuple[int, bytes]]) -> None:
