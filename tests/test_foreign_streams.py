@@ -7,16 +7,14 @@ Each is read whole, from its middle (without its handshake) and cut off, on each
 
 import random
 import struct
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import dissectors
-from dissectors.capture.block import ACK, FIN, PSH, SYN
 from tests.iggy.wire import register, vsr_reply, vsr_request
-from tests.wires import T0, Packet, ethernet, ip, pcap, tcp
+from tests.wires import T0, Packet, Side, Talk, pcap
 
 CLIENT, SERVER = 0, 1
 PORTS = (9092, 6650, 8090, 5555)
@@ -208,25 +206,14 @@ STREAMS: dict[str, Turns] = {
 }
 
 
-def connection(number: int, port: int, turns: Turns, *, whole: bool, ends: bool) -> Iterator[Packet]:
+def connection(number: int, port: int, turns: Turns, *, whole: bool, ends: bool) -> list[Packet]:
     """The packets of one connection. whole: from its handshake on; ends: to its FIN on both sides."""
-    sides = ("10.1.0.2", 20_000 + number), ("10.1.0.1", port)
-    at = [1000, 5000]
-    times = count(T0 + number * 1_000_000, 1000)
-
-    def packet(side: int, flags: int, data: bytes = b"") -> Packet:
-        (source, sport), (target, dport) = sides[side], sides[1 - side]
-        frame = ethernet(ip(source, target, 6, tcp(source, target, sport, dport, at[side], at[1 - side], flags, data)))
-        at[side] += len(data) + bool(flags & (SYN | FIN))
-        return Packet(next(times), frame, len(frame))
-
-    if whole:
-        yield from (packet(CLIENT, SYN), packet(SERVER, SYN | ACK), packet(CLIENT, ACK))
+    sides = Side("10.1.0.2", 20_000 + number), Side("10.1.0.1", port)
+    talk = Talk(*sides, handshake=whole, time=T0 + number * 1_000_000, step=1000)
     for side, data in turns:
         for start in range(0, len(data), 1400):
-            yield packet(side, ACK | PSH, data[start : start + 1400])
-    if ends:
-        yield from (packet(CLIENT, ACK | FIN), packet(SERVER, ACK | FIN), packet(CLIENT, ACK))
+            talk.send(side, data[start : start + 1400])
+    return talk.close() if ends else talk.packets
 
 
 def from_the_middle(turns: Turns) -> Turns:
@@ -272,9 +259,8 @@ def test_a_stream_of_another_protocol_is_nobodys(port: int, tmp_path: Path) -> N
 
 def test_a_port_speaks_for_frames_of_which_a_snap_length_left_too_little(tmp_path: Path) -> None:
     """The zeros with which frames of viewstamped replication begin, 30 bytes of each."""
-    packets = list(
-        connection(0, 8090, ask(vsr_request(1, register(), id=0), answer=vsr_reply(1, id=0)), whole=True, ends=True)
-    )
+    turns = ask(vsr_request(1, register(), id=0), answer=vsr_reply(1, id=0))
+    packets = connection(0, 8090, turns, whole=True, ends=True)
     path = tmp_path / "cut.pcap"
     path.write_bytes(pcap([packet._replace(data=packet.data[: 54 + 30]) for packet in packets], nano=True))
     found = dissectors.dissect([path], tables=["connections", "exchanges"])

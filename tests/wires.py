@@ -4,9 +4,9 @@ import ipaddress
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from dissectors.capture.block import ACK, PSH, PacketBlock
+from dissectors.capture.block import ACK, FIN, PSH, SYN, PacketBlock
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 
@@ -95,6 +95,42 @@ def segment(
     body = tcp(source.ip, target.ip, source.port, target.port, seq, ack, flags, payload, window, options)
     frame = ethernet(ip(source.ip, target.ip, 6, body, ip_id))
     return Packet(time, frame[:keep], len(frame))
+
+
+class Talk:
+    """Writes the packets of one connection between a client (side 0) and a server (1), a step after another."""
+
+    def __init__(
+        self,
+        client: Side = CLIENT,
+        server: Side = SERVER,
+        *,
+        first: tuple[int, int] = (1000, 5000),
+        handshake: bool = True,
+        time: int = T0,
+        step: int = 1_000_000,
+    ) -> None:
+        """first: sequence numbers of the sides; time: of the first packet, and step: until the next one, ns."""
+        self.ends = (client, server)
+        self.next = [*first]
+        self.time, self.step = time, step
+        self.packets: list[Packet] = []
+        if handshake:
+            self.send(0, flags=SYN).send(1, flags=SYN | ACK).send(0, flags=ACK)
+
+    def send(self, side: int, payload: bytes = b"", flags: int = ACK | PSH) -> Self:
+        """One segment, with an IP id of its own."""
+        source, target = self.ends[side], self.ends[1 - side]
+        ack, count = self.next[1 - side] if flags & ACK else 0, len(self.packets) + 1
+        packet = segment(source, target, self.next[side], ack, payload, flags, time=self.time, ip_id=count)
+        self.packets.append(packet)
+        self.next[side] += len(payload) + bool(flags & (SYN | FIN))
+        self.time += self.step
+        return self
+
+    def close(self) -> list[Packet]:
+        """All packets, with those that end the connection."""
+        return self.send(0, flags=FIN | ACK).send(1, flags=FIN | ACK).send(0, flags=ACK).packets
 
 
 def pcap(packets: Iterable[Packet], *, order: str = "<", nano: bool = False, link: int = 1) -> bytes:

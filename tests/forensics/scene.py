@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dissectors.capture.block import ACK, SYN
+from dissectors.capture.block import ACK
 from dissectors.forensics import Case, Investigation
 from dissectors.options import Options
 from tests.kafka import wire
-from tests.wires import CLIENT, SERVER, T0, Packet, Side, checksum, pcap, segment
+from tests.wires import CLIENT, SERVER, Packet, Side, Talk, checksum, pcap
 
 VALUE = b"The quick brown fox jumps over the lazy dog, and 1,234 other foxes do it again."
 RECORDS = [wire.record(i, b"key-%d" % i, b"%d:" % i + VALUE) for i in range(5)]
@@ -20,23 +20,16 @@ STORED = wire.batch(RECORDS, base=100, producer=(9, 1, 40))
 HEADERS = 14 + 20 + 20  # Ethernet, IPv4, TCP without options
 
 
-class Scene:
+class Scene(Talk):
     """Packets of one connection; `mss` cuts what is sent into segments."""
 
     def __init__(self, mss: int = 1460, client: Side = CLIENT, server: Side = SERVER) -> None:
         self.mss = mss
-        self.ends = (client, server)
-        self.next = [1000, 5000]
-        self.packets: list[Packet] = []
-        self.packets.append(self._segment(0, 999, 0, b"", SYN))
-        self.packets.append(self._segment(1, 4999, 1000, b"", SYN | ACK))
-        self.packets.append(self._segment(0, 1000, 5000, b"", ACK))
+        super().__init__(client, server)
 
     def say(self, direction: int, data: bytes) -> Scene:
         for at in range(0, len(data), self.mss):
-            piece = data[at : at + self.mss]
-            self.packets.append(self._segment(direction, self.next[direction], self.next[1 - direction], piece))
-            self.next[direction] += len(piece)
+            self.send(direction, data[at : at + self.mss], ACK)
         return self
 
     def again(self, index: int, *, after: int) -> Scene:
@@ -48,11 +41,6 @@ class Scene:
         data[24:26] = struct.pack(">H", checksum(bytes(data[14:34])))
         self.packets.insert(after + 1, Packet(self.packets[after].time + 1, bytes(data), packet.wire))
         return self
-
-    def _segment(self, direction: int, seq: int, ack: int, payload: bytes, flags: int = ACK) -> Packet:
-        source, target = self.ends[direction], self.ends[1 - direction]
-        number = len(self.packets) if hasattr(self, "packets") else 0
-        return segment(source, target, seq, ack, payload, flags, time=T0 + number * 1_000_000, ip_id=number + 1)
 
 
 def kafka(mss: int = 1460) -> Scene:

@@ -14,9 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dissectors.capture.block import ACK, FIN, PSH, SYN
 from tests.kafka.wire import batch, fetch, fetched, produce, produced, record, request, response, text
-from tests.wires import Packet, Side, ethernet, ip, pcap, segment
+from tests.wires import Packet, Side, Talk, ethernet, ip, pcap
 
 START = 1_795_230_000_000_000_000  # ns
 MS = 1_000_000
@@ -29,40 +28,18 @@ PRODUCER = 7001  # id of an idempotent producer
 NOT_LEADER, SASL_FAILED = 6, 58
 
 
-class _Connection:
+class _Connection(Talk):
     """One connection to the broker, whose packets come 1 ms apart."""
 
     def __init__(self, client: Side, at_ms: int) -> None:
-        self.client = client
-        self.time = START + at_ms * MS
-        self.sent = [1000, 5000]  # next sequence numbers: of the client, of the broker
-        self.packets: list[Packet] = []
-        self._send(True, b"", SYN)
-        self._send(False, b"", SYN | ACK)
-        self._send(True, b"", ACK)
-
-    def _send(self, forth: bool, payload: bytes, flags: int = ACK | PSH) -> None:
-        side, other = (0, 1) if forth else (1, 0)
-        source, target = (self.client, BROKER) if forth else (BROKER, self.client)
-        ack = self.sent[other] if flags & ACK else 0
-        count = len(self.packets) + 1
-        self.packets.append(segment(source, target, self.sent[side], ack, payload, flags, time=self.time, ip_id=count))
-        self.sent[side] += len(payload) + bool(flags & (SYN | FIN))
-        self.time += MS
+        super().__init__(client, BROKER, time=START + at_ms * MS, step=MS)
 
     def call(self, asked: bytes, answer: bytes | None, wait_ms: int = 1) -> None:
         """A request and its answer, if there is one."""
-        self._send(True, asked)
+        self.send(0, asked)
         if answer is not None:
             self.time += wait_ms * MS
-            self._send(False, answer)
-
-    def close(self) -> list[Packet]:
-        """All packets, with those that end the connection."""
-        self._send(True, b"", FIN | ACK)
-        self._send(False, b"", FIN | ACK)
-        self._send(True, b"", ACK)
-        return self.packets
+            self.send(1, answer)
 
 
 def _handshake(number: int, client: str, mechanism: str) -> tuple[bytes, bytes]:

@@ -29,7 +29,6 @@ from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap, wrpcap
 
 import dissectors
-from dissectors.capture.block import ACK, SYN
 from dissectors.records import TABLES, schema
 from pipelines.answers import aggregates, connection, diff, groups, records, summary, top
 from pipelines.answers.aggregates import COLUMNS
@@ -461,18 +460,15 @@ def test_follow_shows_both_directions_in_time_order(exchanges: list[dict[str, An
 
 
 def test_follow_shows_who_asked_and_how_many_permits_are_left(tmp_path: Path) -> None:
-    ends, sent = (wires.CLIENT, wires.SERVER), [1, 1]
-    packets = [wires.segment(*ends, 0, 0, flags=SYN), wires.segment(*ends[::-1], 0, 1, flags=SYN | ACK)]
+    talk = wires.Talk()
     script = [
         *((0, pulsar.connect()), (1, pulsar.connected()), (0, pulsar.subscribe()), (1, pulsar.success(2))),
         *((1, pulsar.simple(pulsar.PING)), (0, pulsar.simple(pulsar.PONG)), (0, pulsar.flow(500))),
         (1, pulsar.delivery(pulsar.entry(pulsar.metadata(), b"v"))),
     ]
-    for at, (side, data) in enumerate(script, 1):
-        time = wires.T0 + at * 1_000_000
-        packets.append(wires.segment(ends[side], ends[1 - side], sent[side], sent[1 - side], data, time=time))
-        sent[side] += len(data)
-    (tmp_path / "one.pcap").write_bytes(wires.pcap(packets))
+    for side, data in script:
+        talk.send(side, data)
+    (tmp_path / "one.pcap").write_bytes(wires.pcap(talk.packets))
     events = [event for event in objects("follow", tmp_path / "one.pcap") if event["side"] != "!"]
     assert [event["side"] + event["api"] for event in events[4:]] == ["←PING", "→PING", "→FLOW", "←MESSAGE"]
     assert events[6]["text"].endswith("persistent://a/b/orders, 500 permits, 500 permits left")

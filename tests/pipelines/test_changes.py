@@ -17,7 +17,7 @@ from tests.captures import captures, needs_captures
 from tests.commands import SAMPLES, objects, run
 from tests.kafka.wire import request, response, text
 from tests.pipelines import fabricate
-from tests.wires import CLIENT, SERVER, T0, Side, pcap, segment
+from tests.wires import CLIENT, T0, Side, Talk, pcap
 
 ORDERS = text("orders")
 MS = 1_000_000
@@ -29,13 +29,12 @@ def captured(folder: Path, *clients: Client) -> Path:
     """A capture of clients of a broker, one after the other, each with its exchanges."""
     packets, time = [], T0
     for side, script in clients:
-        sent = received = 0
+        talk = Talk(side, handshake=False, time=time, step=MS)
         for asked, answer in script:
-            packets.append(segment(side, SERVER, 1 + sent, 1 + received, asked, time=time))
-            sent += len(asked)
-            packets.append(segment(SERVER, side, 1 + received, 1 + sent, answer, time=time + MS))
-            received += len(answer)
-            time += 10 * MS
+            talk.send(0, asked).send(1, answer)
+            talk.time += 8 * MS
+        packets += talk.packets
+        time = talk.time
     path = folder / "made.pcap"
     path.write_bytes(pcap(packets))
     return path
