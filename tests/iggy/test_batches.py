@@ -4,8 +4,6 @@ import json
 import struct
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL, batches
 from dissectors.iggy.verify import verify
@@ -162,11 +160,3 @@ def test_user_headers_of_every_kind_are_read(era: str, kind: int) -> None:
     (entry,) = json.loads(sink.messages[-1].headers or "")
     assert (entry["key"], entry["value"]) == ("key", value)
     assert (sink.messages[-1].header_count, sink.messages[-1].header_bytes) == (1, len(header))
-
-
-@settings(max_examples=60)
-@given(st.sampled_from(sorted(batches.FORMATS)), st.binary(max_size=400), st.integers(0, 2**32 - 1))
-def test_any_bytes_are_a_run_or_malformed(name: str, data: bytes, count: int) -> None:
-    run = batches.read(name, data, 0, len(data), len(data), count)
-    assert len(run.messages) <= len(data)
-    assert not run.misfit.found or run.misfit.text()

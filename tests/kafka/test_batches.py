@@ -1,6 +1,5 @@
 """Record sets of all three formats, as the wire has them."""
 
-import contextlib
 import gzip
 import struct
 from typing import Any
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from dissectors.kafka import PROTOCOL, batches
 from dissectors.kafka.batches import BatchError
-from dissectors.kafka.messages import RecordError, entries
 from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch, is_cut
 from dissectors.options import Options
 from dissectors.records import TABLES
@@ -95,22 +93,6 @@ def test_control_batches_and_wrappers_count_what_an_application_gets() -> None:
     assert sum(u.records or 0 for u in units(data)) == 6
     old = wrapper(3, [message(i, b"x") for i in range(4)]) + message(4, b"y", ts=9)
     assert sum(u.records or 0 for u in units(old)) == 5
-
-
-@given(st.data())
-def test_any_bytes_are_units_or_an_error(data: st.DataObject) -> None:
-    raw = bytearray(batch(THREE) + wrapper(3, [message(i, b"x") for i in range(4)]))
-    for at in data.draw(st.lists(st.integers(0, len(raw) - 1), max_size=5)):
-        raw[at] = data.draw(st.integers(0, 255))
-    known = data.draw(st.integers(0, len(raw)))
-    try:
-        found = units(bytes(raw), known=known, lenient=data.draw(st.booleans()))
-    except BatchError:
-        return
-    for unit in found:
-        if unit.whole and unit.codec == "none":
-            with contextlib.suppress(RecordError):
-                list(entries(unit, batches.records_of(bytes(raw), unit, LIMIT)))
 
 
 def consumed(records: bytes, **more: Any) -> Any:

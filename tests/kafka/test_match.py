@@ -16,8 +16,8 @@ def request(number: int, correlation_id: int) -> KafkaRequest:
     return new_request(frame, PRODUCE, correlation_id, "client")
 
 
-def waiting_for(ids: list[int], limit: int = 100) -> tuple[KafkaPendingRequests, list[KafkaRequest]]:
-    waiting, calls = KafkaPendingRequests(limit), [request(number, id_) for number, id_ in enumerate(ids)]
+def waiting_for(ids: list[int]) -> tuple[KafkaPendingRequests, list[KafkaRequest]]:
+    waiting, calls = KafkaPendingRequests(100), [request(number, id_) for number, id_ in enumerate(ids)]
     for call in calls:
         waiting.add(call)
     return waiting, calls
@@ -64,9 +64,3 @@ def test_a_hole_explains_the_requests_before_the_next_one_that_is_answered() -> 
     last = waiting.take(8)
     assert last is not None
     assert waiting.passed(last) == []
-
-
-def test_beyond_the_limit_the_oldest_request_waits_no_longer() -> None:
-    waiting, calls = waiting_for([1, 2], limit=2)
-    assert waiting.add(request(3, 3)) is calls[0]
-    assert waiting.ids() == [2, 3]

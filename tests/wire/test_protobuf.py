@@ -34,12 +34,6 @@ def test_fixed_fields_have_four_and_eight_bytes() -> None:
     assert len(list(fields(data, 0, 13))) == 1
 
 
-@given(st.binary(max_size=60))
-def test_any_bytes_are_walked_to_an_end(data: bytes) -> None:
-    for field in fields(data, 0, len(data)):
-        assert field.end <= len(data)
-
-
 def test_what_stands_behind_an_unknown_wire_type_is_not_read() -> None:
     data = wire.message([(1, 5)]) + bytes([2 << 3 | 3]) + wire.message([(3, 7)])
     assert [field.number for field in fields(data, 0, len(data))] == [1]
