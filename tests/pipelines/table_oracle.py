@@ -1,4 +1,4 @@
-"""Every aggregate table, computed again from record rows in plain Python: no SQL, and no helper of the product.
+"""Aggregate tables, computed again from record rows in plain Python: no SQL, and no helper of the product.
 
 `tables(records, bucket_us)` gives each table as a list of rows, which `comparable` makes equal to what was written
 where it is right. It takes records of one capture point: what several of them share is counted once, which these sums
@@ -24,14 +24,10 @@ def tables(
     bucket_us: int,
     removed: Callable[[int, int], bool],
     changing: Mapping[str, tuple[str, str]],
-    removals: Iterable[tuple[Any, ...]],
-    served: Mapping[tuple[int, int], str],
 ) -> dict[str, Rows]:
     """Table -> its rows. removed: whether Kafka 4.0 refuses a version of an API, by its key.
 
     changing: APIs whose requests are changes, answered or not -> kind of their event, and the thing.
-    removals: (protocol, api, dialect, first version, last, last release that knows it, first that does not).
-    served: key and version of Kafka's APIs -> the first release that serves it.
     """
     lag = _lag(
         records["batches"], records.get("positions", []), records["exchanges"], records.get("events", []), bucket_us
@@ -55,7 +51,6 @@ def tables(
         "lag": lag,
         "leaders": _leaders(records["batches"], records.get("positions", [])),
         "changes": _changes(records, changing),
-        "upgrades": _upgrades(records["exchanges"], records["connections"], removals, served),
         "clients": _clients(records["exchanges"], records["connections"], records.get("events", []), removed),
         "traffic": _traffic(records["connections"]),
         "health": _health(records["connections"], records["findings"]),
@@ -1308,67 +1303,3 @@ def _known_settings(events: Rows, changes: Rows, positions: Rows) -> list[Any]:
 
 def _tie(row: Row, value: str) -> tuple[Any, ...]:
     return row["file"], row["packet"], value
-
-
-# --- upgrades --------------------------------------------------------------------------------------------------------
-
-_AMONG_BROKERS = re.compile(r"(broker-[0-9]+-|raft-client-)")
-_BROKERS_OWN = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "Vote", "BeginQuorumEpoch",
-                "EndQuorumEpoch", "BrokerHeartbeat", "BrokerRegistration", "ControllerRegistration", "AlterPartition",
-                "FetchSnapshot", "Envelope", "AllocateProducerIds", "AssignReplicasToDirs"}  # fmt: skip
-_DEFAULT_IDS = (
-    ("apache-kafka-java", r"^(consumer|producer|adminclient)-|^console-(consumer|producer)"
-                          r"|^connector-(consumer|producer|adminclient)-|-StreamThread-[0-9]+-"),
-    ("librdkafka", "^rdkafka"), ("kafka-python", "^kafka-python"), ("sarama", "^sarama"),
-)  # fmt: skip
-
-
-def _upgrades(
-    exchanges: Rows, connections: Rows, removals: Iterable[tuple[Any, ...]], served: Mapping[tuple[int, int], str]
-) -> Rows:
-    def named(rows: Rows, column: str) -> str | None:
-        return max((row[column] for row in rows if row[column] is not None), default=None)
-
-    told = {of: (named(rows, "client_software"), named(rows, "client_version"))
-            for of, rows in _grouped(connections, _connection).items()}  # fmt: skip
-
-    def counts(row: Row) -> bool:
-        among = row["api"] in _BROKERS_OWN or _AMONG_BROKERS.match(row["client_id"] or "")
-        asked = row["kind"] in ("call", "unanswered", "oneway") and row["api"] is not None
-        return asked and not (row["protocol"] == "kafka" and among)
-
-    asked = list(filter(counts, exchanges))
-    removals = list(removals)
-    made: Rows = []
-    for (protocol, ip, id_), rows in _grouped(asked, lambda r: (r["protocol"], r["client_ip"], r["client_id"])).items():
-        own = [told.get(_connection(row), (None, None)) for row in rows]
-        software, version = (max((each[at] or "" for each in own), default="") or None for at in (0, 1))
-        guessed = next((name for name, pattern in _DEFAULT_IDS if re.search(pattern, id_ or "")), None)
-        in_id = re.search(r"-([0-9]+[.][0-9][0-9.]*)", id_ or "")
-        libraries: dict[Any, Rows] = defaultdict(list)
-        speaking: dict[Any, list[str]] = defaultdict(list)
-        for row, (one, its_version) in zip(rows, own, strict=True):
-            if one is None and its_version is None:
-                its_version = version if software or version else (in_id[1] if in_id else None)
-            source = "told" if one or software or version else "client id" if guessed else None
-            libraries[one or software or guessed, its_version, source, one or software].append(row)
-            if protocol == "kafka" and (row["api_code"], row["version"]) in served:
-                speaking[one or software].append(served[row["api_code"], row["version"]])
-        newest = max((row["dialect"] for row in rows if row["dialect"]), default=None) if protocol != "kafka" else None
-        for (name, its_version, source, grouped), sent in libraries.items():
-            release = max(speaking[grouped], key=lambda text: tuple(map(int, text.split("."))), default=None)
-            common = {
-                "protocol": protocol, "client_ip": ip, "client_id": id_, "software": name,
-                "software_version": its_version, "software_from": source, "speaks": release or newest,
-            }  # fmt: skip
-            breaking: dict[Any, Rows] = defaultdict(list)
-            for row in sent:
-                for of, api, dialect, first, last, until, since in removals:
-                    fits = row["dialect"] == dialect if dialect else (
-                        row["version"] is not None and first <= row["version"] <= last)  # fmt: skip
-                    if (of, api) == (protocol, row["api"]) and fits:
-                        breaking[row["api"], row["version"], until, since].append(row)
-            for (api, used, until, since), some in breaking.items() or [((None, None, None, None), sent)]:
-                made.append({**common, "api": api, "version": used, "until": until, "breaks_at": since,
-                             "requests": len(some), "last_time": max(row["time"] for row in some)})  # fmt: skip
-    return made

@@ -37,7 +37,9 @@ def test_a_client_that_sends_what_a_release_removed_is_named_with_it(tmp_path: P
     path = captured(tmp_path, (CLIENT, [fetched(1, 0, "old"), fetched(2, 1, "old")]), (OTHER, [metadata(1, "new")]))
     (row,) = brokerscope.open(path).upgrades("4.0").to_pylist()
     known = {"client_ip": "10.0.0.2", "client_id": "old", "api": "Fetch", "version": 0}
-    assert row.items() >= (known | {"until": "3.9", "breaks_at": "4.0", "requests": 2, "software": None}).items()
+    told = {"until": "3.9", "breaks_at": "4.0", "requests": 2, "software": None, "speaks": "2.0"}
+    assert row.items() >= (known | told).items()
+    assert row["last_time"] == max(brokerscope.open(path).exchanges.where(api="Fetch").arrow()["time"].to_pylist())
     assert brokerscope.open(path).upgrades("3.9").num_rows == 0
     shown = attempt("upgrade", path, "--to", "4.0", "-q")
     assert shown.exit_code == 1
@@ -60,6 +62,19 @@ def test_a_library_is_the_one_that_the_client_names_else_the_one_whose_id_it_has
         ("billing", None, None, None, "2.0"),
         ("kafka-python-2.0.2", "kafka-python", "2.0.2", "client id", "2.0"),
     ]
+
+
+def test_a_connection_on_which_a_client_names_nothing_is_of_the_latest_library_that_it_names(tmp_path: Path) -> None:
+    first, second, third = (Side("10.0.0.2", port) for port in (43001, 43002, 43003))
+    older = [named(1, "my-library", "1.2", "app"), metadata(2, "app")]
+    newer = [named(1, "my-library", "1.3", "app")]
+    path = captured(tmp_path, (first, older), (second, newer), (third, [fetched(1, 0, "app")]))
+    rows = brokerscope.open(path).sql(
+        "select software, software_version, api, requests from t_upgrades order by software_version"
+    )
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [
+        ("my-library", "1.2", None, 2), ("my-library", "1.3", "Fetch", 1),
+    ]  # fmt: skip
 
 
 def test_what_brokers_send_each_other_is_no_clients(tmp_path: Path) -> None:
@@ -91,12 +106,13 @@ def test_kafka_4_refuses_what_its_proposal_names_and_serves_the_rest() -> None:
 
 
 def test_a_server_of_another_era_of_iggy_understands_what_did_not_change() -> None:
-    rows = brokerscope.open(SAMPLES / "iggy-messages.pcap").sql("select api, until, breaks_at, speaks from t_upgrades")
-    known = rows.to_pylist()
-    assert known
-    assert all(row["speaks"].startswith("iggy-") for row in known)
-    lasting = {row["api"] for row in known if row["breaks_at"] == "vsr-0.9"}
-    assert "LOGIN_USER" in lasting  # its layout is one since 0.3, its framing until 0.7
+    capture = brokerscope.open(SAMPLES / "iggy-messages.pcap")
+    rows = capture.sql("select * from t_upgrades").to_pylist()
+    told = {(row["until"], row["breaks_at"], row["speaks"], row["software"], row["software_version"]) for row in rows}
+    assert told == {("0.7", "vsr-0.9", "iggy-0.7", None, "0.8.0")}
+    sent = capture.sql("select api, count(*) as n from exchanges where api <> 'PING' group by api").to_pylist()
+    assert {row["api"]: row["requests"] for row in rows}.items() <= {row["api"]: row["n"] for row in sent}.items()
+    assert {"LOGIN_USER", "POLL_MESSAGES", "SEND_MESSAGES"} <= {row["api"] for row in rows}  # whose framing is another
 
 
 def test_rows_go_out_as_json(tmp_path: Path) -> None:
