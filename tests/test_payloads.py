@@ -58,12 +58,6 @@ def avro_bytes(schema: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
-def folder(path: Path, **files: str) -> Schemas:
-    for name, text in files.items():
-        (path / name.replace("__", ".").replace("_dash_", "-")).write_text(text)
-    return load(str(path))
-
-
 def meaning(schemas: Schemas | None, value: bytes | None, key: bytes | None = None, topic: str = "orders") -> Meaning:
     return PayloadReader(schemas).meaning("kafka", topic, None, key, value)
 

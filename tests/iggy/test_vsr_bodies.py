@@ -34,10 +34,6 @@ def login(release: str) -> Script:
     return conversation((ask, w.vsr_reply(1, RESULT + w.registered(minor, patch), id=0)))
 
 
-def read(code: int) -> dict[str, int]:
-    return {"operation": 2, "code": code}
-
-
 REQUESTS: dict[str, tuple[str, int, int, bytes, dict[str, object]]] = {
     "attach session": ("0.9", 2, 14, SESSION, SESSION_SHOWN),
     "poll routing": ("0.9", 2, 103, READERS + IDS + ANY, {**GROUP, **TWO, "partition_id": None}),

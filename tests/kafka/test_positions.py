@@ -8,7 +8,7 @@ import pytest
 
 from dissectors.kafka import PROTOCOL, schema
 from dissectors.kafka.body_notes import AT_PARTITION, STATED, WHAT, BodyNotes
-from dissectors.kafka.full import full, uuid_text
+from dissectors.kafka.full import full
 from dissectors.kafka.plan import message_words
 from dissectors.kafka.position_fields import FIELDS, LEADER, OLD_OFFSETS, REPLICAS
 from dissectors.kafka.walk import walker
@@ -21,7 +21,6 @@ from tests.kafka.test_walk import lists
 from tests.kafka.wire import any_body, fetch, fetched, request, response, text
 
 VERSIONS = [(name, version) for name in FIELDS for version in schema.message(name).versions.each()]
-NO_ID = uuid_text(bytes(16))
 PARTITION = ("partitionIndex", "partition", "index")
 OFFSET_COMMIT, LIST_OFFSETS, METADATA, OFFSET_FETCH = 8, 2, 3, 9
 INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT = 22, 26, 28

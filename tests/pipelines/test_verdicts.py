@@ -1698,6 +1698,19 @@ def behind(commits: Sequence[tuple[float, int]], got: Sequence[tuple[float, int]
     }
 
 
+def of_a_subscription(acked: Sequence[tuple[float, int]], got: Sequence[tuple[float, int]]) -> dict[str, Rows]:
+    """The same of a subscription of Pulsar, which acknowledges positions of one ledger."""
+    given = {name: [pulsar(row) for row in rows] for name, rows in behind(acked, got).items()}
+    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
+    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    return given
+
+
+def consumer_behind(given: dict[str, Rows]) -> Rows:
+    """What is told of groups that are behind."""
+    return [row for row in said(**given) if row["kind"] == "consumer_behind"]
+
+
 AS_IT_COMES = [(n + 0.1, n) for n in range(60)]
 
 
@@ -1718,7 +1731,7 @@ def test_a_group_is_behind_if_its_members_have_not_got_what_waits(
     if left:
         leaves = event("left", call(31, group="g", client_id="reader", port=2), subject="m")
         given["events"] = [*given["events"], leaves]
-    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    (row,) = consumer_behind(given)
     assert (row["severity"], row["groups"]) == (severity, ["g"])
     assert why in row["sentence"]
 
@@ -1735,7 +1748,7 @@ def test_members_that_begin_at_one_offset_and_come_no_further_are_told(tries: in
         stands = given["positions"][-1] | {"api": "OffsetFetch", "time": asks["time"]}
         given["positions"] = [*given["positions"], stands | {"exchange_id": asks["exchange_id"]}]
     given["events"] += [event("left", call(40, **reader), subject="m")]
-    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    (row,) = consumer_behind(given)
     assert row["severity"] == severity
     assert ("; its members began there twice and came no further." in row["sentence"]) == (tries > 1)
 
@@ -1753,9 +1766,7 @@ def test_a_group_that_an_open_transaction_holds_is_no_second_warning(stable: int
 
 def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_gone() -> None:
     def told(*events: Row) -> list[str]:
-        given = {name: [pulsar(row) for row in rows] for name, rows in behind([(10, 10)], AS_IT_COMES[:11]).items()}
-        given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
-        given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+        given = of_a_subscription([(10, 10)], AS_IT_COMES[:11])
         given["events"] = [pulsar(row) for row in (*given["events"], *events)]
         return [row["kind"] for row in said(**given) if row["kind"] == "consumer_behind"]
 
@@ -1779,10 +1790,7 @@ def test_a_subscription_that_is_not_durable_is_not_behind_once_its_reader_has_go
 def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_named(
     acknowledges: Callable[[int], bool], severity: str | None, text: str
 ) -> None:
-    given = behind([(n + 0.5, n) for n in range(60) if acknowledges(n)], AS_IT_COMES)
-    given = {name: [pulsar(row) for row in rows] for name, rows in given.items()}
-    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
-    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    given = of_a_subscription([(n + 0.5, n) for n in range(60) if acknowledges(n)], AS_IT_COMES)
     for row in given["batches"]:
         row["first_timestamp"] = row["max_timestamp"] = NOON + timedelta(seconds=row["base_offset"])
         if row["role"] == "consume":
@@ -1790,7 +1798,7 @@ def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_n
     delivered = [row for row in given["batches"] if row["role"] == "consume"]
     given["exchanges"] += [row | {"api": "MESSAGE", "kind": "push"} for row in delivered]
     given["events"] = [row | {"text": "Shared", "topic": "orders"} for row in given["events"]]
-    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    found = consumer_behind(given)
     assert [row["severity"] for row in found] == ([severity] if severity else [])
     assert [row["sentence"] for row in found if text not in row["sentence"]] == []
 
@@ -1813,45 +1821,39 @@ def test_of_consumers_that_share_a_subscription_the_one_that_holds_messages_is_n
 def test_a_consumer_that_has_a_subscription_to_itself_may_acknowledge_seldom(
     acked: Any, got: int, severity: str, text: str
 ) -> None:
-    given = {name: [pulsar(row) for row in rows] for name, rows in behind(acked, AS_IT_COMES[:got]).items()}
-    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
-    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    given = of_a_subscription(acked, AS_IT_COMES[:got])
     delivered = [row for row in given["batches"] if row["role"] == "consume"]
     for row in delivered:
         row |= {"group": "g", "last_offset": None}
     given["exchanges"] += [row | {"api": "MESSAGE", "kind": "push"} for row in delivered]
     one = call(0.5, group="g", client_id="reader", port=2)
     given["events"] = [pulsar(event("subscribed", one, text="type=Exclusive", topic="orders"))]
-    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    (row,) = consumer_behind(given)
     assert (row["severity"], text in row["sentence"]) == (severity, True)
 
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_open_transaction_of_pulsar_is_named_where_a_subscription_stands_still(ended: bool) -> None:
-    given = {name: [pulsar(row) for row in rows] for name, rows in behind([(5.5, 5), (15.5, 15)], []).items()}
-    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
-    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    given = of_a_subscription([(5.5, 5), (15.5, 15)], [])
     asked = [pulsar(answered(at, api=api)) for at, api in ((3, "NEW_TXN"), (4, "SEND"), (5, "END_TXN"))]
     kinds = ("transaction_began", "transaction_joined", "transaction_ended")
     said_of = [
         pulsar(event(kind, one, subject="(1,7)", topic="orders")) for kind, one in zip(kinds, asked, strict=True)
     ]
     given |= {"exchanges": given["exchanges"] + asked, "events": [*given["events"], *said_of[: 2 + ended]]}
-    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    (row,) = consumer_behind(given)
     assert ("transaction (1,7) of payer is open since 12:00:03" in row["sentence"]) is not ended
 
 
 @pytest.mark.parametrize(("delay", "text"), [(20, None), (5, "15 messages wait, the next of them 14.1 s old")])
 def test_a_message_that_is_to_be_delivered_later_waits_from_then_on(delay: int, text: str | None) -> None:
     delivered = [(n + 20.1, n) for n in range(40)]
-    given = {name: [pulsar(row) for row in rows] for name, rows in behind(delivered, delivered).items()}
-    given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
-    given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
+    given = of_a_subscription(delivered, delivered)
     for row in given["batches"]:
         made = NOON + timedelta(seconds=row["base_offset"])
         row |= {"first_timestamp": made, "max_timestamp": made, "deliver_at": made + timedelta(seconds=delay)}
     given["events"] = [row | {"text": "Shared", "topic": "orders"} for row in given["events"]]
-    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    found = consumer_behind(given)
     assert [str(text) in row["sentence"] for row in found] == ([True] if text else [])
 
 
@@ -1870,7 +1872,7 @@ CAUGHT_UP = [*AS_IT_COMES[:10], *((49.5, n) for n in range(10, 50)), *AS_IT_COME
     ids=["stood still", "committed late", "went back"],
 )  # fmt: skip
 def test_a_group_that_was_behind_and_caught_up_is_a_note(commits: Any, got: Any, text: str | None) -> None:
-    found = [row for row in said(**behind(commits, got)) if row["kind"] == "consumer_behind"]
+    found = consumer_behind(behind(commits, got))
     assert [(row["severity"], row["sentence"]) for row in found] == ([("note", text)] if text else [])
 
 
@@ -1878,7 +1880,7 @@ def test_a_group_was_as_late_as_the_message_that_waited_until_it_committed_again
     given = behind([(10, 10), (50.9, 50), *((n, n) for n in range(51, 61))], CAUGHT_UP)
     for one in given["batches"]:
         one["first_timestamp"] = one["max_timestamp"] = NOON + timedelta(seconds=one["base_offset"])
-    (row,) = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    (row,) = consumer_behind(given)
     assert row["sentence"] == (
         "Group g was 41 messages behind in partition 0 of topic orders at 12:00:50, the next of them 40.9 s old; it "
         "has caught up."
@@ -1900,7 +1902,7 @@ def test_whether_a_group_catches_up_is_judged_over_half_a_minute(commits: Any, s
     given["batches"] = [one for one in given["batches"] if one["time"] < NOON + timedelta(seconds=last)]
     for one in given["batches"]:
         one["first_timestamp"] = one["max_timestamp"] = NOON + timedelta(seconds=one["base_offset"])
-    found = [row for row in said(**given) if row["kind"] == "consumer_behind"]
+    found = consumer_behind(given)
     assert [row["severity"] for row in found] == ([severity] if severity else [])
     assert all(text in row["sentence"] for row in found)
 

@@ -11,7 +11,6 @@ from dissectors.wire.proto import proto
 from tests.captures import facts, needs_facts
 
 TABLE = facts("pulsar_messages.tsv")
-LABELS = {1: "optional", 2: "required", 3: "repeated"}
 TYPES = {1: "double", 3: "int64", 4: "uint64", 5: "int32", 8: "bool", 9: "string", 12: "bytes", 13: "uint32"}
 
 

@@ -15,7 +15,6 @@ from tests.pulsar import wire
 MARKER = "pl4nted-m4rker"
 BASE64 = "cGw0bnRlZC1tNHJrZXI="
 TOKEN = f"eyJhbGciOiJIUzI1NiJ9.{MARKER}.{MARKER}"
-META = wire.metadata()
 DATA: list[wire.Field] = [(1, "method"), (2, MARKER)]
 
 Script = list[tuple[int, bytes | int]]

@@ -7,7 +7,6 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 import cramjam
 import lz4.block
@@ -54,10 +53,6 @@ def zlib_flushed(data: bytes) -> bytes:
 def zstd_unsized(data: bytes) -> bytes:
     stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return stream.compress(data) + stream.flush()
-
-
-def checked(compressor: Any) -> Callable[[bytes], bytes]:
-    return lambda data: bytes(compressor.compress(data))
 
 
 FORMS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
