@@ -13,7 +13,7 @@ import zstandard
 import dissectors
 from dissectors.kafka import PROTOCOL
 from dissectors.kafka.loss.lost_batches import BatchSearch, CapturedRanges, LostBatch
-from dissectors.limits import MIB, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
+from dissectors.limits import MIB, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.captures import captures, needs_captures
@@ -376,11 +376,3 @@ def test_every_whole_batch_is_found_where_the_kernel_really_lost_packets(tmp_pat
     for row in found["connections"].to_pylist():
         accounted = row["framed_bytes"] + row["skipped_bytes"] + row["pending_bytes"]
         assert accounted == row["client_bytes"] + row["server_bytes"], row["connection"]
-
-
-@needs_captures
-@pytest.mark.parametrize("limits", [Limits(block_bytes=7000, decode_bytes=0), Limits(block_bytes=50_000)])
-def test_what_is_found_does_not_depend_on_the_size_of_blocks(limits: Limits, tmp_path: Path) -> None:
-    path = lossy(captures("kafka") / "nw-kip848.pcap", 0.05, tmp_path / "lossy.pcap")
-    want, got = (dissectors.dissect([path], limits=each)["batches"].to_pylist() for each in (Limits(), limits))
-    assert sorted(map(repr, got)) == sorted(map(repr, want))
