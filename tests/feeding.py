@@ -1,6 +1,7 @@
 """Feed a conversation its bytes in every way that a network may cut them; the records must not care."""
 
 import itertools
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,10 @@ def conn(protocol: str) -> Conn:
     return Conn("test", "10.0.0.2", 40000, "10.0.0.1", 9092, 0, protocol)
 
 
-def feed(
+START, STEP = 1_700_000_000_000_000_000, 1_000_000  # ns: when a script begins, and from one step to the next
+
+
+def play(
     protocol: Protocol,
     script: Sequence[tuple[int, Any]],
     *,
@@ -26,28 +30,27 @@ def feed(
     midstream: bool = False,
     options: Options | None = None,
     keep: Callable[[int, int], int] = lambda step, size: size,
-    hung_up: bool = False,
-    step_ns: int = 1_000_000,
-) -> tuple[Sink, Conversation]:
-    """Play a script of (direction, bytes) and (direction, bytes lost) through a conversation: each byte counts once.
+    step_ns: int = STEP,
+    carried: bool = False,
+) -> Conversation:
+    """A conversation that has heard a script of (direction, bytes) and (direction, bytes lost), and is still open.
 
-    keep: how much of step n the capture keeps, of so many bytes; a snap length cut the rest. hung_up: a peer closes the
-    connection in the end. step_ns: from one step to the next.
+    keep: how much of step n the capture keeps, of so many bytes; a snap length cut the rest. carried: another process
+    goes on with it after each step, and with the rows that it has written.
     """
     options = options or Options(tables=tuple(TABLES), full=True, payloads=True)
     sink = Sink(options.tables, full=options.full, payloads=options.payloads)
     sink.files = ["test.pcap"]
     conversation = protocol.conversation(conn(protocol.name), sink, options, midstream=midstream)
-    offsets, captured = [0, 0], 0
+    offsets = [0, 0]
     order = itertools.count(1)
     for step, (direction, data) in enumerate(script):
-        time = 1_700_000_000_000_000_000 + step * step_ns
+        time = START + step * step_ns
         if isinstance(data, int):
             conversation.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
             offsets[direction] += data
             continue
         kept, segment = keep(step, len(data)), next(order)
-        captured += len(data[:kept])
         for piece in cut(data[:kept]):
             offset = offsets[direction]
             conversation.receive(direction, Chunk.of(offset, piece, [offset], [segment], [step + 1], [time]))
@@ -58,10 +61,23 @@ def feed(
             lost = len(data) - kept
             conversation.receive(direction, Gap(offsets[direction], lost, "snaplen", next(order), step + 1, time))
             offsets[direction] += lost
+        if carried:
+            conversation = pickle.loads(pickle.dumps(conversation))
     conversation.advance()
-    conversation.close(1_700_000_000_000_000_000 + (len(script) - 1) * step_ns, hung_up)
+    return conversation
+
+
+def feed(
+    protocol: Protocol, script: Sequence[tuple[int, Any]], *, hung_up: bool = False, **more: Any
+) -> tuple[Sink, Conversation]:
+    """Play a script to its end: each byte counts once. hung_up: a peer closes the connection in the end."""
+    conversation = play(protocol, script, **more)
+    conversation.close(START + (len(script) - 1) * more.get("step_ns", STEP), hung_up)
+    keep = more.get("keep", lambda step, size: size)
+    said = [(step, data) for step, (_, data) in enumerate(script) if not isinstance(data, int)]
+    captured = sum(len(data[: keep(step, len(data))]) for step, data in said)
     assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == captured
-    return sink, conversation
+    return conversation.sink, conversation
 
 
 def rows(sink: Sink) -> dict[str, list[tuple[Any, ...]]]:
@@ -93,4 +109,4 @@ def feed_every_way(protocol: Protocol, script: Sequence[tuple[int, Any]], **more
     return whole
 
 
-__all__ = ["CLIENT", "SERVER", "conn", "feed", "feed_every_way", "in_any_order", "rows"]
+__all__ = ["CLIENT", "SERVER", "conn", "feed", "feed_every_way", "in_any_order", "play", "rows"]

@@ -1,4 +1,4 @@
-"""Random conversations of every protocol: rows do not depend on how bytes arrive, and every byte is counted."""
+"""Random conversations of every protocol: their rows depend neither on how bytes arrive nor on who reads them."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dissectors.rows.sink import Sink
 from dissectors.session.conversation import Protocol
 from dissectors.session.protocols import protocols
-from tests.feeding import CLIENT, SERVER, Script, feed, feed_every_way
+from tests.feeding import CLIENT, SERVER, Script, feed, feed_every_way, in_any_order
 from tests.iggy import conversations as iggy
 from tests.kafka import conversations as kafka
 from tests.pulsar import conversations as pulsar
@@ -110,7 +110,9 @@ def check(protocol: Protocol, heard: str, seed: int, *, midstream: bool = False,
     said = CONVERSATIONS[protocol.name](rng)
     captured = HEARD[heard](rng, said)
     kept = [rng.choice((1 << 20, rng.randrange(70), rng.randrange(400))) if snaplen else 1 << 20 for _ in captured]
-    sink = feed_every_way(protocol, captured, midstream=midstream, keep=lambda step, size: min(size, kept[step]))
+    how: dict[str, Any] = {"midstream": midstream, "keep": lambda step, size: min(size, kept[step])}
+    sink = feed_every_way(protocol, captured, **how)
+    assert in_any_order(feed(protocol, captured, carried=True, **how)[0]) == in_any_order(sink)
     if heard not in ("with junk", "damaged"):  # what is not there makes no checksum wrong
         assert bad(sink) <= bad(feed(protocol, said)[0])
 
