@@ -482,6 +482,7 @@ class Framing(ConnectionReporter):
         at, found = self.resync(direction, inbox.buf, pos, pos + stop - start, ended)
         offset = start + at - pos
         search.looked = offset if not found and offset > budget.last else stop + ended
+        budget.last = NO_LAST  # what looks for a frame within another judges all places
         search.needs = 0 if found else budget.needs
         again = self._pass_framed(inbox, search, at)
         self.skipped_bytes += at - pos - again - inbox.missing(start, offset)
