@@ -57,8 +57,9 @@ class BatchVerifier:
         """The batches of a record set, as far as it consists of such; lenient, old: see `batches.units`."""
         if frame.complete:
             r: WireReader = reader()
-            r.open(frame.data, records.start, records.start + records.size)
-            found = read_batches(r, records.start + records.size, frame.end)
+            end: cython.Py_ssize_t = min(records.start + records.size, frame.end)
+            r.open(frame.data, records.start, end)
+            found = read_batches(r, end, frame.end)
             if r.left() == 0 or (lenient and is_cut(r)):
                 return found
         return self._odd_batches(frame, records, lenient, old)
