@@ -204,7 +204,8 @@ class Resync:
             return pos, True
         self._conversation.budget(SERVER).needs = 0  # the next piece may prove the row of answers
         self._unfound = offset, Search(search.at - pos, False, search.seen - pos)
-        return (search.at if broken or final else pos), False
+        passed = broken and search.at not in starts  # an answer at one of them would prove the frames before it
+        return (search.at if passed or final else pos), False
 
     def _response(self, buf: bytes, pos: int, end: int, final: bool, come: Search) -> Search:
         """The first answer that is awaited, from where the search had come."""
