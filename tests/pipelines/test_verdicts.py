@@ -2247,6 +2247,25 @@ def test_clients_that_read_beside_each_other_as_one_consumer_are_told(
         assert "reader on 2 hosts read topic orders beside each other as consumer 7" in row["sentence"]
 
 
+@pytest.mark.parametrize("by", ["turns, each on a new connection", "a NAT between two capture points", "a proxy"])
+def test_clients_that_do_not_read_beside_each_other_share_no_offset(by: str) -> None:
+    """Jobs that run now here, now there; and one client that is seen twice, with two addresses."""
+    iggy = {"protocol": "iggy", "api": "POLL_MESSAGES", "client_id": "reader"}
+    seen: dict[str, list[Row]] = {"turns, each on a new connection": [{}, {}], "a proxy": [{}, {"server_port": 9999}]}
+    both = seen.get(by, [{}, {"site": "there"}])
+    runs = range(24) if by.startswith("turns") else [1, 2] * 12
+    polls = [
+        call(n, port=port, **iggy) | {"client_ip": f"10.0.0.{2 + n % 2}"} | both[n % 2] for n, port in enumerate(runs)
+    ]
+    stored = [
+        place(n) | iggy | {"what": "committed", "topic": "orders", "partition": 0, "value": n, "consumer": "7"}
+        | {key: one[key] for key in ("exchange_id", "client_ip", "site")} | {"packet": n}
+        for n, one in enumerate(polls)
+    ]  # fmt: skip
+    rows = said(exchanges=polls, positions=stored, connections=[connection() | {"protocol": "iggy"}])
+    assert [row["kind"] for row in rows if row["kind"] == "shared_offset"] == []
+
+
 @pytest.mark.parametrize(("every", "told"), [(0.5, True), (2, False)])
 def test_a_client_that_joins_its_group_all_the_time_is_told(every: float, told: bool) -> None:
     iggy = {"protocol": "iggy", "api": "JOIN_CONSUMER_GROUP", "group": "g"}

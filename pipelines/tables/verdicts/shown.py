@@ -170,13 +170,14 @@ _BY_TURNS = f"""
                     and api <> 'OffsetFetch' and api <> 'FindCoordinator' and "group" is not null) end
     ), stored as (
         select x.* exclude (topics), [p.topic] as topics, p.topic, p.reader,
-            lag(x.client) over (partition by p.reader, p.topic, p.partition order by x.time, x.packet) as before
+            lag(x.client) over (
+                partition by x.site, x.server, p.reader, p.topic, p.partition order by x.time, x.packet) as before
         from alone p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
     )
-    select *, if(protocol = 'iggy', 'each gets only a part of the messages', 'each goes on where another stood') as so
+    select *, if(protocol = 'iggy', 'each gets a part of the messages', 'a restart goes on where another stood') as so
     from stored where (topic, reader) in (
         select (topic, reader) from stored group by topic, reader
-        having count(*) filter (client <> before) >= {TURNS} + number_of(client) and number_of(client) > 1)"""
+        having count(*) filter (client <> before) >= {TURNS} + number_of(({PLACE})) and number_of(client) > 1)"""
 # polls by which members of a group of Iggy found nothing, each while others found messages, by topic, where these came
 # from fewer partitions than there are members
 _IDLE = f"""
