@@ -2326,6 +2326,7 @@ def test_requests_that_wait_for_delayed_acknowledgements_as_a_habit_are_told(
     [
         ("one partition for three members", {1: range(40)}, [0], "2 of 3 members of group g"),
         ("a member found some", {1: range(40), 2: [5]}, [0], "1 of 3 members of group g"),
+        ("an idle one reconnects", {1: range(80)}, [0], "2 of 3 members of group g"),
         ("partitions for all", {1: range(40)}, [0, 1, 2], None),
         ("nobody found anything", {}, [0], None),
         ("few messages came", {1: range(10)}, [0], None),
@@ -2335,11 +2336,13 @@ def test_members_of_iggy_that_get_nothing_while_others_do_are_told(
     why: str, finds: dict[int, Sequence[int]], partitions: list[int], told: str | None
 ) -> None:
     """Three members, each with a connection of its own, that poll once a second."""
+    again = "reconnects" in why
     iggy = {"protocol": "iggy", "api": "POLL_MESSAGES", "group": "g", "client_id": "reader"}
     polls = [
         call(n + port / 10, port=port, records=int(n in finds.get(port, []))) | iggy
-        for port in (1, 2, 3) for n in range(40)
+        for port in (1, 2, 3) for n in range(80 if again and port < 3 else 40)
     ]  # fmt: skip
+    polls += [call(n + 0.3, port=4, records=0) | iggy for n in range(40, 80) if again]
     found = [
         batch(n, role="consume", partition=partition, base_offset=n, last_offset=n) | iggy
         for n, partition in enumerate(partitions)
@@ -2347,6 +2350,21 @@ def test_members_of_iggy_that_get_nothing_while_others_do_are_told(
     rows = said(exchanges=polls, batches=found, connections=[connection(port, protocol="iggy") for port in (1, 2, 3)])
     named = [row["sentence"] for row in rows if row["kind"] == "idle_members"]
     assert [(told or "") in sentence for sentence in named] == [True] * bool(told), why
+
+
+@pytest.mark.parametrize("why", ["a member came back on a new connection", "bytes are missing"])
+def test_members_of_iggy_are_counted_as_they_were_at_once_and_idle_only_where_their_answers_say_so(why: str) -> None:
+    """Two members, a partition each: the second, after it came back, got nothing, as nothing was sent to its own."""
+    iggy = {"protocol": "iggy", "api": "POLL_MESSAGES", "group": "g", "client_id": "reader"}
+    again = why.startswith("a member")
+    polls = [call(n + 0.1, port=1, records=1) | iggy for n in range(80)]
+    polls += [
+        call(n + 0.2, port=2 if n < 40 else 3, records=int(n < 40)) | iggy | ({} if again else {"records": None})
+        for n in range(80)
+    ]
+    found = [batch(n, role="consume", partition=n, base_offset=n, last_offset=n) | iggy for n in range(1 + again)]
+    rows = said(exchanges=polls, batches=found, connections=[connection(port, protocol="iggy") for port in (1, 2, 3)])
+    assert [row["sentence"] for row in rows if row["kind"] == "idle_members"] == []
 
 
 def test_very_many_rows_of_one_verdict_need_no_room_in_memory(tmp_path: Path) -> None:

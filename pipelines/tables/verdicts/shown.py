@@ -182,7 +182,7 @@ _BY_TURNS = f"""
 # from fewer partitions than there are members
 _IDLE = f"""
     with polls as (
-        select *, topics[1] as topic, ({PLACE}) as member, coalesce(records, 0) as got from v_calls
+        select *, topics[1] as topic, ({PLACE}) as member, records as got from v_calls
         where api like 'POLL_MESSAGES%' and status = 'ok' and "group" is not null
     ), members as (
         select "group", topic, member, sum(got) as got, min(time) as since, max(time) as till
@@ -192,14 +192,21 @@ _IDLE = f"""
             and o.time between m.since and m.till
         where m.got = 0 group by all
         having count(*) filter (o.got > 0) >= {MANY} and count(*) filter (o.member = m.member) >= {MANY}
+    ), beside as (  -- members at once: each new connection of a client is one
+        select m."group", m.topic, any_value(m.got) as got, count(*) as members, count(i.member) as idle
+        from members m join members o
+            on o."group" = m."group" and o.topic = m.topic and m.since between o.since and o.till
+            left join idle i on i."group" = o."group" and i.topic = o.topic and i.member = o.member
+        group by m."group", m.topic, m.member
     ), groups as (
-        select "group", topic, count(*) as members, saturated(sum(got)) as messages from members group by all
+        select "group", topic, max(members) as members, max(idle) as idle, saturated(sum(got)) as messages from beside
+        group by all
     ), read as (
         select "group", topic, number_of(partition) as parts from batches
         where protocol = 'iggy' and role = 'consume' group by all
     )
-    select p.*, members, messages, parts from polls p semi join idle using ("group", topic, member)
-        join groups using ("group", topic) join read using ("group", topic)
+    select p.*, members, g.idle, messages, parts from polls p semi join idle using ("group", topic, member)
+        join groups g using ("group", topic) join read using ("group", topic)
     where members > parts"""
 _JOINS = "api = 'JOIN_CONSUMER_GROUP' and kind = 'call' and status = 'ok'"
 # what was sent to partitions that nobody reads, since others of their topic are read; groups of Kafka read all
@@ -390,7 +397,7 @@ SHOWN = (
         "{messages:message} of topic {topic:topic} came from {parts:partition}, to others.",
         _IDLE,
         by=("protocol", '"group"', "topic"),
-        more="number_of(member) as idle, any_value(members) as members, any_value(messages) as messages, "
+        more="any_value(idle) as idle, any_value(members) as members, any_value(messages) as messages, "
         "any_value(parts) as parts",
     ),
     Told(
