@@ -2274,6 +2274,12 @@ def test_a_client_that_joins_its_group_all_the_time_is_told(every: float, told: 
     assert [(row["kind"], row["count"]) for row in rows] == [("rebalances", 70)] * told
 
 
+def test_many_clients_of_a_host_that_join_once_each_do_not_disturb_their_group() -> None:
+    joins = [call(n / 4, port=n + 1, protocol="iggy", api="JOIN_CONSUMER_GROUP", group="g") for n in range(70)]
+    rows = said(exchanges=joins, connections=[connection(n + 1) | {"protocol": "iggy"} for n in range(70)])
+    assert [row["kind"] for row in rows if row["kind"] == "rebalances"] == []
+
+
 @pytest.mark.parametrize(("every", "told"), [(0.01, True), (0.5, False)])
 def test_a_client_that_asks_iggy_what_there_is_is_a_storm_only_where_it_never_stops(every: float, told: bool) -> None:
     asked = [call(n * every, protocol="iggy", api="GET_STATS", topics=None) for n in range(3100)]

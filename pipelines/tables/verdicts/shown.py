@@ -406,10 +406,10 @@ SHOWN = (
         f"{A_MINUTE} or more of them within a minute: each time its partitions are dealt out anew.",
         f"""
         select * from (
-            select *, count(*) over (partition by site, client, "group" order by time
+            select *, count(*) over (partition by {PLACE}, "group" order by time
                 range between interval 59999999 microseconds preceding and current row) as within
             from v_calls where {_JOINS}
-        ) qualify max(within) over (partition by site, client, "group") >= {A_MINUTE}""",
+        ) qualify max(within) over (partition by {PLACE}, "group") >= {A_MINUTE}""",
         by=("protocol", "client", '"group"'),
         advice="Let it join once after each login, and stay.",
     ),
