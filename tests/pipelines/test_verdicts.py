@@ -2167,17 +2167,17 @@ def test_a_client_of_iggy_that_is_refused_names_who_changed_its_user_and_no_othe
 
 
 def polled(found: Sequence[tuple[int, int]], end: int, **more: Any) -> dict[str, Rows]:
-    """Polls of Iggy, a second apart: the first and the last offset that each found, and the end of the partition."""
+    """Polls of Iggy, two seconds apart: the first and the last offset that each found, and the end of the partition."""
     iggy = {"protocol": "iggy", "client_id": "reader", "api": "POLL_MESSAGES", "topic": "orders", "partition": 0} | more
-    polls = [call(n, records=1) | iggy for n in range(len(found))]
+    polls = [call(n, records=1) | iggy for n in range(0, 2 * len(found), 2)]
     shared = [iggy | {"exchange_id": one["exchange_id"], "file": "a.pcap", "packet": 1} for one in polls]
     return {
         "exchanges": [{key: one[key] for key in one if key in schema("exchanges").names} for one in polls],
-        "positions": [place(n) | of | {"what": "high_watermark", "value": end} for n, of in enumerate(shared)],
+        "positions": [place(2 * n) | of | {"what": "high_watermark", "value": end} for n, of in enumerate(shared)],
         "batches": [
             {key: row[key] for key in row if key in schema("batches").names}
             for n, (of, (first, last)) in enumerate(zip(shared, found, strict=True))
-            for row in [batch(n) | of | {"role": "consume", "base_offset": first, "last_offset": last}]
+            for row in [batch(2 * n) | of | {"role": "consume", "base_offset": first, "last_offset": last}]
         ],
         "connections": [connection() | {"protocol": "iggy"}],
     }
@@ -2205,6 +2205,17 @@ def test_polls_that_begin_at_one_offset_again_and_again_are_told(
     for row in rows:
         assert row["sentence"].startswith(f"10 polls of {named} (reader on 10.0.0.2) for partition 0 of topic orders")
         assert ("31 messages wait behind" in row["sentence"]) == (end == 40)
+
+
+@pytest.mark.parametrize(("every", "value", "told"), [(2, 9, 0), (2, 8, 1), (0.5, 8, 0)])
+def test_polls_that_begin_at_one_offset_may_choose_that_or_store_it_soon(every: float, value: int, told: int) -> None:
+    """The last message again and again, with auto-commit; or, for some seconds, what came since it was stored last."""
+    made = polled([(8, 8)] * 12, 9, group="g")
+    for row in (row for name in ("exchanges", "positions", "batches") for row in made[name]):
+        row["time"] = NOON + (row["time"] - NOON) * every / 2
+    made["positions"] += [made["positions"][0] | place(3) | {"protocol": "iggy", "what": "committed", "value": value}]
+    rows = [row for row in said(**made) if "one after the other" in row["sentence"]]
+    assert [row["kind"] for row in rows] == ["consumer_behind"] * told
 
 
 @pytest.mark.parametrize("member", [False, True])

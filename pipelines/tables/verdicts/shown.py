@@ -138,13 +138,14 @@ _EMPTY = f"""
     qualify max(time) over reader - min(case when came > 0 then time end) over reader > to_microseconds({STOPPED_US})"""
 # polls of Iggy in a row that begin at one offset: `waiting`, what came behind the last message that they got
 _SAME = f"""
-    with polls as (
+    with told as (
+        select *, {reached_by(DuckDB())} as reader from positions where protocol = 'iggy'
+    ), polls as (
         select x.* exclude (topics), p.reader, p.topic, [p.topic] as topics, p.partition, p.value, b.first, b.last,
             lag(b.first) over (
                 partition by x.site, x.connection, x.incarnation, p.reader, p.topic, p.partition
                 order by x.time, x.packet) as before
-        from (select *, {reached_by(DuckDB())} as reader from positions where protocol = 'iggy') p
-            join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        from told p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
             join (
                 select site, exchange_id, min(base_offset) as first, max(last_offset) as last from batches
                 where protocol = 'iggy' and role = 'consume' group by all
@@ -156,9 +157,13 @@ _SAME = f"""
         from polls
     )
     select * from (
-        select *, count(*) over same as polls, max(value) over same - max(last) over same - 1 as waiting
+        select *, count(*) over same as polls, max(value) over same - max(last) over same - 1 as waiting,
+            min(time) over same as since, max(time) over same as till
         from runs window same as (partition by {PLACE}, reader, topic, partition, run)
-    ) where polls >= {BEGUN_AGAIN} and (waiting > 0 or "group" is not null)"""
+    ) r where polls >= {BEGUN_AGAIN} and till - since >= to_microseconds({STOPPED_US})  -- some store every few seconds
+        and (waiting > 0 or "group" is not null) and not exists (
+        select 1 from told t where t.what = 'committed' and t.reader = r.reader and t.topic = r.topic
+            and t.partition = r.partition and t.value > r.first and t.time between since and till)"""
 # requests by which clients that read beside each other stored one offset: of a consumer of Iggy that is in no group, or
 # of a group of Kafka without members
 _BY_TURNS = f"""
