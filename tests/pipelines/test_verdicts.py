@@ -2339,6 +2339,24 @@ def test_requests_that_wait_for_delayed_acknowledgements_as_a_habit_are_told(
 
 
 @pytest.mark.parametrize(
+    ("side", "wait_ms", "told"), [("client", 1, True), ("client", 45, False), ("server", 1, False)]
+)
+def test_where_the_path_may_be_long_nobody_is_said_to_delay_acknowledgements(
+    side: str, wait_ms: int, told: bool
+) -> None:
+    """On a connection whose handshake is missing, unless the broker answers sooner than it acknowledges."""
+    took = {"total_ns": (41 + wait_ms) * MS, "wait_ns": wait_ms * MS, "request_ns": 0, "response_ns": 0}
+    took["request_ns" if side == "client" else "response_ns"] = 40 * MS
+    took["total_ns"] = min(took["total_ns"], 79 * MS)
+    begins = 0 if side == "client" else 0.001
+    stalls = [stall(n + begins, 40 * MS, "delayed_ack", side) for n in range(30)]
+    rows = said(
+        exchanges=[call(n, **took) for n in range(30)], connections=[connection(handshake="none")], stalls=stalls
+    )
+    assert [row["kind"] for row in rows if row["kind"] == "delayed_ack"] == ["delayed_ack"] * told
+
+
+@pytest.mark.parametrize(
     ("why", "finds", "partitions", "told"),
     [
         ("one partition for three members", {1: range(40)}, [0], "2 of 3 members of group g"),

@@ -13,7 +13,7 @@ from pipelines.formats import units
 from pipelines.sql.words import HAS_REQUEST
 from pipelines.tables.causes import PARTS, largest
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import PLACE, Capture
 from pipelines.tables.verdicts.check import SomeRows, needs
 from pipelines.tables.verdicts.kinds import WARNING
 from pipelines.tables.verdicts.thresholds import (
@@ -82,11 +82,14 @@ _ADVICE = {
     "sending": "Look at the client's host and its path: it was still sending.",
     "delayed_ack": "Set TCP_NODELAY where requests or answers are written in pieces.",
 }
-# requests most of whose time was a wait for a delayed acknowledgement, of clients most of whose requests are so
+# requests most of whose time was a wait for a delayed acknowledgement, of clients most of whose requests are so, where
+# it was not the path that took this time: the handshake shows it, or a broker that answers sooner
 _DELAYED = f"""
     with delayed as (
         select c.* replace (p.delayed_ack_ns as cost_ns) from v_calls c join v_causes p using (site, exchange_id)
-        where p.delayed_ack_ns > c.total_ns / 2
+        where p.delayed_ack_ns > c.total_ns / 2 and (
+            (c.site, c.connection, c.incarnation) in (select ({PLACE}) from connections where handshake = 'full')
+                or c.request_ns > c.response_ns and c.wait_ns < p.delayed_ack_ns / 2)
     )
     select d.*, asked from delayed d join (
         select site, client, server, api, count(*) as asked from v_calls group by all
