@@ -2299,6 +2299,18 @@ def test_a_client_that_asks_iggy_what_there_is_is_a_storm_only_where_it_never_st
     assert all("less often" in row["advice"] for row in rows)
 
 
+@pytest.mark.parametrize(("at", "told"), [(5, True), (20, False)])
+def test_nothing_waits_in_a_topic_that_was_emptied(at: float, told: bool) -> None:
+    """Unless messages came since."""
+    made = polled([(n, n) for n in range(8)], 40, group="g")
+    made["positions"] += [made["positions"][0] | place(0) | {"protocol": "iggy", "what": "committed", "value": 1}]
+    purging = call(at, api="PURGE_TOPIC", port=2) | {"protocol": "iggy"}
+    made["exchanges"] += [purging, call(60) | {"protocol": "iggy"}]
+    purged = event("altered", purging, thing="topic", topic="orders", text="purged", number=0) | {"protocol": "iggy"}
+    rows = [row for row in said(**made, events=[purged]) if "stands at offset 1 of" in row["sentence"]]
+    assert [row["kind"] for row in rows] == ["consumer_behind"] * told
+
+
 @pytest.mark.parametrize("protocol", ["pulsar", "iggy"])
 def test_a_ping_that_had_no_answer_is_told_of_each_protocol_that_has_one(protocol: str) -> None:
     ping = call(1, api="PING", initiator="client", topics=None, **UNANSWERED) | {"protocol": protocol}

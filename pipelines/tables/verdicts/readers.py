@@ -101,7 +101,10 @@ def consumer_behind(capture: Capture) -> Iterator[Ruling]:
         ) l where nth = 1 and (is_behind or was_late and not went_back) and (  -- Pulsar's may have been deleted then
                 select arg_max(kind, time) from events e
                 where e.kind in ('joined', 'deleted') and e."group" = l."group" and e.topic = l.topic
-                    and e.time <= coalesce(l.since, l.worst.at)) is distinct from 'deleted'"""
+                    and e.time <= coalesce(l.since, l.worst.at)) is distinct from 'deleted'
+            and topic not in (  -- emptied, and nobody said since where it ends
+                select e.topic from v_emptied e join positions p on p.topic = e.topic and p.what = 'high_watermark'
+                group by e.topic having max(e.time) > max(p.time))"""
     if capture.keep("v_lagged", last):
         yield from _behind(capture)
         yield from _CAUGHT_UP.verdicts(capture)
