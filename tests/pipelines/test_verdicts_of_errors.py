@@ -116,6 +116,16 @@ def test_controllers_that_ask_for_votes_again_and_again_have_no_leader(every: in
     assert all("for votes 10 times within 18.0 s" in row["sentence"] for row in rows)
 
 
+@pytest.mark.parametrize("led", [{"api": "BrokerHeartbeat"}, {"api": "Fetch", "topics": ["__cluster_metadata"]}])
+def test_a_controller_that_asks_for_votes_while_another_leads_is_alone_in_that(led: Row) -> None:
+    """It does not reach the one that leads; those that it asks do."""
+    votes = [call(n * 2, api="Vote", topics=["__cluster_metadata"], client_id="raft-client-3") for n in range(20)]
+    works = [call(n * 2 + 0.5, port=2, client_id="raft-client-2", **led) for n in range(20)]
+    assert said(exchanges=[*votes, *works], connections=[connection(), connection(2)]) == []
+    refused = [one | {"status": "error"} for one in works]
+    assert "no_leader" in [row["kind"] for row in said(exchanges=[*votes, *refused], connections=[connection()])]
+
+
 def test_metrics_that_a_broker_does_not_take_are_no_work_of_a_client() -> None:
     pushed = call(1, api="PushTelemetry", status="error", topics=[])
     refusal = error(pushed, "TELEMETRY_TOO_LARGE", topic=None, retriable=False)

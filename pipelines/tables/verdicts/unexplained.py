@@ -111,6 +111,8 @@ NO_LEADER = Told(
 
 
 _VOTES = "api = 'Vote' and kind in ('call', 'unanswered')"
+# what only a controller that leads answers without an error; a controller that cannot reach it asks for votes in vain
+_LED = "status = 'ok' and (api = 'BrokerHeartbeat' or api = 'Fetch' and list_contains(topics, '__cluster_metadata'))"
 
 NO_CONTROLLER = Told(
     SomeRows("exchanges", _VOTES, least=VOTES), "no_leader",
@@ -119,7 +121,8 @@ NO_CONTROLLER = Told(
     f"""
         select * replace (0 as cost_ns) from (
             select *, count(*) over (partition by site, client, server order by time {_MINUTE}) as within
-            from v_calls where {_VOTES}
+            from v_calls v where {_VOTES} and not exists (
+                from exchanges l where {_LED} and l.time between v.time - to_seconds(2) and v.time + to_seconds(2))
         ) qualify max(within) over (partition by site, client, server) >= {VOTES}""",
     more="(epoch_us(max(until)) - epoch_us(min(time))) * 1000 as within_ns",
     severity=WARNING,
