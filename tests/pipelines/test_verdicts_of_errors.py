@@ -107,6 +107,14 @@ def test_what_brokers_refuse_each_other_is_usual_for_moments_only(
     assert ("controllers" in row["advice"]) == (severity == "warning")
 
 
+def test_what_brokers_refuse_each_other_seldom_is_usual_however_long_it_goes_on() -> None:
+    """Brokers that restart one after the other: each time a few requests come too late, which nobody repeats."""
+    late = [call(n * 60, api="AlterPartition", status="error", topics=[]) for n in range(6)]
+    errors = [error(one, "INVALID_UPDATE_VERSION", topic=None) for one in late]
+    rows = said(exchanges=late, errors=errors, connections=[connection(end=500)])
+    assert [(row["kind"], row["severity"]) for row in rows] == [("errors", "note")]
+
+
 @pytest.mark.parametrize(("every", "times"), [(2, 10), (20, 10), (2, 9)])
 def test_controllers_that_ask_for_votes_again_and_again_have_no_leader(every: int, times: int) -> None:
     votes = [call(n * every, api="Vote", topics=["__cluster_metadata"]) for n in range(times)]

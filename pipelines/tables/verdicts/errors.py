@@ -268,7 +268,7 @@ def _among_brokers(row: Row) -> Ruling:
     lasted_us = say.micros(row["last_time"]) - say.micros(row["first_time"])
     took_us = row["after_us"] if row["healed"] else lasted_us
     retried = "; a retry succeeded" if row["healed"] else ""
-    if row["count"] >= BEATS and min(took_us, lasted_us) >= SOON_US:
+    if min(took_us, lasted_us) >= SOON_US and row["count"] * SOON_US >= BEATS * lasted_us:
         text = f"{_what(row)}, between brokers, for {say.span(took_us * 1000)}{retried}."
         advice = _CONTROLLERS if row["cause"] == "NOT_CONTROLLER" else None
         return Ruling("errors", text, row, _explained(row), advice=advice)
