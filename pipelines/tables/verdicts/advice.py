@@ -40,6 +40,7 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
         "See whether it was deleted, or never made: a client goes on with what it was told when it began.",
     "UNRELEASED_INSTANCE_ID":
         "Give each member a group.instance.id of its own; one that died is released when its session ends.",
+    "UNKNOWN_SUBSCRIPTION_ID": "Nothing: the client asks anew which metrics are wanted, as somebody changed that.",
     "UNSUPPORTED_ASSIGNOR": "Set group.remote.assignor to one that the brokers have: uniform or range.",
     "UNSUPPORTED_COMPRESSION_TYPE": "zstd needs Kafka 2.1 at both ends: update the older, or choose another codec.",
     "ConsumerBusy":
@@ -52,7 +53,7 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
         "Give each producer a name of its own, or none; one that was cut off is known until its connection is closed.",
     "ServiceNotReady": "Nothing, if a broker was just started or a bundle unloaded; else look at that broker's log.",
     "SHARE_SESSION_LIMIT_REACHED": "Run fewer members, or raise group.share.max.share.sessions.",
-    ("TELEMETRY_TOO_LARGE", "UNKNOWN_SUBSCRIPTION_ID"):
+    "TELEMETRY_TOO_LARGE":
         "Nothing but metrics is lost: let the client push fewer, raise telemetry.max.bytes, or turn them off.",
     "TooManyRequests": "Let fewer clients start at once, or raise maxConcurrentLookupRequest of the brokers.",
     "TopicTerminated": "Send to another topic, or delete this one and make it anew.",
