@@ -163,8 +163,9 @@ def _lag(d: Dialect, ask: Ask, more: str = "") -> str:
                 max(case when control then 1 else 0 end) as control
             from batches
             where protocol <> 'pulsar' and base_offset is not null and last_offset is not null and {moved}
-                and not exists (  -- what was purged has the offsets of what came since
-                    select 1 from events e where text = 'purged' and coalesce(number, 0) = 0 and e.time > batches.time
+                and not exists (  -- what was purged or deleted has the offsets of what came since
+                    select 1 from events e where (text = 'purged' or kind = 'deleted' and thing in ('stream', 'topic'))
+                        and coalesce(number, 0) = 0 and e.time > batches.time
                         and (e.topic = batches.topic or e.topic = split_part(batches.topic, '/', 1)))
             group by protocol, topic, coalesce(partition, -1), base_offset, last_offset
             union all

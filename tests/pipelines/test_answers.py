@@ -894,18 +894,17 @@ def test_a_partition_of_iggy_ends_where_the_latest_answer_says_so() -> None:
     assert (row["end_offset"], row["messages"]) == (5, 0)  # its topic was purged in between
 
 
+@pytest.mark.parametrize("how", [{"kind": "altered", "text": "purged"}, {"kind": "deleted"}])
 @pytest.mark.parametrize(("purged", "lag_s"), [(None, 60), (30, None), (0, 60)])
-def test_messages_from_before_a_purge_have_no_age_that_counts(purged: int | None, lag_s: int | None) -> None:
+def test_messages_from_before_a_purge_have_no_age_that_counts(
+    purged: int | None, lag_s: int | None, how: dict[str, Any]
+) -> None:
     """Of an offset that only a message of the purged topic is known to have had, or that is not purged yet."""
     place = {"protocol": "iggy", "topic": "s/t", "partition": 0}
     at = {n: {"time": NOON + timedelta(seconds=n)} for n in (0, 30, 60, 90)}
     batches = [place | at[0] | {"base_offset": 0, "last_offset": 9, "first_timestamp": NOON, "max_timestamp": NOON}]
     stated = [place | at[60] | {"what": what, "value": n} for what, n in (("high_watermark", 10), ("committed", 4))]
-    purges = (
-        [{"kind": "altered", "thing": "topic", "topic": "s", "text": "purged", **at[purged]}]
-        if purged is not None
-        else []
-    )
+    purges = [{"thing": "topic", "topic": "s", **how, **at[purged]}] if purged is not None else []
     rows = groups.lag(tables_of(positions=stated, batches=batches, events=[place | row for row in purges]))
     assert rows[-1]["lag_ns"] == (lag_s and lag_s * 1_000_000_000)
 
