@@ -737,6 +737,34 @@ def test_a_reader_of_iggy_whose_topic_was_emptied_never_got_the_rest(
 
 
 @pytest.mark.parametrize(
+    ("why", "got", "purged", "more", "messages"),
+    [
+        ("it had got less", 49, [20], {}, 50),
+        ("it had got all, and not stored it yet", 99, [20], {}, None),
+        ("bytes are missing", 49, [20], {"gaps": 1}, None),
+        ("it had left before the topic was purged once more", 99, [9.5, 20], {}, None),
+    ],
+)
+def test_what_a_reader_of_iggy_got_is_not_lost_though_it_had_not_stored_that(
+    why: str, got: int, purged: list[float], more: Row, messages: int | None
+) -> None:
+    iggy: Row = {"protocol": "iggy", "topic": "s/t", "group": "g"}
+    polls = [batch(8, 0, "consume") | iggy | {"last_offset": got}]
+    end = committed(8, 100) | iggy | {"api": "POLL_MESSAGES", "what": "high_watermark", "exchange_id": "consume-8"}
+    others = end | place(12) | {"value": 500, "group": "other", "exchange_id": "consume-12", "protocol": "iggy"}
+    stored = committed(9, 30) | iggy | {"api": "STORE_CONSUMER_OFFSET"}
+    done = [
+        place(at, "admin")
+        | {"exchange_id": f"{at}", "kind": "altered", "thing": "topic", "topic": "s/t", "text": "purged"}
+        | {"protocol": "iggy"}
+        for at in purged
+    ]
+    stated = [end, stored, *([others] if len(purged) > 1 else [])]
+    found = [each for each in told(polls, stated, [], done, protocol="iggy", **more) if each.what == "skipped"]
+    assert [each.messages for each in found] == ([messages] if messages else []), why
+
+
+@pytest.mark.parametrize(
     ("change", "excuse"),
     [
         ({"kind": "deleted", "thing": "records", "topic": "t"}, "doubtful"),
@@ -763,6 +791,7 @@ def test_a_reader_did_not_choose_to_pass_over_what_somebody_deleted(change: Row,
         ("a reader did", "10.0.0.2", 50, 50, None),
         ("it was set to where it stood", "10.0.0.9", 20, 20, None),
         ("it went on elsewhere", "10.0.0.9", 50, 20, None),
+        ("bytes are missing", "10.0.0.9", 50, 50, None),
     ],
 )
 def test_a_group_of_iggy_that_somebody_set_forward_never_got_what_lies_between(
@@ -777,6 +806,8 @@ def test_a_group_of_iggy_that_somebody_set_forward_never_got_what_lies_between(
         for one in polls
     ]  # fmt: skip
     store = committed(5, offset) | iggy | {"api": "STORE_CONSUMER_OFFSET", "client_ip": by, "client_id": None}
-    found = [each for each in told(polls, [*ends, store], []) if each.what == "skipped"]
+    asked = [place(n) | {"api": "POLL_MESSAGES", "group": "g", "topics": ["t"]} for n in (1, 4)]  # one has no answer
+    lacks: Row = {"protocol": "iggy", "gaps": int(why == "bytes are missing")}
+    found = [each for each in told(polls, [*ends, store], asked, **lacks) if each.what == "skipped"]
     assert [each.messages for each in found] == ([messages] if messages else []), why
     assert all(f"partition 0: {by} set it forward from offset 20 to 50." in each.sentence for each in found)

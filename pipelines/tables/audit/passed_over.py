@@ -146,25 +146,27 @@ VIEWS: dict[str, str | Parts] = {
                 AND g.base_offset < b.base_offset AND g.last_offset >= r.stood)
             AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})
         QUALIFY count(*) OVER (PARTITION BY b.topic, b.partition, r.owner) = 1""",
-    # likewise, offsets of Iggy that somebody stored who does not poll for their owner
+    # polls of Iggy, for whom, and what each got
+    "v_polled": f"""
+        SELECT p.*, {reached_by(DuckDB())} AS owner, base, last FROM positions p JOIN (
+            SELECT site, exchange_id, topic, partition, min(base_offset) AS base, max(last_offset) AS last
+            FROM batches WHERE protocol = 'iggy' AND role = 'consume' GROUP BY ALL
+        ) USING (site, exchange_id, topic, partition) WHERE protocol = 'iggy' AND what = 'high_watermark'""",
+    # offsets of Iggy that somebody stored who does not poll for their owner, where it had got less and went on there
     "v_storedforward": f"""
-        WITH told AS (
-            SELECT *, {reached_by(DuckDB())} AS owner FROM positions WHERE protocol = 'iggy' AND topic IS NOT NULL
-        ), polled AS (
-            SELECT t.*, base, last FROM told t JOIN (
-                SELECT site, exchange_id, topic, partition, min(base_offset) AS base, max(last_offset) AS last
-                FROM batches WHERE protocol = 'iggy' AND role = 'consume' GROUP BY ALL
-            ) USING (site, exchange_id, topic, partition) WHERE what = 'high_watermark'
-        ), stored AS (
-            SELECT * FROM told WHERE api = 'STORE_CONSUMER_OFFSET' AND (client_ip, topic, owner) NOT IN (
-                SELECT (client_ip, topic, owner) FROM polled WHERE owner IS NOT NULL)
+        WITH stored AS (
+            SELECT *, {reached_by(DuckDB())} AS owner FROM positions p
+            WHERE protocol = 'iggy' AND topic IS NOT NULL AND api = 'STORE_CONSUMER_OFFSET' AND NOT EXISTS (
+                SELECT 1 FROM exchanges x WHERE x.api LIKE 'POLL_MESSAGES%' AND x.client_ip = p.client_ip
+                    AND x."group" IS NOT DISTINCT FROM p."group" AND list_contains(x.topics, p.topic))
         )
         SELECT s.*, p.last + 1 AS stood, s.value AS went_to, n.time AS until
-        FROM stored s ASOF JOIN polled p
+        FROM stored s ASOF JOIN v_polled p
                 ON p.topic = s.topic AND p.partition = s.partition AND p.owner = s.owner AND p.time < s.time
-            ASOF JOIN polled n
+            ASOF JOIN v_polled n
                 ON n.topic = s.topic AND n.partition = s.partition AND n.owner = s.owner AND n.time > s.time
-        WHERE p.last + 1 < s.value AND n.base = s.value""",
+        WHERE p.last + 1 < s.value AND n.base = s.value
+            AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})""",
     # readers of Iggy whose topic was purged or deleted, how far each was, and where the partition ended
     "v_unread": f"""
         WITH ends AS (
@@ -172,15 +174,20 @@ VIEWS: dict[str, str | Parts] = {
             WHERE protocol = 'iggy' AND what = 'high_watermark'
             UNION ALL
             SELECT topic, part, owner, at_us, number FROM ({reached(DuckDB(), alone=True)}) WHERE protocol = 'iggy'
+            UNION ALL
+            SELECT topic, partition, owner, epoch_us(time), last + 1 FROM v_polled
         ), latest AS (
-            SELECT m.exchange_id, e.topic, part, owner, max_by(number, (at_us, number)) AS number
-            FROM v_emptied m JOIN ends e ON e.topic = m.topic AND at_us < epoch_us(m.time) GROUP BY ALL
+            SELECT m.exchange_id, e.topic, part, owner, max(number) AS number
+            FROM v_emptied m JOIN ends e ON e.topic = m.topic AND at_us < epoch_us(m.time)
+            WHERE NOT EXISTS (FROM v_emptied WHERE topic = m.topic AND time < m.time AND epoch_us(time) >= at_us)
+            GROUP BY ALL
         )
         SELECT e.* REPLACE (r.topic AS topic, r.part AS partition), r.owner, r.number AS stood, h.number AS went_to,
             e.time AS until
         FROM events e JOIN latest r USING (exchange_id) JOIN latest h
             ON h.exchange_id = r.exchange_id AND h.topic = r.topic AND h.part = r.part AND h.owner IS NULL
-        WHERE e.protocol = 'iggy' AND e.kind IN ('altered', 'deleted') AND r.owner IS NOT NULL AND stood < went_to""",
+        WHERE e.protocol = 'iggy' AND e.kind IN ('altered', 'deleted') AND r.owner IS NOT NULL AND stood < went_to
+            AND NOT EXISTS (SELECT 1 FROM connections WHERE protocol = 'iggy' AND {HAS_HOLE})""",
     "v_resets": Parts(
         {
             "cause": "varchar", "site": "varchar", "protocol": "varchar", "topic": "varchar", "partition": "integer",
