@@ -58,9 +58,18 @@ _OF_PARTITION = {**_SUBSCRIPTION, "part": "coalesce(e.partition, -1)"}
 _BEFORE = "e.time - to_microseconds(5000000)"  # brokers keep about once a second what was acknowledged
 _ACKED = """SELECT "group", topic, coalesce(partition, -1) AS part, ledger, value, ledger || ':' || value AS entry,
             time AS at FROM positions WHERE protocol = 'pulsar' AND api = 'ACK' AND what = 'committed'"""
+# up to where: not of subscriptions that consumers share, nor of those that acknowledge most entries each by itself
 _ACKED_TO = f"""{_ACKED} AND ("group", topic) NOT IN (
             SELECT ("group", topic) FROM events WHERE kind = 'joined' AND text IN ('Shared', 'Key_Shared')
-                AND "group" IS NOT NULL AND topic IS NOT NULL)"""
+                AND "group" IS NOT NULL AND topic IS NOT NULL
+            UNION SELECT ("group", topic) FROM (
+                SELECT "group", topic, position, 1 AS given, 0 AS acked FROM batches WHERE {DELIVERED_TO}
+                UNION SELECT "group", topic, entry, 0, 1 FROM ({_ACKED})
+            ) WHERE "group" IS NOT NULL AND topic IS NOT NULL GROUP BY "group", topic
+            HAVING 2 * sum(acked) > sum(given))"""
+_OF_READER = """EXISTS (SELECT 1 FROM events v WHERE v."group" = e.owner AND v.topic = e.topic AND v.kind = 'joined')
+            AND NOT EXISTS (SELECT 1 FROM events v WHERE v."group" = e.owner AND v.kind = 'subscribed')"""
+"""Whether a delivery e is to a reader: it begins where it chooses each time, as nothing keeps how far it came."""
 _PLACE = {"owner": "e.owner", "topic": "e.topic", "part": "e.partition"}
 
 VIEWS = {
@@ -128,7 +137,8 @@ VIEWS = {
         {_told("asked", "REDELIVER_UNACKNOWLEDGED_MESSAGES")}
         {_told("active", "ACTIVE_CONSUMER_CHANGE")}
         {_told("subscribed", "SUBSCRIBE")}
-        {_last("pending", _PENDING, {**_SUBSCRIPTION, "entry": "e.position"})}""",
+        {_last("pending", _PENDING, {**_SUBSCRIPTION, "entry": "e.position"})}
+        WHERE NOT (coalesce(subscribed.at >= before, false) AND {_OF_READER})""",
 }
 """Queries that the look reads by name; they read those of `losses`."""
 
