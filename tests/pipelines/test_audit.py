@@ -503,6 +503,27 @@ def test_what_subscriptions_of_one_name_did_on_other_topics_does_not_explain_a_l
     assert what("other") == ["lost", "delivered"]
 
 
+@pytest.mark.parametrize(("lacks", "excuse"), [
+    (range(1, 30, 2), "doubtful"), (range(5, 20), None), ((3, 9), None),
+])  # fmt: skip
+def test_many_gaps_apart_from_each_other_may_be_what_a_filter_left_out(lacks: Any, excuse: str | None) -> None:
+    sent = [pulsar(batch(n, None, position=f"7:{n}"), group=None) for n in range(31)]
+    got = [pulsar(batch(40 + n, None, "consume", position=f"7:{n}")) for n in range(31) if n not in lacks]
+    done = pulsar(place(80), what="committed", api="ACK", ledger=7, value=30)
+    lost, _ = told([*sent, *got], [done], [], [pulsar(place(0), kind="joined", text="Exclusive")])
+    assert (lost.what, lost.excuse) == ("lost", excuse)
+    assert ("15 gaps, as a filter of the broker leaves them." in lost.sentence) == (excuse is not None)
+
+
+def test_what_several_partitions_lost_is_not_said_to_be_of_one() -> None:
+    whose = [{"partition": part} for part in (0, 1) for _ in range(3)]
+    sent = [pulsar(batch(n, None, position=f"7:{n % 3}"), group=None) | whose[n] for n in range(6)]
+    got = [pulsar(batch(10 + n, None, "consume", position=f"7:{n % 3}")) | whose[n] for n in (0, 2, 3, 5)]
+    done = [pulsar(place(20), what="committed", api="ACK", ledger=7, value=2, partition=part) for part in (0, 1)]
+    lost, _ = told([*sent, *got], done, [], [pulsar(place(0), kind="joined", text="Exclusive")])
+    assert "of topic t, 2 partitions, the first entry 7:1 of partition 0, were" in lost.sentence
+
+
 def test_what_a_subscription_went_past_with_seek_is_skipped() -> None:
     sent = [pulsar(batch(n, None, position=f"7:{n}"), group=None) for n in range(4)]
     positions = [
