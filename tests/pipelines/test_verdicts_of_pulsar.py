@@ -99,13 +99,35 @@ def test_messages_that_come_again_long_after_they_were_acknowledged_show_that_it
     at: float, entry: int, type_: str, back: bool
 ) -> None:
     opened = pulsar(call(15, api="SUBSCRIBE", group="s", topics=["t"]))
-    joined = event("joined", opened, topic="t", text=type_)
-    came = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(20, "1:0")]
-    given = {"batches": came, "exchanges": [opened], "events": [joined], "positions": [acknowledged(at, entry)]}
+    joined = [event(kind, opened, topic="t", text=type_) for kind in ("joined", "subscribed")]
+    came = [*(delivery(n, f"1:{n}") for n in range(3)), delivery(20, "1:0")]
+    given = {"batches": came, "exchanges": [opened], "events": joined, "positions": [acknowledged(at, entry)]}
     (row,) = of_kind("redelivered", **given)
     assert row["severity"] == "note"
     assert ("they had been acknowledged, and then" in row["sentence"]) == back
     assert ("reset-cursor" in row["advice"]) == back
+
+
+@pytest.mark.parametrize(("each", "why"), [(True, "a consumer asked for them again"), (False, "went back")])
+def test_what_an_exclusive_consumer_that_acknowledges_each_message_rejects_was_not_acknowledged(
+    each: bool, why: str
+) -> None:
+    asked = pulsar(call(19, api="REDELIVER_UNACKNOWLEDGED_MESSAGES", kind="oneway", group="s", topics=["t"]))
+    joined = event("joined", pulsar(call(0, api="SUBSCRIBE", group="s")), topic="t", text="Exclusive")
+    acks = [acknowledged(n + 0.5, n) for n in (range(1, 10) if each else (4, 9))]
+    came = [*(delivery(n, f"1:{n}") for n in range(10)), delivery(20, "1:0")]
+    (row,) = of_kind("redelivered", batches=came, exchanges=[asked], events=[joined], positions=acks)
+    assert row["sentence"].endswith(f"{why}.")
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_reader_that_begins_anew_gets_nothing_again(durable: bool) -> None:
+    opened = pulsar(call(15, api="SUBSCRIBE", group="s", topics=["t"]))
+    kept = [event("subscribed", opened, topic="t")] if durable else []
+    joined = [event("joined", opened, topic="t", text="Exclusive"), *kept]
+    came = [delivery(1, "1:0"), delivery(20, "1:0")]
+    given = {"batches": came, "exchanges": [opened], "events": joined, "positions": [acknowledged(3, 0)]}
+    assert len(of_kind("redelivered", **given)) == durable
 
 
 # --- subscriptions that are behind ---
@@ -326,13 +348,18 @@ def test_an_acknowledgement_that_the_broker_turned_down_leaves_its_message_unack
 # --- brokers ---
 
 
+@pytest.mark.parametrize("named", [True, False])  # the capture may begin after its producer was opened
 @pytest.mark.parametrize(("later", "told"), [(None, True), (9, True), (25, False)])
-def test_a_cluster_that_takes_no_more_of_what_another_sends_is_told(later: float | None, told: bool) -> None:
+def test_a_cluster_that_takes_no_more_of_what_another_sends_is_told(
+    later: float | None, told: bool, named: bool
+) -> None:
     """Receipts may lack the number that was sent: what has none is only told where none of any kind came behind it."""
-    replicator = {"api": "SEND", "client_id": "pulsar.repl.a-->b"}
-    sent = [pulsar(call(10 + n, **replicator, **UNANSWERED)) for n in range(3)]
+    replicator = {"api": "SEND", "client_id": "pulsar.repl.a-->b" if named else None}
+    sent = [pulsar(call(10 + n, **replicator, **UNANSWERED, exchange_id=f"s-{n}")) for n in range(3)]
+    copied = [pulsar(batch(10 + n, role="replicate", outcome=None, exchange_id=f"s-{n}")) for n in range(3)]
     receipts = [] if later is None else [pulsar(call(later, **replicator))]
-    rows = said(exchanges=[*sent, *receipts], connections=[pulsar(connection(end=60, closed="open"))])
+    ends = [pulsar(connection(end=60, closed="open"))]
+    rows = said(exchanges=[*sent, *receipts], connections=ends, batches=[] if named else copied)
     assert [row["kind"] for row in rows] == ["unanswered"] * told
 
 

@@ -389,7 +389,7 @@ SLOW_TAIL = Told(
 # those that another cluster sends
 _BY_BROKER = f"""
     select c.*, greatest(coalesce(p.broker_ns, service_ns) - coalesce(n.rtt_ns, 0), 0) as broker_ns
-    from (from v_calls where {_SERVED} and not {{told}} and coalesce(client_id, '') not like '{REPLICATOR}') c
+    from (from v_calls v where {_SERVED} and not {{told}} and not {REPLICATOR.format("v")}) c
         left join (select site, exchange_id, broker_ns from v_causes) p using (site, exchange_id)
         left join (select site, server_ip, min(rtt_ns) as rtt_ns from connections where rtt_ns < {SYN_AGAIN_NS}
             group by all) n using (site, server_ip)"""

@@ -25,8 +25,9 @@ _AT_REST = (
     "GetTelemetrySubscriptions", "PushTelemetry", "BrokerHeartbeat", *_HELD,
 )  # fmt: skip
 _PINGS = ("PING", "PONG")  # `keepalive_timeout` tells of them
-REPLICATOR = "pulsar.repl.%"
-"""Names of producers of geo-replication: brokers may answer with the position at the source, not the number sent."""
+REPLICATOR = """(coalesce({0}.client_id, '') like 'pulsar.repl.%' or {0}.exchange_id in (
+    select exchange_id from batches where role = 'replicate' and exchange_id is not null))"""
+"""Whether geo-replication sends an exchange: brokers may answer with the position at the source, not the number sent."""
 REFUSED_BYTES = ("unserved_version", "oversized_frame")
 """Findings about a request on which a broker closes the connection."""
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
@@ -67,7 +68,7 @@ _UNANSWERED = f"""
             and case when u.api in {sql_list(_HELD)}
                     then n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}
                 else epoch_us(n.end_time) - epoch_us(u.time) < if(n.server_bytes = 0, {ANSWER_US}, {SOON_US}) end)
-        and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like '{REPLICATOR}' and exists (
+        and not (coalesce(u.api, '') = 'SEND' and {REPLICATOR.format("u")} and exists (
             select 1 from exchanges a where a.api like 'SEND%' and a.kind <> 'unanswered' and a.site = u.site
                 and a.connection = u.connection and a.incarnation = u.incarnation
                 and epoch_us(a.time) + coalesce(a.total_ns, 0) // 1000 > epoch_us(u.time)))
