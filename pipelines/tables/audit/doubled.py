@@ -65,8 +65,7 @@ _ACKED_TO = f"""{_ACKED} AND ("group", topic) NOT IN (
             UNION SELECT ("group", topic) FROM (
                 SELECT "group", topic, position, 1 AS given, 0 AS acked FROM batches WHERE {DELIVERED_TO}
                 UNION SELECT "group", topic, entry, 0, 1 FROM ({_ACKED})
-            ) WHERE "group" IS NOT NULL AND topic IS NOT NULL GROUP BY "group", topic
-            HAVING 2 * sum(acked) > sum(given))"""
+            ) WHERE "group" IS NOT NULL AND topic IS NOT NULL GROUP BY ALL HAVING 2 * sum(acked) > sum(given))"""
 _OF_READER = """EXISTS (SELECT 1 FROM events v WHERE v."group" = e.owner AND v.topic = e.topic AND v.kind = 'joined')
             AND NOT EXISTS (SELECT 1 FROM events v WHERE v."group" = e.owner AND v.kind = 'subscribed')"""
 """Whether a delivery e is to a reader: it begins where it chooses each time, as nothing keeps how far it came."""
@@ -128,7 +127,7 @@ VIEWS = {
                 WHEN pending.at >= before THEN 'a transaction that acknowledged them was not committed'
                 WHEN active.at >= before THEN '{TURNED}'
                 WHEN subscribed.at >= before OR connection <> connection_before THEN 'a consumer '
-                    || 'subscribed anew, or another one took over, before they were acknowledged'
+                    || 'subscribed anew, or another one took over, before an acknowledgement of them was kept'
                 ELSE '{UNASKED}' END AS why
         FROM (FROM every WHERE before IS NOT NULL) e
         {_told("seek", "SEEK")}
