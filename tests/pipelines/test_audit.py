@@ -521,7 +521,7 @@ def test_what_several_partitions_lost_is_not_said_to_be_of_one() -> None:
     got = [pulsar(batch(10 + n, None, "consume", position=f"7:{n % 3}")) | whose[n] for n in (0, 2, 3, 5)]
     done = [pulsar(place(20), what="committed", api="ACK", ledger=7, value=2, partition=part) for part in (0, 1)]
     lost, _ = told([*sent, *got], done, [], [pulsar(place(0), kind="joined", text="Exclusive")])
-    assert "of topic t, 2 partitions, the first entry 7:1 of partition 0, were" in lost.sentence
+    assert "of topic t, 2 partitions (first 0), from entry 7:1 on, were" in lost.sentence
 
 
 def test_what_a_subscription_went_past_with_seek_is_skipped() -> None:

@@ -8,8 +8,7 @@ An entry of which the subscription got nothing is lost if
 
 It is skipped if a subscription of these types, which had got nothing behind it, went past it with SEEK, or was deleted
 and made again behind it.
-
-That is doubtful where it is so of many entries, each apart from the others: a filter in the broker does that.
+That is doubtful in many gaps apart from each other: a filter in the broker leaves them.
 
 All are judged at one broker only: clusters that replicate a topic number its entries each for itself.
 Shared subscriptions may pass over an entry that others of their consumers are yet to get. Not judged: topics that keep
@@ -199,17 +198,15 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
         SELECT 'pulsar' AS protocol, topic, owner, lost, deleted, count(*) AS batches, sum(records) AS messages,
             min_by(ledger || ':' || entry, time) AS first, min(time) AS time, min_by(partition, time) AS partition,
             list(ledger || ':' || entry ORDER BY ledger, entry) AS entries, min_by(file, time) AS file,
-            min_by(packet, time) AS packet, count(DISTINCT partition) AS partitions,
-            count(*) FILTER (begins) AS gaps
+            min_by(packet, time) AS packet, count(DISTINCT partition) AS parts, count(*) FILTER (begins) AS gaps
         FROM (
             SELECT *, lost AND NOT acknowledged AND NOT lag(lost, 1, false) OVER (
                 PARTITION BY partition ORDER BY ledger, entry) AS begins
             FROM v_judged_entries WHERE topic = {literal(of["topic"])} AND owner = {literal(of["owner"])}
         ) WHERE lost OR skipped GROUP BY ALL"""):
-        part = "" if row["partition"] is None else f"partition {row['partition']}"
-        place = f"topic {row['topic']}{part and ', '}{part}, from entry {row['first']} on"
-        if row["partitions"] > 1:
-            place = f"topic {row['topic']}, {row['partitions']} partitions, the first entry {row['first']} of {part}"
+        number, several = row["partition"], row["parts"]  # of them the first one
+        part = ("", f", partition {number}", f", {several} partitions (first {number})")[min(several, 2)]
+        place = f"topic {row['topic']}{part}, from entry {row['first']} on"
         said = (
             f"{messages_of(row['messages'], row['batches'])} of {place}, {was(row['messages'])} acknowledged and never "
             f"delivered to subscription {row['owner']}, which "
@@ -217,7 +214,7 @@ def _lacking(ask: Ask, of: Row) -> Iterator[Statement]:
         seen = "receipts of the broker, entries on their way to its consumers, "
         row["offsets"] = ", ".join(row["entries"][:LISTED])
         if row["lost"]:
-            apart = row["gaps"] >= _APART * max(row["partitions"], 1)
+            apart = row["gaps"] >= _APART * max(row["parts"], 1)
             filtered = f"; {row['gaps']} gaps, as a filter of the broker leaves them" if apart else ""
             yield statement(
                 LOST, row, f"{said}is done with them{filtered}.",
