@@ -63,8 +63,8 @@ def sent_twice(ask: Ask) -> Iterator[Statement]:
 
 
 _CONTENT = "protocol, topic, partition, producer, base_sequence, first_timestamp, stored_bytes, checksum_stored"
-# entries alike at two positions: both on one connection, or of a message that was sent twice, as another cluster has
-# positions of its own
+# entries alike at two positions: both on one connection, or of a message that was sent twice (and not passed on by a
+# proxy, where both have one position), as another cluster has positions of its own
 _TO_PULSAR = f"""
     SELECT protocol, topic, null AS owner, producer, count(*) AS batches, sum(records) AS messages, min(time) AS time,
         min_by(one, time) AS one, min_by(other, time) AS other, min_by(file, time) AS file,
@@ -75,9 +75,9 @@ _TO_PULSAR = f"""
         FROM (
             SELECT {_CONTENT}, max(records) AS records, min(time) FILTER (position IS NOT NULL) AS time,
                 max(time) FILTER (position IS NOT NULL) AS until,
-                count(*) FILTER (role = 'produce') AS sent, count(DISTINCT position) AS places,
-                min_by(position, time) AS one, max_by(position, time) AS other, max_by(file, time) AS file,
-                max_by(packet, time) AS packet
+                count(DISTINCT coalesce(position, file || ' ' || packet)) FILTER (role = 'produce') AS sent,
+                count(DISTINCT position) AS places, min_by(position, time) AS one, max_by(position, time) AS other,
+                max_by(file, time) AS file, max_by(packet, time) AS packet
             FROM batches
             WHERE protocol = 'pulsar' AND role IN ('produce', 'consume') AND coalesce(position, '') NOT LIKE '-%'
                 AND topic IS NOT NULL AND producer IS NOT NULL AND base_sequence IS NOT NULL
