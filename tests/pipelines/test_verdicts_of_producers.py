@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipelines.test_verdicts import MS, Row, Rows, call, connection, place, said
+from tests.pipelines.test_verdicts import MS, Row, Rows, call, connection, event, place, said
 
 
 def sent(at: float, client: int = 1, topic: str = "orders", partition: int = 0, size: int = 20_000) -> Row:
@@ -111,6 +111,17 @@ def test_a_producer_that_stops_while_others_go_on_is_told() -> None:
     unknown = [row | {"records": None} for row in batches]
     ((_, _, sentence),) = told(unknown, exchanges=asked(batches), connections=[opened(1), opened(2)])
     assert sentence.startswith("shop on 10.0.7.1 sent for topic t1 until 12:01:09, then nothing for ")
+
+
+@pytest.mark.parametrize(("at", "kinds"), [(75, []), (20, ["producer_stopped"])])
+def test_a_producer_of_pulsar_that_the_broker_closed_did_not_stop_by_itself(at: float, kinds: list[str]) -> None:
+    batches = [row | {"protocol": "pulsar"} for row in [*sends(1, 0.2, 70), *OTHERS]]
+    ends = [opened(n) | {"protocol": "pulsar"} for n in (1, 2)]
+    close = call(at, protocol="pulsar", api="CLOSE_PRODUCER", kind="push", client_id="shop")
+    closed = [event("closed_by_broker", close, topic="t1")]
+    calls = [row | {"protocol": "pulsar"} for row in asked(batches)]
+    rows = told(batches, exchanges=[*calls, close], connections=ends, events=closed)
+    assert [kind for kind, *_ in rows] == kinds
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ _SILENT = f"""
         semi join (from connections where closed = 'open' and closed_by is null) using ({PLACE})
         semi join exchanges x on x.site = b.site and x.exchange_id = b.exchange_id  -- it does not send on an answer
             and x.total_ns <= usual_us * 500
+        anti join (from events where kind = 'closed_by_broker' and protocol = 'pulsar') e  -- another one took its place
+            on e.site = b.site and e.client_id = b.client_id and e.topic = b.topic and e.time >= s.last
     where b.time = s.last and client not in {{harmed}}
     qualify count(distinct client) over (partition by site, protocol) <= others"""
 
