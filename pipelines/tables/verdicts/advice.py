@@ -69,6 +69,11 @@ _ADVICE: Mapping[str | tuple[str, ...], str] = {
 """How names of errors begin -> what to do."""
 
 
-def advice_on(error: str) -> str | None:
-    """What to do about an error, where that is known."""
+AT_LIMIT = "reached max"  # what brokers of Pulsar say of one too many: the error has no other name than busy
+
+
+def advice_on(error: str, message: str | None = None) -> str | None:
+    """What to do about an error, where that is known. message: what the broker said."""
+    if error.endswith("Busy") and AT_LIMIT in (message or ""):
+        return "Close those that nobody needs, or raise the limit of the topic or its namespace."
     return next((text for begin, text in _ADVICE.items() if error.startswith(begin)), None)

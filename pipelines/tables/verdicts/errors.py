@@ -172,7 +172,7 @@ def errors(capture: Capture) -> Iterator[Ruling]:
         ruling = _SAID.get(row["sort"], _sentence)(row)
         if ruling.kind in ("errors", "auth_refused") and ruling.advice is None:
             usual = KINDS[ruling.kind].advice if ruling.kind == "auth_refused" else None
-            known = backlog_of(capture, row) or advice_on(row["cause"] or "") or usual
+            known = backlog_of(capture, row) or advice_on(row["cause"] or "", row["message"]) or usual
             said_before = known and ruling.level == CRITICAL  # its detail is shown, which quotes the broker
             quoted = None if said_before else row["message"] and f"The broker said: {say.words(row['message'])}."
             ruling = ruling._replace(advice=" ".join(filter(None, (known, quoted))) or None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.formats import who
 from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.advice import AT_LIMIT
 from pipelines.tables.verdicts.capture import PLACE, Capture
 from pipelines.tables.verdicts.verdict import Row, sql_list
 
@@ -11,7 +12,9 @@ QUOTA = "ProducerBlockedQuota"
 """How names of errors begin by which a broker refuses producers of a topic whose backlog is over its quota."""
 _THERE = f"""
     select client, min(until) as since from v_calls c join v_ends using ({PLACE})
-    where kind = 'call' and status = 'ok' and list_has_any(topics, list_value{{topics}}) and {{same}}
+    where kind = 'call' and status = 'ok' and list_has_any(topics, list_value{{topics}}) and exists (
+            select 1 from exchanges f where f.api = c.api and f.error_name = '{{cause}}'
+                and list_has_any(f.topics, c.topics) and f.{{same}} = c.{{same}})
         and epoch_us(until) < {{at_us}} and epoch_us(end_time) > {{at_us}} and not exists (
             select 1 from exchanges x where x.api in ('CLOSE_CONSUMER', 'CLOSE_PRODUCER', 'UNSUBSCRIBE')
                 and x.site = c.site and x.connection = c.connection and x.incarnation = c.incarnation
@@ -23,16 +26,12 @@ _THERE = f"""
 
 def taken_by(capture: Capture, row: Row) -> str:
     """`, as n-1 on 10.0.3.1 has held subscription s since 03:00:00`; nothing where the capture shows nobody."""
-    if row["cause"] == "ConsumerBusy":
-        same = f"""api = 'SUBSCRIBE' and "group" in {sql_list(row["groups"] or [""])}"""
-        what = say.named(row["groups"], "subscription")
-    elif row["cause"] == "ProducerBusy":
-        names = [client.partition(" ")[2] for client in row["clients"]]
-        same, what = f"api = 'PRODUCER' and client_id in {sql_list(names or [''])}", "that name"
-    else:
+    same = {"ConsumerBusy": '"group"', "ProducerBusy": "client_id"}.get(row["cause"] or "")
+    if same is None or AT_LIMIT in (row["message"] or ""):
         return ""
+    what = say.named(row["groups"], "subscription") if same == '"group"' else "that name"
     at_us, topics = say.micros(row["first_time"]), sql_list(row["topics"] or [""])
-    there = capture.rows(_THERE.format(topics=topics, same=same, at_us=at_us))
+    there = capture.rows(_THERE.format(topics=topics, cause=row["cause"], same=same, at_us=at_us))
     if not there:
         return ""
     clients, since = who.of([one["client"] for one in there]), say.micros(min(one["since"] for one in there))

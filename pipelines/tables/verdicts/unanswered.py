@@ -27,7 +27,7 @@ _AT_REST = (
 _PINGS = ("PING", "PONG")  # `keepalive_timeout` tells of them
 REPLICATOR = """(coalesce({0}.client_id, '') like 'pulsar.repl.%' or {0}.exchange_id in (
     select exchange_id from batches where role = 'replicate' and exchange_id is not null))"""
-"""Whether geo-replication sends an exchange: brokers may answer with the position at the source, not the number sent."""
+"""Whether geo-replication sends an exchange: what answers it may have the position at the source, not the number."""
 REFUSED_BYTES = ("unserved_version", "oversized_frame")
 """Findings about a request on which a broker closes the connection."""
 # why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
