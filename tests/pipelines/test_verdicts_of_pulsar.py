@@ -224,6 +224,21 @@ def test_a_consumer_that_holds_all_that_waits_leaves_nothing_to_the_others() -> 
     assert row["last_time"] is None
 
 
+def test_nor_is_one_that_left_among_the_others() -> None:
+    given = subscription("Shared", range(60), range(1, 60, 2))
+    left = event("left", pulsar(call(55, api="CLOSE_CONSUMER", group="s")), topic="t", subject="c-2")
+    (row,) = of_kind("consumer_behind", **given | {"events": [*given["events"], left]})
+    assert not row["advice"].startswith("See why that consumer is slower")
+
+
+def test_of_several_consumers_it_is_said_that_each_holds_messages() -> None:
+    given = subscription("Shared", range(30), [])
+    (row,) = of_kind("delivery_stopped", **given)
+    assert "c-1 on 10.0.0.2 and c-2" in row["sentence"] or "c-1 and c-2 on" in row["sentence"]
+    assert "get nothing more" in row["sentence"]
+    assert ": each holds up to 15 messages" in row["sentence"]
+
+
 @pytest.mark.parametrize(("stuck", "severity"), [(True, "warning"), (False, "note")])
 def test_a_subscription_does_not_catch_up_while_one_consumer_holds_the_same_messages(
     stuck: bool, severity: str
@@ -248,7 +263,7 @@ def refused(api: str, name: str, client: str, healed: float | None = None, **mor
     """Five requests of a client about topic t that failed with an error, from the tenth second on, every other one."""
     of = {"topics": ["t"], "client_id": client, "port": 2, "client_ip": "10.0.0.9", **more}
     failed = [pulsar(call(10 + 2 * n, api=api, status="error", error_name=name, **of)) for n in range(5)]
-    errors = [error(one, name, topic="t", retriable=False) for one in failed]
+    errors = [error(one, name, topic=of["topics"][0], retriable=False) for one in failed]
     done = [] if healed is None else [pulsar(call(healed, api=api, **of))]
     return {
         "exchanges": failed + done, "errors": errors,
@@ -276,6 +291,31 @@ def test_who_holds_what_another_is_refused_is_named(
     (row,) = of_kind("errors", **given | {"exchanges": [let_in, *given["exchanges"], *closes]})
     text = f", as {holder} on 10.0.0.2 has held {held} since 12:00:01; no later attempt succeeded."
     assert row["sentence"].endswith(text if held else f"with {name}; no later attempt succeeded.")
+
+
+def test_only_those_are_named_that_hold_the_same_subscription_of_the_same_topic() -> None:
+    """c-1 holds s of topic t, and c-2 s2 of topic u; s2 of t and s of u, which others have too, nobody is refused."""
+    holders = [("c-1", "t", "s"), ("c-2", "u", "s2"), ("c-3", "t", "s2"), ("c-4", "u", "s")]
+    let_in = [pulsar(call(1, api="SUBSCRIBE", topics=[topic], group=group, client_id=name))
+        for name, topic, group in holders]  # fmt: skip
+    given = [refused("SUBSCRIBE", "ConsumerBusy", "c-9", group=group, topics=[topic])
+        for topic, group in (("t", "s"), ("u", "s2"))]  # fmt: skip
+    for row in given[1]["exchanges"] + given[1]["errors"]:
+        row["exchange_id"] = f"other {row['exchange_id']}"
+    both = {name: given[0][name] + given[1][name] for name in given[0]}
+    (row,) = of_kind("errors", **both | {"exchanges": [*let_in, *both["exchanges"]]})
+    assert "as c-1 and c-2 on 10.0.0.2 have held subscriptions s and s2 since" in row["sentence"]
+
+
+@pytest.mark.parametrize(("api", "name"), [("SUBSCRIBE", "ConsumerBusy"), ("PRODUCER", "ProducerBusy")])
+def test_one_client_too_many_is_not_refused_for_what_another_has(api: str, name: str) -> None:
+    given = refused(api, name, "c-2", group="s")
+    for row in given["errors"]:
+        row["message"] = "Topic 't' reached max clients limit"
+    let_in = pulsar(call(1, api=api, topics=["t"], group="s", client_id="c-2"))
+    (row,) = of_kind("errors", **given | {"exchanges": [let_in, *given["exchanges"]]})
+    assert row["sentence"].endswith(f"with {name}; no later attempt succeeded.")
+    assert row["advice"].startswith("Close those that nobody needs, or raise the limit")
 
 
 @pytest.mark.parametrize(("healed", "severity"), [(40, "warning"), (18.5, "note")])
@@ -390,6 +430,7 @@ def test_of_messages_that_were_stored_slowly_the_bookies_are_named() -> None:
         ([("c1", "1:5"), ("c1", "1:9")], 0, {}, True),  # its producer was not captured
         ([("c1", "1:5"), ("c2", "1:9")], 2, {}, True),
         ([("c1", "1:5"), ("c2", "1:9")], 0, {}, False),  # perhaps of two clusters
+        ([("c1", "1:5"), ("c2", "1:9")], -2, {}, False),  # on both sides of a proxy, and in two clusters
         ([("c1", "1:9"), ("c2", "1:9")], 2, {}, False),  # delivered again
         ([("c1", "1:5"), ("c1", "1:9")], 0, {"checksum_stored": b"8"}, False),  # another message
     ],
@@ -399,8 +440,8 @@ def test_messages_that_a_producer_of_pulsar_sent_again_stand_twice(
 ) -> None:
     alike = {"topic": "t", "partition": None, "producer": "p-1", "base_sequence": 7, "checksum_stored": b"9"}
     alike |= {"stored_bytes": 50, "first_timestamp": place(1)["time"], "records": 3}
-    sent = [pulsar(batch(1 + 4 * n, outcome=None if n == 0 else "ok", **alike)) for n in range(sends)]
-    for row in sent[1:]:
+    sent = [pulsar(batch(1 + 4 * n, outcome=None if n == 0 else "ok", **alike)) for n in range(abs(sends))]
+    for row in sent[sends > 0 :]:
         row["position"] = "1:9"
     got = [
         pulsar(batch(2 + 4 * n, role="consume", outcome=None, **alike)) | {"connection": by, "position": where}

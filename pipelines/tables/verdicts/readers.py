@@ -138,13 +138,14 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
             and p.owner = b.owner
         left join held h on h.owner = b.owner and h.topic = b.topic and h.partition is not distinct from b.partition
         join v_calls x on x.site = coalesce(h.site, p.site) and x.exchange_id = coalesce(h.exchange_id, p.exchange_id)
-        left join (  -- whether all consumers of Pulsar have permits left
+        left join (  -- whether all consumers of Pulsar that stayed have permits left
             select "group" as owner, topic, partition, bool_and(permits > 0) as permitted, count(*) as consumers from (
                 select {consumer}, sum(permits) as permits from (
                     select {consumer}, value as permits from positions where what = 'permits' union all
                     select {consumer}, -coalesce(records, 1) from batches where protocol = 'pulsar' and role = 'consume'
                 ) group by all
-            ) group by all
+            ) c anti join events e on e.kind = 'left' and {alike(_CONSUMER[:5], "e", "c")} and e.subject = c.client_id
+            group by all
         ) f on f.owner = b.owner and f.topic = b.topic and f.partition is not distinct from b.partition
         left join (
             select c.owner, b.topic, b.partition, max(b.last_offset) + 1 as delivered,
@@ -197,10 +198,8 @@ def _behind(capture: Capture) -> Iterator[Ruling]:
         opened = [] if unacked or gone else _held_open(capture, row)
         fine = gone or said_why or row["messages"] <= min(unacked, UNACKNOWLEDGED - 1) or row["only_uncommitted"]
         waits = row["permitted"] and unacked < UNACKNOWLEDGED and not gone and not opened
-        if waits and any(
-            one.kind == "messages_lost" and one.level == WARNING and row["group"] in one.rows["groups"]
-            and row["topic"] in one.rows["topics"] for one in capture.told
-        ):  # fmt: skip
+        left_out = (one.rows for one in capture.told if one.kind == "messages_lost" and one.level == WARNING)
+        if waits and any(row["group"] in of["groups"] and row["topic"] in of["topics"] for of in left_out):
             continue  # a filter of the broker seems to leave out messages, so these may be among them
         others = [_part(p["partition"], " at ") + f"{p['committed']} of {p['end']}" for p in row["parts"][:5]]
         at = "still in" if row["protocol"] == "pulsar" else f"at offset {worst['committed']} of"
@@ -362,7 +361,8 @@ DELIVERY_STOPPED = Told(
     by=("protocol", '"group"', "topic", "idle"),
     more=f"""
         if(idle, 'what was delivered is acknowledged',
-            format('it holds {{:,}} messages that it has not acknowledged', max(held)::bigint)) as holds,
+            format(if(number_of(client) > 1, 'each holds up to {{:,}} messages that it has not acknowledged',
+                'it holds {{:,}} messages that it has not acknowledged'), max(held)::bigint)) as holds,
         if(idle, '{_HELD_BACK}', null) as advice, if(idle, null, 'maxUnackedMessagesPerConsumer') as bound,
         coalesce(max(waiting), 0)::bigint as waiting,
         (epoch_us(max(ends)) - epoch_us(max(last_got))) * 1000 as still_ns,
