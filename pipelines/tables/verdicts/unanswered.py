@@ -139,7 +139,7 @@ def unanswered(capture: Capture) -> Iterator[Ruling]:
                 coalesce(api = 'AUTH_CHALLENGE', false) as renewal,
                 coalesce(api, 'an unknown request') || coalesce(' version ' || version, '') as asked_for
             from ({_UNANSWERED})
-            where not {capture.explained()})"""
+            where not {capture.explained()}) where not renewal or closed_by is distinct from 'client'"""
     for row in capture.together(silent, ["protocol", "over", "login", "renewal", "closed_by", "why"], _CLOSED_ON):
         asked, first = sorted(row["asked"]), row["first"]
         named = words(row) | {
