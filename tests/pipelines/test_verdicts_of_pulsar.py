@@ -350,6 +350,17 @@ def test_a_client_that_does_not_renew_its_login_is_told(answered: bool) -> None:
     assert all(row["sentence"].endswith(text) for row in rows)
 
 
+def test_a_client_that_leaves_need_not_renew_its_login() -> None:
+    asked = pulsar(call(30, api="AUTH_CHALLENGE", initiator="server", topics=None, **UNANSWERED))
+    assert said(exchanges=[asked], connections=[pulsar(connection(end=31, closed="fin", closed_by="client"))]) == []
+
+
+def test_a_broker_is_not_slow_where_a_client_answers_it_late() -> None:
+    slow = {"total_ns": 15 * SECOND, "wait_ns": 15 * SECOND, **AT_ONCE}
+    asked = pulsar(call(30, api="AUTH_CHALLENGE", initiator="server", topics=None, **slow))
+    assert of_kind("slow_requests", exchanges=[asked], connections=[pulsar(connection())]) == []
+
+
 # --- transactions ---
 
 

@@ -49,7 +49,8 @@ from pipelines.tables.verdicts.told import Told
 from pipelines.tables.verdicts.unanswered import REPLICATOR
 from pipelines.tables.verdicts.verdict import Row, Ruling
 
-_ANSWERED = "kind = 'call' and coalesce(answer, 'whole') = 'whole' and total_ns is not null"
+_ANSWERED = """kind = 'call' and coalesce(answer, 'whole') = 'whole' and total_ns is not null
+    and initiator is distinct from 'server'"""  # its clients answer those
 _PLAIN = f"{_ANSWERED} and not held and coalesce(throttle_ms, 0) = 0"
 _LONG = f"{_ANSWERED} and coalesce(throttle_ms, 0) = 0 and total_ns - held_ns >= {SLOW_NS}"
 _STOOD = f"""
@@ -231,7 +232,7 @@ _REPLICATED = (
 # requests that waited longer than any between their hosts did before, all of them, for a while; with the handshakes of
 # connections that were opened meanwhile, which no broker delays, if they took longer than others, too. Where there
 # are none, the fastest of all kinds wait nearly as long as the usual one: a busy broker lets some through
-_WAITED = f"{_PLAIN} and wait_ns > 0 and initiator is distinct from 'server'"
+_WAITED = f"{_PLAIN} and wait_ns > 0"
 _FARTHER = f"""
     with pairs as (
         select site, client_ip, server, min(wait_ns) as least_ns from v_calls where {_WAITED} group by all
