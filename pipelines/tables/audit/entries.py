@@ -8,8 +8,7 @@ An entry of which the subscription got nothing is lost if
 
 It is skipped if a subscription of these types, which had got nothing behind it, went past it with SEEK, or was deleted
 and made again behind it.
-That is doubtful in many gaps apart from each other: a filter in the broker leaves them.
-
+A loss in many gaps, with entries that came between them, is doubtful: a filter in the broker does that.
 All are judged at one broker only: clusters that replicate a topic number its entries each for itself.
 Shared subscriptions may pass over an entry that others of their consumers are yet to get. Not judged: topics that keep
 nothing, entries of transactions (brokers hold back what is aborted), and consumers that read what compaction left.
