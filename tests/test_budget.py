@@ -45,7 +45,7 @@ MOST: dict[str, int] = {
     "pipelines/spark": 2_100,
     "pipelines/sql": 1_020,
     "pipelines/storage": 2_595,
-    "pipelines/tables": 12_494,
+    "pipelines/tables": 12_495,
     "pyspark_brokerscope": 5,
     "pyspark_pcap": 5,
 }
