@@ -39,29 +39,28 @@ def survey(columns: Grid, rows: cython.Py_ssize_t) -> tuple[Numbers, Numbers]:
 
 
 @compiled
-def validity(values: ReadOnlyNumbers) -> bytearray:
-    """Which rows have a value."""
+def bits(values: ReadOnlyNumbers, number: cython.longlong, equal: cython.bint) -> bytearray:
+    """One bit a row, the lowest first: whether its value is, or with `equal` False is not, a number."""
     i: cython.Py_ssize_t
     n: cython.Py_ssize_t = len(values)
-    bits = bytearray((n + 7) >> 3)
-    out: Writable = bits
+    found = bytearray((n + 7) >> 3)
+    out: Writable = found
     for i in range(n):
-        if values[i] != ABSENT:
+        if (values[i] == number) == equal:
             out[i >> 3] |= 1 << (i & 7)
-    return bits
+    return found
+
+
+@compiled
+def validity(values: ReadOnlyNumbers) -> bytearray:
+    """Which rows have a value."""
+    return bits(values, ABSENT, False)
 
 
 @compiled
 def flags(values: ReadOnlyNumbers) -> bytearray:
     """Truth values, 0 and 1, as bits: of a row without a value 0."""
-    i: cython.Py_ssize_t
-    n: cython.Py_ssize_t = len(values)
-    bits = bytearray((n + 7) >> 3)
-    out: Writable = bits
-    for i in range(n):
-        if values[i] == 1:
-            out[i >> 3] |= 1 << (i & 7)
-    return bits
+    return bits(values, 1, True)
 
 
 @compiled
