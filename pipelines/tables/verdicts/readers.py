@@ -361,8 +361,8 @@ DELIVERY_STOPPED = Told(
     by=("protocol", '"group"', "topic", "idle"),
     more=f"""
         if(idle, 'what was delivered is acknowledged',
-            format(if(number_of(client) > 1, 'each holds up to {{:,}} messages that it has not acknowledged',
-                'it holds {{:,}} messages that it has not acknowledged'), max(held)::bigint)) as holds,
+            format('{{}} {{:,}} messages that it has not acknowledged',
+                if(number_of(client) > 1, 'each holds up to', 'it holds'), max(held)::bigint)) as holds,
         if(idle, '{_HELD_BACK}', null) as advice, if(idle, null, 'maxUnackedMessagesPerConsumer') as bound,
         coalesce(max(waiting), 0)::bigint as waiting,
         (epoch_us(max(ends)) - epoch_us(max(last_got))) * 1000 as still_ns,

@@ -141,16 +141,12 @@ _SAME = f"""
     with told as (
         select *, {reached_by(DuckDB())} as reader from positions where protocol = 'iggy'
     ), polls as (
-        select x.* exclude (topics), p.reader, p.topic, [p.topic] as topics, p.partition, p.value, b.first, b.last,
-            lag(b.first) over (
-                partition by x.site, x.connection, x.incarnation, p.reader, p.topic, p.partition
+        select x.* exclude (topics), p.owner as reader, p.topic, [p.topic] as topics, p.partition, p.value,
+            p.base as first, p.last, lag(p.base) over (
+                partition by x.site, x.connection, x.incarnation, p.owner, p.topic, p.partition
                 order by x.time, x.packet) as before
-        from told p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
-            join (
-                select site, exchange_id, min(base_offset) as first, max(last_offset) as last from batches
-                where protocol = 'iggy' and role = 'consume' group by all
-            ) b on b.site = p.site and b.exchange_id = p.exchange_id
-        where p.what = 'high_watermark' and x.api like 'POLL_MESSAGES%'
+        from v_polled p join v_calls x on x.site = p.site and x.exchange_id = p.exchange_id
+        where x.api like 'POLL_MESSAGES%'
     ), runs as (
         select *, count(*) filter (first <> before) over (
             partition by {PLACE}, reader, topic, partition order by time, packet) as run
