@@ -83,7 +83,7 @@ def any_set(rng: random.Random) -> bytes:
 
 
 def regular_exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
-    """As most clients say them: batches sent and received, heartbeats, commits."""
+    """A request that most clients send (Produce, Fetch, Heartbeat, OffsetCommit), and its answer."""
     sent = rng.choice((TWO, TWO + TWO, idempotent(rng), PACKED))
     kind = rng.randrange(6)
     if kind < 2:

@@ -1699,7 +1699,7 @@ def behind(commits: Sequence[tuple[float, int]], got: Sequence[tuple[float, int]
 
 
 def of_a_subscription(acked: Sequence[tuple[float, int]], got: Sequence[tuple[float, int]]) -> dict[str, Rows]:
-    """The same of a subscription of Pulsar, which acknowledges positions of one ledger."""
+    """What `behind` gives, of a subscription of Pulsar: with positions in one ledger in the place of offsets."""
     given = {name: [pulsar(row) for row in rows] for name, rows in behind(acked, got).items()}
     given["positions"] = [row | {"ledger": 1, "api": "ACK"} for row in given["positions"]]
     given["batches"] = [row | {"position": f"1:{row['base_offset']}"} for row in given["batches"]]
